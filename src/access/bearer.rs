@@ -1,0 +1,64 @@
+//! The `Authorization` header: what a caller presents as its key.
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+/// What came with a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Presented<'a> {
+    /// No bearer token.
+    Nothing,
+    /// A token, right or wrong. It is secret: this type has no `Debug`.
+    Key(&'a [u8]),
+}
+
+impl<'a> Presented<'a> {
+    /// Reads `Authorization: Bearer <key>`. The scheme's letters may be of any case; another scheme is no key.
+    /// Two such headers contradict each other: what was presented is then nothing we could know.
+    pub fn in_headers(headers: &'a HeaderMap) -> Self {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let Some(value) = values.next() else {
+            return Self::Nothing;
+        };
+        if values.next().is_some() {
+            return Self::Key(b"");
+        }
+        let value = value.as_bytes();
+        match value.split_at_checked(6) {
+            Some((scheme, [b' ', token @ ..])) if scheme.eq_ignore_ascii_case(b"bearer") => {
+                match token.trim_ascii() {
+                    [] => Self::Nothing,
+                    token => Self::Key(token),
+                }
+            }
+            _ => Self::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
+        }
+        match Presented::in_headers(&headers) {
+            Presented::Nothing => None,
+            Presented::Key(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+        }
+    }
+
+    #[test]
+    fn only_one_bearer_token_is_a_key() {
+        assert_eq!(key(&["Bearer abc"]).as_deref(), Some("abc"));
+        assert_eq!(key(&["bEARER  abc "]).as_deref(), Some("abc"));
+        for nothing in ["", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"] {
+            assert_eq!(key(&[nothing]), None, "{nothing}");
+        }
+        assert_eq!(key(&[]), None);
+        assert_eq!(key(&["Bearer abc", "Bearer abc"]).as_deref(), Some(""));
+    }
+}

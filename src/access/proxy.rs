@@ -1,0 +1,138 @@
+//! Whose address counts when a proxy stands in front: the last one that no trusted proxy wrote.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use hyper::HeaderMap;
+
+/// A range of addresses, as in `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    base: u128,
+    mask: u128,
+}
+
+/// A text that is no range of addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("takes an address or a range such as 10.0.0.0/8 or fd00::/8")]
+pub struct NotACidr;
+
+/// Every address as a number: IPv4 in its place within IPv6.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = NotACidr;
+
+    fn from_str(text: &str) -> Result<Self, NotACidr> {
+        let (address, bits) = text
+            .split_once('/')
+            .map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| NotACidr)?;
+        let width: u32 = if address.is_ipv4() { 32 } else { 128 };
+        let fixed = bits.map_or(Ok(width), str::parse).map_err(|_| NotACidr)?;
+        let open = width.checked_sub(fixed).ok_or(NotACidr)?;
+        let mask = u128::MAX.checked_shl(open).unwrap_or(0);
+        Ok(Self {
+            base: number(address) & mask,
+            mask,
+        })
+    }
+}
+
+/// The proxies whose `X-Forwarded-For` is believed.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies(Vec<Cidr>);
+
+impl TrustedProxies {
+    /// These ranges.
+    pub const fn new(ranges: Vec<Cidr>) -> Self {
+        Self(ranges)
+    }
+
+    /// The address a request comes from: the peer, or what the nearest trusted proxies say it is.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        if !self.trusts(peer) {
+            return peer;
+        }
+        let mut nearest = peer;
+        let lines: Vec<_> = headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|line| line.to_str().ok())
+            .collect();
+        for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+            match hop.trim().parse() {
+                Ok(address) if self.trusts(address) => nearest = address,
+                Ok(address) => return address,
+                // What cannot be read was not written by a proxy of ours.
+                Err(_) => return nearest,
+            }
+        }
+        nearest
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        let address = number(address);
+        self.0
+            .iter()
+            .any(|range| address & range.mask == range.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, forwarded: &[&str]) -> String {
+        let trusted = ["10.0.0.0/8", "::1"].map(|range| range.parse().unwrap());
+        let mut headers = HeaderMap::new();
+        for line in forwarded {
+            headers.append("x-forwarded-for", line.parse().unwrap());
+        }
+        TrustedProxies::new(trusted.to_vec())
+            .client(peer.parse().unwrap(), &headers)
+            .to_string()
+    }
+
+    #[test]
+    fn only_a_trusted_peer_is_believed_and_only_back_to_the_first_stranger() {
+        assert_eq!(client("192.0.2.9", &["203.0.113.5"]), "192.0.2.9");
+        assert_eq!(client("10.1.2.3", &["203.0.113.5"]), "203.0.113.5");
+        assert_eq!(
+            client("10.1.2.3", &["1.1.1.1, 203.0.113.5, 10.9.9.9"]),
+            "203.0.113.5"
+        );
+        assert_eq!(
+            client("10.1.2.3", &["1.1.1.1", "203.0.113.5"]),
+            "203.0.113.5"
+        );
+        assert_eq!(client("10.1.2.3", &["junk, 10.9.9.9"]), "10.9.9.9");
+        assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
+        assert_eq!(client("::1", &["2001:db8::7"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn a_range_is_read_or_refused() {
+        for good in ["0.0.0.0/0", "192.0.2.1", "192.0.2.1/32", "::/0", "fd00::/8"] {
+            assert!(good.parse::<Cidr>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0/8",
+            "10.0.0.0/",
+            "10.0.0.0/-1",
+            "host/8",
+        ] {
+            assert!(bad.parse::<Cidr>().is_err(), "{bad}");
+        }
+        let all_of_ipv4: Cidr = "0.0.0.0/0".parse().unwrap();
+        assert!(!TrustedProxies::new(vec![all_of_ipv4]).trusts("2001:db8::1".parse().unwrap()));
+    }
+}

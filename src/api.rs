@@ -1,0 +1,79 @@
+//! The operations: typed input, one call to the store, an answer. Knows HTTP and the store; is only ever asked by callers
+//! who have been let in, and does not know how.
+
+pub mod answer;
+mod body;
+mod create_pet;
+pub mod docs;
+pub mod document;
+pub mod error;
+mod get_pet;
+pub mod header;
+mod idempotency;
+mod list_pets;
+pub mod operation;
+mod query;
+pub mod url;
+
+pub use answer::Answer;
+pub use error::ApiError;
+pub use operation::{Operation, Route};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+
+use crate::clock::Timestamp;
+use crate::key::KeyId;
+use crate::store::Store;
+use idempotency::InFlight;
+use url::BaseUrl;
+
+/// The operations on one store.
+#[derive(Debug)]
+pub struct Api {
+    store: Arc<Store>,
+    base: BaseUrl,
+    /// How long a body may take to arrive, in all.
+    body_timeout: Duration,
+    in_flight: InFlight,
+    get_pet_headers: get_pet::DeprecationHeaders,
+}
+
+impl Api {
+    /// Operations that write links below `base`.
+    pub fn new(store: Arc<Store>, base: BaseUrl, body_timeout: Duration) -> Self {
+        let get_pet_headers = get_pet::DeprecationHeaders::new(&base);
+        Self {
+            store,
+            base,
+            body_timeout,
+            in_flight: InFlight::default(),
+            get_pet_headers,
+        }
+    }
+
+    /// Performs an operation for the holder of a key.
+    pub async fn perform(
+        &self,
+        operation: Operation<'_>,
+        request: Request<Incoming>,
+        caller: KeyId,
+        now: Timestamp,
+    ) -> Result<Answer, ApiError> {
+        match operation {
+            Operation::ListPets => self.list_pets(request.uri().query()).await,
+            Operation::CreatePet => self.create_pet(request, caller, now).await,
+            Operation::GetPet { id } => self.get_pet(id, now).await,
+        }
+    }
+
+    /// Adds the headers that every answer of an operation carries, also a refusal.
+    pub fn mark(&self, operation: Operation<'_>, answer: &mut Answer) {
+        if let Operation::GetPet { .. } = operation {
+            self.get_pet_headers.add_to(answer);
+        }
+    }
+}

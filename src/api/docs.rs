@@ -1,0 +1,151 @@
+//! The page at `/docs`: Swagger UI on our own document, with nothing loaded from elsewhere.
+//!
+//! It owns the page, the files that the page needs and the policy that the browser is to hold it to. It does not know
+//! how they are sent, nor what the document says.
+
+use bytes::Bytes;
+use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
+
+/// The page itself. Its references are relative, so that it works behind a path prefix too.
+const PAGE: &str = include_str!("docs/index.html");
+
+/// Starts Swagger UI. A file of its own, because the policy allows no script inside the page.
+const START: &str = include_str!("docs/start.js");
+
+/// A file of the page, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Asset {
+    /// The value of `Content-Type`.
+    pub content_type: &'static str,
+    /// The file.
+    pub body: Bytes,
+}
+
+/// The file at this path of a request, if it is one of the page's: `/docs` is the page, the others lie below it.
+pub fn asset(path: &str) -> Option<Asset> {
+    use SwaggerUiStaticFile::{Css, Favicon16, Favicon32, IndexCss, Js};
+    let name = path.strip_prefix("/docs")?;
+    let (content_type, body) = match name {
+        "" => ("text/html; charset=utf-8", PAGE.as_bytes()),
+        "/start.js" => ("text/javascript; charset=utf-8", START.as_bytes()),
+        "/swagger-ui-bundle.js" => ("text/javascript; charset=utf-8", carried(Js)?),
+        "/swagger-ui.css" => ("text/css; charset=utf-8", carried(Css)?),
+        "/index.css" => ("text/css; charset=utf-8", carried(IndexCss)?),
+        "/favicon-16x16.png" => ("image/png", carried(Favicon16)?),
+        "/favicon-32x32.png" => ("image/png", carried(Favicon32)?),
+        _ => return None,
+    };
+    Some(Asset {
+        content_type,
+        body: Bytes::from_static(body),
+    })
+}
+
+/// A file that the crate carries.
+fn carried(file: SwaggerUiStaticFile) -> Option<&'static [u8]> {
+    SwaggerUi::static_files()
+        .iter()
+        .find(|(carried, _)| *carried == file)
+        .map(|(_, body)| *body)
+}
+
+/// The value of `Content-Security-Policy` for the page. It may talk to its own server and to these origins
+/// (`https://api.example.com`), where the document names servers elsewhere.
+pub fn content_security_policy(origins: &[&str]) -> String {
+    let mut connect = String::from("'self'");
+    for origin in origins {
+        connect.push(' ');
+        connect.push_str(origin);
+    }
+    // Swagger UI's style sheet holds its icons as `data:` images.
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the page refers to: every `href` and `src` in it.
+    fn references() -> Vec<&'static str> {
+        PAGE.split(['<', '>'])
+            .flat_map(|tag| {
+                tag.split_once("href=\"")
+                    .or_else(|| tag.split_once("src=\""))
+            })
+            .filter_map(|(_, rest)| rest.split('"').next())
+            .collect()
+    }
+
+    #[test]
+    fn the_page_and_all_it_refers_to_are_there() {
+        let page = asset("/docs").unwrap();
+        assert_eq!(page.content_type, "text/html; charset=utf-8");
+        let references = references();
+        assert!(references.len() >= 6, "{references:?}");
+        for reference in references {
+            if reference.starts_with("openapi.") {
+                continue;
+            }
+            let asset = asset(&format!("/{reference}")).unwrap_or_else(|| panic!("{reference}"));
+            assert!(!asset.body.is_empty(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn the_page_refers_to_nothing_elsewhere() {
+        for reference in references() {
+            assert!(
+                reference.starts_with("docs/") || reference.starts_with("openapi."),
+                "{reference}"
+            );
+        }
+        assert!(!START.contains("//cdn") && !START.contains("http"));
+    }
+
+    #[test]
+    fn the_page_has_no_script_or_style_inside() {
+        assert!(!PAGE.contains("<style") && !PAGE.contains("style="));
+        for script in PAGE.split("<script").skip(1) {
+            let (_, inside) = script.split_once('>').unwrap();
+            assert!(inside.starts_with("</script>"), "{inside}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_not_ours() {
+        for path in [
+            "",
+            "/",
+            "/doc",
+            "/docs/",
+            "/docsx",
+            "/docs/../docs",
+            "/docs/index.html",
+            "/Docs",
+            "docs",
+            "/v1/docs",
+        ] {
+            assert!(asset(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_policy_allows_only_what_is_named() {
+        assert_eq!(
+            content_security_policy(&[]),
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        );
+        let policy = content_security_policy(&[
+            "https://api.example.com",
+            "https://staging.example.com:8443",
+        ]);
+        assert!(policy.contains(
+            "connect-src 'self' https://api.example.com https://staging.example.com:8443; "
+        ));
+        assert!(!policy.contains("unsafe"));
+    }
+}

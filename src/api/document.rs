@@ -1,0 +1,308 @@
+//! The OpenAPI document, as it is served: the hand-written `openapi.yaml` with the addresses of this deployment filled
+//! in, once as YAML and once as JSON.
+//!
+//! It knows nothing of HTTP, of paths or of who asks: it is made once at the start and handed out as bytes.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// The document as it was written.
+const WRITTEN: &str = include_str!("openapi.yaml");
+
+/// The part of [`WRITTEN`] that differs from one deployment to the next.
+const SERVERS: &str = "servers:\n  - url: /v1\n    description: This server.\n";
+
+/// The document in both of its forms.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The document as JSON, indented for people who look at it.
+    pub json: Bytes,
+    /// The document as YAML, as it was written.
+    pub yaml: Bytes,
+}
+
+/// The document cannot be read back as YAML. Only a slip in `openapi.yaml` can do this, and a test would find it.
+#[derive(Debug, thiserror::Error)]
+#[error("the OpenAPI document cannot be read: {0}")]
+pub struct Unreadable(#[source] Box<serde_saphyr::Error>);
+
+impl Document {
+    /// Makes the document for a deployment. Both addresses include `/v1`; without a public one callers find `/v1` on
+    /// the server that gave them the document.
+    pub fn new(public_url: Option<&str>, staging_url: Option<&str>) -> Result<Self, Unreadable> {
+        let yaml = WRITTEN.replacen(SERVERS, &servers(public_url, staging_url), 1);
+        let value: Value =
+            serde_saphyr::from_str(&yaml).map_err(|error| Unreadable(Box::new(error)))?;
+        Ok(Self {
+            json: format!("{value:#}\n").into(),
+            yaml: yaml.into(),
+        })
+    }
+}
+
+/// The `servers` block with these addresses.
+fn servers(public_url: Option<&str>, staging_url: Option<&str>) -> String {
+    let mut block = String::from("servers:\n");
+    let named = [
+        (Some(public_url.unwrap_or("/v1")), "This server."),
+        (staging_url, "The staging environment."),
+    ];
+    for (url, description) in named {
+        let Some(url) = url else { continue };
+        // A JSON string is a YAML string too: no address can break out of its line.
+        let url = Value::from(url);
+        block.push_str(&format!("  - url: {url}\n    description: {description}\n"));
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(public_url: Option<&str>, staging_url: Option<&str>) -> Value {
+        let document = Document::new(public_url, staging_url).unwrap();
+        serde_json::from_slice(&document.json).unwrap()
+    }
+
+    /// Every `$ref` below a value.
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members
+                    .values()
+                    .for_each(|member| references(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    /// Every example of an error below a value.
+    fn errors<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+        match value {
+            Value::Object(members)
+                if members.contains_key("code") && members.contains_key("message") =>
+            {
+                found.push(value);
+            }
+            Value::Object(members) => members.values().for_each(|member| errors(member, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_written_document_has_the_servers_block_once() {
+        assert_eq!(WRITTEN.matches(SERVERS).count(), 1);
+        assert_eq!(WRITTEN.matches("\nservers:").count(), 1);
+    }
+
+    #[test]
+    fn without_addresses_the_only_server_is_this_one() {
+        let servers = &json(None, None)["servers"];
+        assert_eq!(
+            servers,
+            &serde_json::json!([{ "url": "/v1", "description": "This server." }])
+        );
+    }
+
+    #[test]
+    fn addresses_fill_servers_in_both_forms() {
+        let expected = serde_json::json!([
+            { "url": "https://api.example.com/v1", "description": "This server." },
+            { "url": "https://staging.example.com/v1", "description": "The staging environment." },
+        ]);
+        let document = Document::new(
+            Some("https://api.example.com/v1"),
+            Some("https://staging.example.com/v1"),
+        )
+        .unwrap();
+        let from_json: Value = serde_json::from_slice(&document.json).unwrap();
+        let from_yaml: Value = serde_saphyr::from_slice(&document.yaml).unwrap();
+        assert_eq!(from_json["servers"], expected);
+        assert_eq!(from_yaml, from_json);
+    }
+
+    #[test]
+    fn a_staging_address_alone_comes_second() {
+        let servers = &json(None, Some("https://staging.example.com/v1"))["servers"];
+        assert_eq!(servers[0]["url"], "/v1");
+        assert_eq!(servers[1]["url"], "https://staging.example.com/v1");
+    }
+
+    #[test]
+    fn no_address_can_break_the_document() {
+        for odd in [
+            "",
+            "a: b",
+            "x # y",
+            "\"",
+            "'",
+            "\\",
+            "{a}",
+            "- x\ninfo: 1",
+            "\u{85}\u{2028}\u{feff}é",
+            "*x",
+            "!y",
+        ] {
+            assert_eq!(json(Some(odd), Some(odd))["servers"][1]["url"], odd);
+        }
+    }
+
+    #[test]
+    fn the_order_is_the_written_one() {
+        let document = json(None, None);
+        let members: Vec<_> = document
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(
+            members,
+            [
+                "openapi",
+                "info",
+                "servers",
+                "security",
+                "tags",
+                "paths",
+                "components"
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_and_texts_keep_their_kind() {
+        let document = json(None, None);
+        assert_eq!(document["openapi"], "3.1.0");
+        assert_eq!(document["info"]["version"], "1.0.0");
+        let category = &document["components"]["schemas"]["NewPet"]["properties"]["categoryId"];
+        assert_eq!(category["minimum"], i64::MIN);
+        assert_eq!(category["maximum"], i64::MAX);
+        assert_eq!(
+            document["components"]["headers"]["Idempotent-Replayed"]["schema"]["const"],
+            "true"
+        );
+        assert_eq!(
+            document["paths"]["/pets/{petId}"]["get"]["x-deprecated-sunset"],
+            "2030-12-05"
+        );
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_component_is_used() {
+        let document = json(None, None);
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 100, "{}", found.len());
+        for reference in &found {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+        for (kind, components) in document["components"].as_object().unwrap() {
+            for name in components.as_object().unwrap().keys() {
+                let reference = format!("#/components/{kind}/{name}");
+                assert!(
+                    kind == "securitySchemes" || found.contains(&reference.as_str()),
+                    "{reference} is not used"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_has_an_example_under_its_own_status() {
+        let document = json(None, None);
+        let mut written: Vec<_> = document["components"]["schemas"]["Error"]["properties"]["code"]
+            ["enum"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|code| code.as_str().unwrap())
+            .collect();
+        let mut examples = Vec::new();
+        errors(&document["components"]["examples"], &mut examples);
+        let mut shown: Vec<_> = examples
+            .iter()
+            .map(|error| error["code"].as_str().unwrap())
+            .collect();
+        written.sort_unstable();
+        shown.sort_unstable();
+        shown.dedup();
+        assert_eq!(shown, written);
+
+        for operation in document["paths"]
+            .as_object()
+            .unwrap()
+            .values()
+            .flat_map(|path| path.as_object().unwrap())
+        {
+            for (status, response) in operation.1["responses"].as_object().unwrap() {
+                let response = resolve(&document, response);
+                let examples = response["content"]["application/json"]["examples"]
+                    .as_object()
+                    .unwrap();
+                assert!(!examples.is_empty(), "{} {status}", operation.0);
+                for example in examples.values() {
+                    let value = &resolve(&document, example)["value"];
+                    if status.starts_with('2') {
+                        assert!(value.get("code").is_none(), "{value}");
+                    } else {
+                        assert_eq!(value["status"].to_string(), *status, "{value}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_names_the_headers_that_every_answer_has() {
+        let document = json(None, None);
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for (method, operation) in operations.as_object().unwrap() {
+                for (status, response) in operation["responses"].as_object().unwrap() {
+                    let headers = resolve(&document, response)["headers"].as_object().unwrap();
+                    let mut expected = vec![
+                        "X-RateLimit-Limit",
+                        "X-RateLimit-Remaining",
+                        "X-RateLimit-Reset",
+                        "X-Request-Id",
+                        "Cache-Control",
+                        "X-Content-Type-Options",
+                    ];
+                    match status.as_str() {
+                        "401" => expected.push("WWW-Authenticate"),
+                        "405" => expected.push("Allow"),
+                        "429" | "503" => expected.push("Retry-After"),
+                        "201" => expected.push("Location"),
+                        _ => {}
+                    }
+                    // A 405 is the answer of the path, not of the deprecated operation.
+                    if operation["deprecated"] == true && status != "405" {
+                        expected.extend(["Deprecation", "Sunset", "Link"]);
+                    }
+                    for name in expected {
+                        let header = headers
+                            .get(name)
+                            .unwrap_or_else(|| panic!("{method} {path} {status}: {name}"));
+                        assert_eq!(
+                            resolve(&document, header)["required"],
+                            true,
+                            "{method} {path} {status}: {name}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value itself, or the component that it refers to.
+    fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+        match value["$ref"].as_str() {
+            Some(reference) => document.pointer(&reference[1..]).unwrap(),
+            None => value,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The one `Error` body. Every failure of the server is a variant here: its code, its status, what the caller may read,
+//! the headers that go with it, and, apart from all that, what only the log may read.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use serde::Serialize;
+
+use super::answer::{self, Answer};
+use super::header;
+use crate::pet::BodyProblems;
+use crate::store::StoreError;
+
+/// Why a request did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// No key was sent.
+    #[error("Send your API key in the header Authorization: Bearer <API_KEY>.")]
+    MissingApiKey,
+    /// Unknown, revoked, expired and malformed keys are told alike.
+    #[error("The API key is not valid.")]
+    InvalidApiKey,
+    /// A query parameter or a header cannot be used.
+    #[error("{name} {problem}.")]
+    InvalidParameter {
+        /// Its name.
+        name: &'static str,
+        /// What it takes.
+        problem: String,
+    },
+    /// The body is no animal.
+    #[error("{0}")]
+    InvalidBody(#[from] BodyProblems),
+    /// The animal, or the path, does not exist.
+    #[error("{0}")]
+    NotFound(&'static str),
+    /// The path exists, with other methods.
+    #[error("This path does not take this method. It takes {0}.")]
+    MethodNotAllowed(&'static str),
+    /// The body did not arrive in time.
+    #[error("The request did not arrive in time.")]
+    RequestTimeout,
+    /// The first request with this `Idempotency-Key` is not answered yet.
+    #[error("A request with this Idempotency-Key is still being worked on. Try again in a moment.")]
+    IdempotencyConflict,
+    /// The operation has been removed.
+    #[error("This operation was removed on 5 December 2030. Use GET /pets with the status filter.")]
+    Gone,
+    /// More than 16 KiB.
+    #[error("The body is too large: it may have 16384 bytes at most.")]
+    BodyTooLarge,
+    /// More than 8 KiB.
+    #[error("The address is too long: path and query may have 8192 bytes at most.")]
+    UriTooLong,
+    /// Not `application/json`.
+    #[error("The body must be JSON: send it with the header Content-Type: application/json.")]
+    UnsupportedMediaType,
+    /// The `Idempotency-Key` came before with another body.
+    #[error("This Idempotency-Key was used before with another body. Choose a new one.")]
+    IdempotencyMismatch,
+    /// A window is used up.
+    #[error("The rate limit is used up. Try again in {retry_after} seconds.")]
+    RateLimited {
+        /// Seconds until a request is served again.
+        retry_after: u64,
+    },
+    /// The key is banned.
+    #[error(
+        "This API key is banned for a while, because it went on after being refused. Try again in {retry_after} seconds."
+    )]
+    KeyBanned {
+        /// Seconds until the ban ends.
+        retry_after: u64,
+    },
+    /// Our fault.
+    #[error("Something went wrong here. If it goes on, tell us the X-Request-Id of this answer.")]
+    Internal {
+        /// For the log.
+        cause: String,
+    },
+    /// Not now.
+    #[error("The service cannot do this right now. Try again in a moment.")]
+    Unavailable {
+        /// For the log.
+        cause: String,
+    },
+}
+
+/// The body, member for member.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    code: &'a str,
+    message: String,
+    status: u16,
+}
+
+impl ApiError {
+    /// Seconds after which an overload is worth another try.
+    const PAUSE: u64 = 1;
+
+    /// The status and the machine-readable code.
+    pub const fn kind(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::MissingApiKey => (StatusCode::UNAUTHORIZED, "missing_api_key"),
+            Self::InvalidApiKey => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
+            Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid_parameter"),
+            Self::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Self::IdempotencyConflict => (StatusCode::CONFLICT, "idempotency_conflict"),
+            Self::Gone => (StatusCode::GONE, "gone"),
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
+            Self::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            }
+            Self::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_mismatch"),
+            Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
+            Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+            Self::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        }
+    }
+
+    /// What the log is told and the caller is not.
+    pub fn cause(&self) -> Option<&str> {
+        match self {
+            Self::Internal { cause } | Self::Unavailable { cause } => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// The answer.
+    pub fn answer(&self) -> Answer {
+        let mut answer = answer::json(self.kind().0, Bytes::from(self.body()));
+        if let Some((name, value)) = self.own_header() {
+            answer.headers_mut().insert(name, value);
+        }
+        answer
+    }
+
+    /// The JSON body.
+    pub fn body(&self) -> Vec<u8> {
+        let (status, code) = self.kind();
+        let body = ErrorBody {
+            code,
+            message: self.to_string(),
+            status: status.as_u16(),
+        };
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    /// The header that this error has and others have not.
+    fn own_header(&self) -> Option<(HeaderName, HeaderValue)> {
+        Some(match self {
+            Self::MissingApiKey => (
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"animal-store\""),
+            ),
+            Self::InvalidApiKey => (
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"animal-store\", error=\"invalid_token\""),
+            ),
+            Self::MethodNotAllowed(allowed) => (ALLOW, HeaderValue::from_static(allowed)),
+            Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
+                (RETRY_AFTER, header::value(retry_after.to_string()))
+            }
+            Self::Unavailable { .. } => (RETRY_AFTER, header::value(Self::PAUSE.to_string())),
+            // The rest of the body may still be on its way: this connection is of no more use.
+            Self::RequestTimeout => (CONNECTION, HeaderValue::from_static("close")),
+            _ => return None,
+        })
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let cause = error.to_string();
+        match error {
+            StoreError::Unavailable(_) => Self::Unavailable { cause },
+            StoreError::Failed(_) => Self::Internal { cause },
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The `Idempotency-Key`: its form, and which of them are being worked on right now.
+//! What became of those that are done is the store's to know.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use hyper::HeaderMap;
+
+use super::error::ApiError;
+use super::header;
+use crate::key::KeyId;
+use crate::store::Retry;
+
+/// Reads the header: none, or 1 to 255 visible ASCII characters, once.
+pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let mut values = headers.get_all(header::IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let bytes = value.as_bytes();
+    if values.next().is_some()
+        || !(1..=255).contains(&bytes.len())
+        || !bytes.iter().all(u8::is_ascii_graphic)
+    {
+        let problem = "takes 1 to 255 visible ASCII characters, and is given once".into();
+        return Err(ApiError::InvalidParameter {
+            name: "Idempotency-Key",
+            problem,
+        });
+    }
+    Ok(Some(bytes.iter().copied().map(char::from).collect()))
+}
+
+/// The retries whose first try is not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(Mutex<HashSet<(KeyId, String)>>);
+
+impl InFlight {
+    /// Marks a creation as being worked on until the mark is dropped; or says that it already is.
+    pub(super) fn enter(&self, retry: &Retry) -> Result<Mark<'_>, ApiError> {
+        let name = (retry.key, retry.token.clone());
+        if self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.clone())
+        {
+            Ok(Mark { all: self, name })
+        } else {
+            Err(ApiError::IdempotencyConflict)
+        }
+    }
+}
+
+/// One creation being worked on.
+#[derive(Debug)]
+pub(super) struct Mark<'a> {
+    all: &'a InFlight,
+    name: (KeyId, String),
+}
+
+impl Drop for Mark<'_> {
+    fn drop(&mut self) {
+        self.all
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.name);
+    }
+}

@@ -1,0 +1,205 @@
+//! Method and path become an [`Operation`], one variant for each `operationId`. This `match` is the whole router.
+
+use std::borrow::Cow;
+
+use hyper::Method;
+
+/// What the API can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// `GET /pets`
+    ListPets,
+    /// `POST /pets`
+    CreatePet,
+    /// `GET /pets/{petId}`, deprecated.
+    GetPet {
+        /// The last segment of the path, as sent.
+        id: &'a str,
+    },
+}
+
+/// What lies outside `/v1`, for everyone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenPage {
+    /// `/`, which leads to the docs.
+    Root,
+    /// `/docs` and its files.
+    Docs,
+    /// `/openapi.json`
+    OpenApiJson,
+    /// `/openapi.yaml`
+    OpenApiYaml,
+    /// `/livez`
+    Live,
+    /// `/readyz`
+    Ready,
+}
+
+/// Where a request leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// To an operation, under `/v1`.
+    Operation(Operation<'a>),
+    /// To a path under `/v1` that has operations, with none of their methods.
+    WrongMethod {
+        /// The methods it takes.
+        allowed: &'static str,
+    },
+    /// To nothing under `/v1`.
+    Unknown,
+    /// Outside `/v1`: to a page.
+    Open(OpenPage),
+    /// Outside `/v1`: to a page, with a method it does not take.
+    OpenWrongMethod,
+    /// Outside `/v1`: to nothing.
+    OpenUnknown,
+}
+
+/// What every page outside `/v1` takes.
+pub const OPEN_METHODS: &str = "GET, HEAD";
+
+impl<'a> Route<'a> {
+    /// The route of a request. `HEAD` goes wherever `GET` does.
+    pub fn of(method: &Method, path: &'a str) -> Self {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        match path.strip_prefix("/v1") {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                match rest.strip_prefix("/pets") {
+                    Some("") if reads => Self::Operation(Operation::ListPets),
+                    Some("") if *method == Method::POST => Self::Operation(Operation::CreatePet),
+                    Some("") => Self::WrongMethod {
+                        allowed: "GET, HEAD, POST",
+                    },
+                    Some(rest) => match rest.strip_prefix('/') {
+                        Some(id) if !id.contains('/') => {
+                            if reads {
+                                Self::Operation(Operation::GetPet { id })
+                            } else {
+                                Self::WrongMethod {
+                                    allowed: "GET, HEAD",
+                                }
+                            }
+                        }
+                        _ => Self::Unknown,
+                    },
+                    None => Self::Unknown,
+                }
+            }
+            _ => match OpenPage::of(path) {
+                Some(page) if reads => Self::Open(page),
+                Some(_) => Self::OpenWrongMethod,
+                None => Self::OpenUnknown,
+            },
+        }
+    }
+
+    /// Whether it lies under `/v1`: such answers need a key and carry rate headers.
+    pub const fn is_api(&self) -> bool {
+        matches!(
+            self,
+            Self::Operation(_) | Self::WrongMethod { .. } | Self::Unknown
+        )
+    }
+}
+
+impl OpenPage {
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/" => Self::Root,
+            "/openapi.json" => Self::OpenApiJson,
+            "/openapi.yaml" => Self::OpenApiYaml,
+            "/livez" => Self::Live,
+            "/readyz" => Self::Ready,
+            "/docs" => Self::Docs,
+            _ if path.starts_with("/docs/") => Self::Docs,
+            _ => return None,
+        })
+    }
+}
+
+/// Undoes percent-encoding. `None` where it is broken or not UTF-8.
+pub fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = rest else {
+            return None;
+        };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn method_and_path_lead_to_one_place() {
+        let route = |method: &str, path| Route::of(&method.parse().unwrap(), path);
+        assert_eq!(
+            route("GET", "/v1/pets"),
+            Route::Operation(Operation::ListPets)
+        );
+        assert_eq!(
+            route("HEAD", "/v1/pets"),
+            Route::Operation(Operation::ListPets)
+        );
+        assert_eq!(
+            route("POST", "/v1/pets"),
+            Route::Operation(Operation::CreatePet)
+        );
+        assert_eq!(
+            route("GET", "/v1/pets/7"),
+            Route::Operation(Operation::GetPet { id: "7" })
+        );
+        assert_eq!(
+            route("GET", "/v1/pets/"),
+            Route::Operation(Operation::GetPet { id: "" })
+        );
+        assert_eq!(
+            route("PUT", "/v1/pets"),
+            Route::WrongMethod {
+                allowed: "GET, HEAD, POST"
+            }
+        );
+        assert_eq!(
+            route("DELETE", "/v1/pets/7"),
+            Route::WrongMethod {
+                allowed: "GET, HEAD"
+            }
+        );
+        for path in [
+            "/v1",
+            "/v1/",
+            "/v1/petsx",
+            "/v1/pets/7/x",
+            "/v1/store/orders",
+        ] {
+            assert_eq!(route("GET", path), Route::Unknown, "{path}");
+        }
+        for path in ["/v1x", "/v2/pets", "/pets", "*", "", "/docsx"] {
+            assert_eq!(route("GET", path), Route::OpenUnknown, "{path}");
+        }
+        assert_eq!(route("GET", "/docs/a.css"), Route::Open(OpenPage::Docs));
+        assert_eq!(route("POST", "/livez"), Route::OpenWrongMethod);
+    }
+
+    #[test]
+    fn percent_encoding_is_undone_or_refused() {
+        assert_eq!(decode("a%20%C3%A9").as_deref(), Some("a é"));
+        for bad in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The query string of a list: known parameters, each at most once; unknown ones are ignored.
+
+use std::str::FromStr;
+
+use super::error::ApiError;
+use super::operation::decode;
+use crate::page::PetQuery;
+
+/// Reads `limit`, `status` and `cursor`.
+pub(super) fn read(query: Option<&str>) -> Result<PetQuery, ApiError> {
+    let (mut limit, mut status, mut cursor) = (None, None, None);
+    for pair in query.unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match decode(name).as_deref() {
+            Some("limit") => once(&mut limit, "limit", value)?,
+            Some("status") => once(&mut status, "status", value)?,
+            Some("cursor") => once(&mut cursor, "cursor", value)?,
+            _ => {}
+        }
+    }
+    Ok(PetQuery {
+        limit: limit.unwrap_or_default(),
+        status,
+        cursor: cursor.unwrap_or_default(),
+    })
+}
+
+fn once<T: FromStr<Err: ToString>>(
+    place: &mut Option<T>,
+    name: &'static str,
+    value: &str,
+) -> Result<(), ApiError> {
+    let problem = |problem: String| ApiError::InvalidParameter { name, problem };
+    if place.is_some() {
+        return Err(problem("is given twice: give it once".into()));
+    }
+    // A value that cannot be decoded, or has a plus that means a space, is none that any of these takes.
+    let value = decode(value).unwrap_or_default();
+    *place = Some(
+        value
+            .parse()
+            .map_err(|error: T::Err| problem(error.to_string()))?,
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pet::PetStatus;
+
+    #[test]
+    fn known_parameters_are_read_and_unknown_ignored() {
+        assert_eq!(read(None).unwrap(), PetQuery::default());
+        assert_eq!(read(Some("")).unwrap(), PetQuery::default());
+        let query = read(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
+        assert_eq!(
+            (query.limit.get(), query.status),
+            (5, Some(PetStatus::Sold))
+        );
+    }
+
+    #[test]
+    fn a_bad_or_repeated_parameter_is_named_with_what_it_takes() {
+        for (query, message) in [
+            ("limit=0", "limit takes a whole number from 1 to 100."),
+            ("limit", "limit takes a whole number from 1 to 100."),
+            ("limit=%35%", "limit takes a whole number from 1 to 100."),
+            (
+                "status=Sold",
+                "status must be one of available, pending, sold.",
+            ),
+            (
+                "cursor=",
+                "cursor takes only the value from a Link header of this service, unchanged.",
+            ),
+            ("limit=1&limit=1", "limit is given twice: give it once."),
+            ("limit=1&l%69mit=2", "limit is given twice: give it once."),
+        ] {
+            assert_eq!(
+                read(Some(query)).unwrap_err().to_string(),
+                message,
+                "{query}"
+            );
+        }
+    }
+}

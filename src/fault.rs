@@ -1,0 +1,34 @@
+//! Broken variants that the tests must catch. They exist only in a build with the feature `faults`, and there only
+//! when `ANIMAL_STORE_FAULT` names them; in every other build each question is a constant no.
+
+/// A way to be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Answers 201 before the commit, and commits a little later.
+    AckBeforeCommit,
+    /// Panics in a request that asks for it with the header `X-Fault: panic`.
+    PanicInRequest,
+    /// Panics in the writer at the first animal called `writer, die`.
+    WriterDies,
+}
+
+impl Fault {
+    /// Whether this build, in this run, is broken in this way.
+    #[cfg(feature = "faults")]
+    pub fn is_on(self) -> bool {
+        static WANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
+        let wanted = WANTED.get_or_init(|| match std::env::var("ANIMAL_STORE_FAULT").as_deref() {
+            Ok("ack-before-commit") => Some(Self::AckBeforeCommit),
+            Ok("panic-in-request") => Some(Self::PanicInRequest),
+            Ok("writer-dies") => Some(Self::WriterDies),
+            _ => None,
+        });
+        *wanted == Some(self)
+    }
+
+    /// Whether this build is broken in this way: it is not.
+    #[cfg(not(feature = "faults"))]
+    pub const fn is_on(self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,161 @@
+//! The API key: a secret that is shown once and never stored, and the hash that is.
+//! `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
+//! so that a mistyped key is refused with no look-up. Neither type can be printed by accident.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// The number by which an operator names a key. Not secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub i64);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+const MARK: &str = "as_";
+const RANDOM: usize = 32;
+const CHECK: usize = 6;
+const CHECKED: usize = MARK.len() + RANDOM;
+const LENGTH: usize = CHECKED + CHECK;
+const PREFIX: usize = 8;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A key as its holder knows it. It has no `Display`, and its `Debug` tells nothing.
+pub struct Secret(String);
+
+/// The system has no random numbers to give.
+#[derive(Debug, thiserror::Error)]
+#[error("the operating system gave no random numbers: {0}")]
+pub struct NoRandomness(getrandom::Error);
+
+impl Secret {
+    /// A new key from the operating system's randomness.
+    pub fn generate() -> Result<Self, NoRandomness> {
+        let mut text = String::with_capacity(LENGTH);
+        text.push_str(MARK);
+        let mut bytes = [0_u8; 64];
+        while text.len() < CHECKED {
+            getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+            // 248 is the largest multiple of 62 in a byte: what lies above would favour the first letters.
+            let fair = bytes.iter().filter(|byte| **byte < 248);
+            for byte in fair.take(CHECKED - text.len()) {
+                text.push(char::from(BASE62[usize::from(byte % 62)]));
+            }
+        }
+        let check = check_characters(text.as_bytes());
+        text.extend(check.map(char::from));
+        Ok(Self(text))
+    }
+
+    /// The text itself, to be shown once to the one who asked for the key.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What is stored of it.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(Sha256::digest(&self.0).into())
+    }
+
+    /// Its first eight characters, by which a holder recognises a key in a list.
+    pub fn prefix(&self) -> &str {
+        &self.0[..PREFIX]
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The SHA-256 of a secret: all the store ever sees of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyHash([u8; 32]);
+
+impl KeyHash {
+    /// The hash of a presented key, or `None` where its form or its check characters are wrong.
+    pub fn of_presented(text: &[u8]) -> Option<Self> {
+        if text.len() != LENGTH || !text.starts_with(MARK.as_bytes()) {
+            return None;
+        }
+        let (checked, check) = text.split_at(CHECKED);
+        (check == check_characters(checked)).then(|| Self(Sha256::digest(text).into()))
+    }
+
+    /// The hash as the store has it.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to store.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHash(…)")
+    }
+}
+
+/// CRC-32 in six base62 characters, the most significant first.
+fn check_characters(checked: &[u8]) -> [u8; CHECK] {
+    let mut rest = crc32fast::hash(checked) as usize;
+    let mut check = [0; CHECK];
+    for place in check.iter_mut().rev() {
+        *place = BASE62[rest % 62];
+        rest /= 62;
+    }
+    check
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_key_has_the_form_and_is_accepted() {
+        let secret = Secret::generate().unwrap();
+        let text = secret.reveal();
+        assert_eq!(text.len(), 41);
+        assert!(text.starts_with("as_") && text[3..].bytes().all(|b| b.is_ascii_alphanumeric()));
+        assert_eq!(KeyHash::of_presented(text.as_bytes()), Some(secret.hash()));
+        assert_eq!(secret.prefix(), &text[..8]);
+        assert_ne!(Secret::generate().unwrap().reveal(), text);
+    }
+
+    #[test]
+    fn every_single_wrong_character_is_noticed() {
+        let secret = Secret::generate().unwrap();
+        for place in 0..LENGTH {
+            let mut text = secret.reveal().as_bytes().to_vec();
+            text[place] = if text[place] == b'x' { b'y' } else { b'x' };
+            assert_eq!(KeyHash::of_presented(&text), None, "{place}");
+        }
+        assert_eq!(
+            KeyHash::of_presented(&secret.reveal().as_bytes()[..40]),
+            None
+        );
+    }
+
+    #[test]
+    fn the_check_characters_are_crc_32_in_base62() {
+        // CRC-32 of "123456789" is 0xCBF43926 = 3421780262.
+        assert_eq!(&check_characters(b"123456789"), b"3jZRME");
+    }
+
+    #[test]
+    fn neither_type_prints_what_it_holds() {
+        let secret = Secret::generate().unwrap();
+        assert_eq!(
+            format!("{secret:?} {:?}", secret.hash()),
+            "Secret(…) KeyHash(…)"
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! One key's counters in this process. One short lock makes the decision whole: ban, minute and day are looked at
+//! and counted together, so that no interleaving of requests admits one too many.
+
+#[cfg(feature = "shuttle")]
+use shuttle::sync::{Mutex, MutexGuard};
+use std::sync::PoisonError;
+#[cfg(not(feature = "shuttle"))]
+use std::sync::{Mutex, MutexGuard};
+
+use super::ban::{Ban, BanPolicy};
+use super::window::{Rate, Windows};
+use super::{Decision, Verdict};
+use crate::clock::{Day, Timestamp};
+use crate::plan::Limits;
+
+/// A key's counters. It outlives every change of the key's terms.
+#[derive(Debug, Default)]
+pub struct Meter(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    windows: Windows,
+    /// Refusals in the present minute, towards a ban.
+    refusals: u32,
+    /// The last ban, running or over.
+    ban: Option<Ban>,
+    /// What the store has not been told yet, by day, the latest last.
+    unread: Vec<DayUse>,
+}
+
+/// What a key did on a day, since the store was last told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayUse {
+    /// The day.
+    pub day: Day,
+    /// Requests that counted.
+    pub requests: u32,
+    /// Requests answered 429.
+    pub refused: u32,
+    /// When the last of them came.
+    pub last: Timestamp,
+}
+
+impl Meter {
+    /// Decides about one request, and counts it.
+    pub fn decide(&self, limits: Limits, bans: &BanPolicy, now: Timestamp) -> Decision {
+        let state = &mut *self.lock();
+        state.enter(now);
+        let first_unread = state.unread.is_empty();
+
+        let verdict = if let Some(ban) = state.ban.filter(|ban| ban.holds(now)) {
+            Verdict::Banned {
+                until: ban.until,
+                new: None,
+            }
+        } else if state.windows.admit(limits) {
+            Verdict::Admitted
+        } else {
+            state.refusals = state.refusals.saturating_add(1);
+            if bans.exceeded(state.refusals) {
+                // This answer names the ban already: a Retry-After to the end of the window would be a lie by now.
+                let ban = bans.next(state.ban, now);
+                state.ban = Some(ban);
+                state.refusals = 0;
+                Verdict::Banned {
+                    until: ban.until,
+                    new: Some(ban),
+                }
+            } else {
+                Verdict::RateLimited {
+                    until: state.windows.rate(limits).reset,
+                }
+            }
+        };
+
+        let use_today = state.today(now);
+        match verdict {
+            Verdict::Admitted => use_today.requests += 1,
+            _ => use_today.refused += 1,
+        }
+        let mut rate = state.windows.rate(limits);
+        if let Verdict::Banned { until, .. } = verdict {
+            // A ban is a window with nothing left, beside the two others.
+            let banned = Rate {
+                limit: limits.per_minute(),
+                remaining: 0,
+                reset: until,
+            };
+            rate = rate.tighter(banned);
+        }
+        Decision {
+            verdict,
+            rate,
+            first_unread,
+        }
+    }
+
+    /// Takes over what the store remembers of the day's use. To be called once, before the first decision.
+    pub fn remember(&self, day: Day, requests: u32) {
+        let state = &mut *self.lock();
+        state.enter(day.start());
+        state.windows.day.add(requests);
+    }
+
+    /// Obeys what the store says of the key's bans: one that another wrote, or an operator's pardon.
+    pub fn obey(&self, stored: Option<Ban>, pardoned: Option<Timestamp>) {
+        let state = &mut *self.lock();
+        let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
+        if state.ban.is_some() && pardoned >= began(state.ban) {
+            state.ban = None;
+            state.refusals = 0;
+        }
+        if began(stored) > began(state.ban) {
+            state.ban = stored;
+        }
+    }
+
+    /// Takes what the store has not been told yet.
+    pub fn read_out(&self) -> Vec<DayUse> {
+        std::mem::take(&mut self.lock().unread)
+    }
+
+    /// Puts back what could not be told.
+    pub fn put_back(&self, uses: Vec<DayUse>) {
+        let state = &mut *self.lock();
+        for use_then in uses {
+            match state
+                .unread
+                .iter_mut()
+                .find(|other| other.day == use_then.day)
+            {
+                Some(other) => {
+                    other.requests += use_then.requests;
+                    other.refused += use_then.refused;
+                    other.last = other.last.max(use_then.last);
+                }
+                None => state.unread.insert(0, use_then),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing inside can panic half-way; a poisoned lock still holds whole counters.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn enter(&mut self, now: Timestamp) {
+        if self.windows.minute.enter(now) {
+            self.refusals = 0;
+        }
+        self.windows.day.enter(now);
+    }
+
+    fn today(&mut self, now: Timestamp) -> &mut DayUse {
+        let day = self.windows.day.start().day();
+        if self.unread.last().is_none_or(|last| last.day != day) {
+            self.unread.push(DayUse {
+                day,
+                requests: 0,
+                refused: 0,
+                last: now,
+            });
+        }
+        let last = self.unread.len() - 1;
+        let today = &mut self.unread[last];
+        today.last = today.last.max(now);
+        today
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    fn limits(minute: u32, day: u32) -> Limits {
+        Limits::new(minute, day).unwrap()
+    }
+
+    #[test]
+    fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
+        let meter = Meter::default();
+        let admitted = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        let off = BanPolicy {
+                            after: 0,
+                            ..BanPolicy::default()
+                        };
+                        let decision =
+                            meter.decide(limits(10_000, 50_000), &off, Timestamp::from_secs(7));
+                        if decision.verdict == Verdict::Admitted {
+                            admitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), 10_000);
+        assert_eq!(meter.read_out()[0].refused, 70_000);
+    }
+
+    #[test]
+    fn a_pardon_ends_the_ban_and_forgets_the_refusals() {
+        let meter = Meter::default();
+        let policy = BanPolicy {
+            after: 1,
+            ..BanPolicy::default()
+        };
+        let now = Timestamp::from_secs(60);
+        let decide = || meter.decide(limits(1, 9), &policy, now).verdict;
+        decide();
+        decide();
+        assert!(matches!(decide(), Verdict::Banned { new: Some(_), .. }));
+        meter.obey(None, Some(now));
+        assert!(matches!(decide(), Verdict::RateLimited { .. }));
+    }
+
+    #[test]
+    fn a_ban_that_the_store_has_not_seen_yet_is_kept() {
+        let meter = Meter::default();
+        let ban = Ban {
+            began: Timestamp::from_secs(50),
+            until: Timestamp::from_secs(350),
+        };
+        meter.obey(Some(ban), None);
+        meter.obey(None, Some(Timestamp::from_secs(40)));
+        let verdict = meter
+            .decide(
+                limits(1, 1),
+                &BanPolicy::default(),
+                Timestamp::from_secs(60),
+            )
+            .verdict;
+        assert_eq!(
+            verdict,
+            Verdict::Banned {
+                until: ban.until,
+                new: None
+            }
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_added_to_what_came_since() {
+        let meter = Meter::default();
+        let count = |secs| {
+            meter.decide(
+                limits(9, 9),
+                &BanPolicy::default(),
+                Timestamp::from_secs(secs),
+            )
+        };
+        assert!(count(10).first_unread);
+        assert!(!count(20).first_unread);
+        let taken = meter.read_out();
+        assert!(count(30).first_unread);
+        meter.put_back(taken);
+        let all = meter.read_out();
+        assert_eq!(all.len(), 1);
+        assert_eq!(
+            (all[0].requests, all[0].last),
+            (3, Timestamp::from_secs(30))
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Fixed windows aligned to UTC, the minute and the day: pure arithmetic, no clock, no lock.
+
+use crate::clock::Timestamp;
+use crate::plan::Limits;
+
+/// A counter over one window of fixed length. A clock that steps back stays in the window it had reached:
+/// no window ever admits more than its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    length: i64,
+    number: i64,
+    used: u32,
+}
+
+impl Window {
+    /// The minute.
+    pub const fn minute() -> Self {
+        Self {
+            length: 60_000,
+            number: i64::MIN,
+            used: 0,
+        }
+    }
+
+    /// The UTC day.
+    pub const fn day() -> Self {
+        Self {
+            length: 86_400_000,
+            number: i64::MIN,
+            used: 0,
+        }
+    }
+
+    /// Enters the window that `now` lies in, if it is a later one. Says whether it was.
+    pub fn enter(&mut self, now: Timestamp) -> bool {
+        let number = now.as_millis().div_euclid(self.length);
+        let later = number > self.number;
+        if later {
+            self.number = number;
+            self.used = 0;
+        }
+        later
+    }
+
+    /// Counts one request.
+    pub fn count(&mut self) {
+        self.used = self.used.saturating_add(1);
+    }
+
+    /// Counts requests made before, which the store remembered.
+    pub fn add(&mut self, requests: u32) {
+        self.used = self.used.saturating_add(requests);
+    }
+
+    /// Requests counted in this window.
+    pub const fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// When the window began.
+    pub const fn start(&self) -> Timestamp {
+        Timestamp::from_millis(self.number.saturating_mul(self.length))
+    }
+
+    /// What headers say of this window under `limit`.
+    pub fn rate(&self, limit: u32) -> Rate {
+        Rate {
+            limit,
+            remaining: limit.saturating_sub(self.used),
+            reset: Timestamp::from_millis(
+                self.number.saturating_add(1).saturating_mul(self.length),
+            ),
+        }
+    }
+}
+
+/// A limit, what is left of it, and when it is whole again: the three rate headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// The limit that applies.
+    pub limit: u32,
+    /// Requests left in the window.
+    pub remaining: u32,
+    /// When the window ends.
+    pub reset: Timestamp,
+}
+
+impl Rate {
+    /// Which of two windows the headers show: the one with fewer requests left; on a tie the one that resets later.
+    /// Two exhausted windows tie at nothing left, so the later is shown, which is also the one to wait for.
+    pub fn tighter(self, other: Self) -> Self {
+        let rank = |rate: &Self| (rate.remaining, std::cmp::Reverse(rate.reset));
+        if rank(&other) < rank(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// The minute and the day of one key, decided together.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// The minute.
+    pub minute: Window,
+    /// The day.
+    pub day: Window,
+}
+
+impl Windows {
+    /// Nothing counted yet.
+    pub const fn new() -> Self {
+        Self {
+            minute: Window::minute(),
+            day: Window::day(),
+        }
+    }
+
+    /// Counts one request in both windows, or in neither if one of them is used up. Says which it did.
+    pub fn admit(&mut self, limits: Limits) -> bool {
+        let admitted = self.minute.used < limits.per_minute() && self.day.used < limits.per_day();
+        if admitted {
+            self.minute.count();
+            self.day.count();
+        }
+        admitted
+    }
+
+    /// The window the headers show.
+    pub fn rate(&self, limits: Limits) -> Rate {
+        self.minute
+            .rate(limits.per_minute())
+            .tighter(self.day.rate(limits.per_day()))
+    }
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(remaining: u32, reset: i64) -> Rate {
+        Rate {
+            limit: 9,
+            remaining,
+            reset: Timestamp::from_secs(reset),
+        }
+    }
+
+    #[test]
+    fn headers_show_the_window_with_the_fewest_left_and_on_a_tie_the_later() {
+        assert_eq!(rate(1, 60).tighter(rate(2, 90)), rate(1, 60));
+        assert_eq!(rate(2, 60).tighter(rate(1, 90)), rate(1, 90));
+        assert_eq!(rate(0, 60).tighter(rate(0, 90)), rate(0, 90));
+        assert_eq!(rate(0, 90).tighter(rate(0, 60)), rate(0, 90));
+    }
+
+    #[test]
+    fn a_window_is_aligned_and_never_goes_back() {
+        let mut minute = Window::minute();
+        assert!(minute.enter(Timestamp::from_millis(119_999)));
+        minute.count();
+        assert_eq!(
+            minute.rate(3),
+            Rate {
+                limit: 3,
+                remaining: 2,
+                reset: Timestamp::from_secs(120)
+            }
+        );
+        assert!(
+            !minute.enter(Timestamp::from_millis(0)),
+            "time stepped back"
+        );
+        assert_eq!(minute.used(), 1);
+        assert!(minute.enter(Timestamp::from_millis(120_000)));
+        assert_eq!(minute.used(), 0);
+    }
+}

@@ -1,0 +1,228 @@
+//! The animal: its types, which cannot hold a wrong value, and its one JSON form.
+//! Knows nothing of HTTP or of where animals are kept.
+
+mod body;
+
+pub use body::BodyProblems;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An animal's identifier, assigned on creation and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PetId(pub i64);
+
+impl PetId {
+    /// Reads the one spelling an identifier has: decimal digits, no sign but `-`, no leading zero.
+    pub fn from_path(text: &str) -> Option<Self> {
+        let id: i64 = text.parse().ok()?;
+        (id.to_string() == text).then_some(Self(id))
+    }
+}
+
+impl fmt::Display for PetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An animal's name: 1 to 255 Unicode scalar values, not blank, no control characters, kept as sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PetName(String);
+
+impl PetName {
+    /// The most scalar values a name may have.
+    pub const MAX: usize = 255;
+
+    /// Takes a text as a name, or says what a name must be.
+    pub fn new(text: String) -> Result<Self, &'static str> {
+        if text.chars().all(char::is_whitespace) {
+            Err("must not be blank")
+        } else if text.chars().nth(Self::MAX).is_some() {
+            Err("must have at most 255 characters")
+        } else if text.chars().any(char::is_control) {
+            Err("must not contain control characters")
+        } else {
+            Ok(Self(text))
+        }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether an animal can be adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PetStatus {
+    /// It waits for a home.
+    Available,
+    /// Someone has asked for it.
+    Pending,
+    /// It has found one.
+    Sold,
+}
+
+impl PetStatus {
+    /// Every status, in the order an animal goes through them.
+    pub const ALL: [Self; 3] = [Self::Available, Self::Pending, Self::Sold];
+
+    /// The word used in JSON, in queries and in the database.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Pending => "pending",
+            Self::Sold => "sold",
+        }
+    }
+}
+
+/// A word that names no status.
+#[derive(Debug, thiserror::Error)]
+#[error("must be one of available, pending, sold")]
+pub struct NotAStatus;
+
+impl FromStr for PetStatus {
+    type Err = NotAStatus;
+
+    fn from_str(word: &str) -> Result<Self, NotAStatus> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.word() == word)
+            .ok_or(NotAStatus)
+    }
+}
+
+/// An animal before it has an identifier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPet {
+    /// Its name.
+    pub name: PetName,
+    /// The category it belongs to: any int64, categories are not described.
+    pub category_id: i64,
+    /// Its status; `available` where the caller named none.
+    pub status: PetStatus,
+}
+
+impl NewPet {
+    /// Reads a request's body, or names everything that is wrong with it.
+    pub fn from_json(body: &[u8]) -> Result<Self, BodyProblems> {
+        body::read(body)
+    }
+
+    /// The animal it becomes with this identifier.
+    pub fn with_id(self, id: PetId) -> Pet {
+        let Self {
+            name,
+            category_id,
+            status,
+        } = self;
+        Pet {
+            id,
+            name: name.0,
+            category_id,
+            status,
+        }
+    }
+}
+
+/// An animal as the store gave it. Its name is plain text: what was accepted once is shown for ever,
+/// also if the rules for new names become stricter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pet {
+    /// Its identifier.
+    pub id: PetId,
+    /// Its name.
+    pub name: String,
+    /// The category it belongs to.
+    pub category_id: i64,
+    /// Its status.
+    pub status: PetStatus,
+}
+
+impl Pet {
+    /// Appends the animal's JSON object.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        write_json(
+            out,
+            self.id,
+            &self.name,
+            self.category_id,
+            self.status.word(),
+        );
+    }
+}
+
+/// Appends the JSON object of an animal given by its parts, so that a store can write rows without owning them.
+pub fn write_json(out: &mut Vec<u8>, id: PetId, name: &str, category_id: i64, status: &str) {
+    use std::io::Write;
+    // Writing to a Vec cannot fail, and a str always has a JSON form.
+    let _ = write!(out, "{{\"id\":{id},\"name\":");
+    let _ = serde_json::to_writer(&mut *out, name);
+    let _ = write!(
+        out,
+        ",\"categoryId\":{category_id},\"status\":\"{status}\"}}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_255_scalar_values_is_not_blank_and_has_no_controls() {
+        let name = |text: &str| PetName::new(text.to_owned());
+        assert!(name("a").is_ok());
+        assert!(name(&"🐕".repeat(255)).is_ok());
+        assert!(name(" padded ").is_ok_and(|name| name.as_str() == " padded "));
+        for bad in [
+            "",
+            " ",
+            "\u{a0}\u{3000}",
+            "a\nb",
+            "a\u{7f}",
+            "\u{85}x",
+            &"x".repeat(256),
+        ] {
+            assert!(name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        assert_eq!(PetId::from_path("7"), Some(PetId(7)));
+        assert_eq!(
+            PetId::from_path("-9223372036854775808"),
+            Some(PetId(i64::MIN))
+        );
+        for bad in [
+            "",
+            "+7",
+            "07",
+            "-0",
+            "7.0",
+            "9223372036854775808",
+            "seven",
+            " 7",
+        ] {
+            assert_eq!(PetId::from_path(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn json_escapes_the_name() {
+        let pet = Pet {
+            id: PetId(1),
+            name: "a\"b".into(),
+            category_id: -2,
+            status: PetStatus::Sold,
+        };
+        let mut out = Vec::new();
+        pet.write_json(&mut out);
+        assert_eq!(
+            out,
+            br#"{"id":1,"name":"a\"b","categoryId":-2,"status":"sold"}"#
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Reading the body of a new animal: every problem is found and told at once, not one at a time.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{NewPet, PetName, PetStatus};
+
+/// What is wrong with a body, in one sentence for each problem.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BodyProblems(String);
+
+const NOT_AN_OBJECT: &str =
+    "The body must be a JSON object with name and categoryId, and status if you like.";
+
+pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Err(BodyProblems(format!("The body is empty. {NOT_AN_OBJECT}")));
+    }
+    let members: Members<'_> = serde_json::from_slice(body).map_err(|error| {
+        BodyProblems(match error.classify() {
+            serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
+            _ => format!(
+                "The body is not valid JSON: line {}, column {}. {NOT_AN_OBJECT}",
+                error.line(),
+                error.column()
+            ),
+        })
+    })?;
+
+    let mut problems = Vec::new();
+    for name in members.twice {
+        problems.push(format!("{name} is given twice"));
+    }
+    let mut field = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
+
+    let name = match members.name.map(|raw| serde_json::from_str(raw.get())) {
+        None => Err("is missing: it must be a string"),
+        Some(Err(_)) => Err("must be a string"),
+        Some(Ok(text)) => PetName::new(text),
+    }
+    .map_err(|problem| field("name", problem));
+
+    let category_id = match members.category_id.map(|raw| raw.get().parse()) {
+        None => Err("is missing: it must be an integer"),
+        Some(Err(_)) => Err("must be an integer from -9223372036854775808 to 9223372036854775807"),
+        Some(Ok(id)) => Ok(id),
+    }
+    .map_err(|problem| field("categoryId", problem));
+
+    let status = match members
+        .status
+        .map(|raw| serde_json::from_str::<String>(raw.get()))
+    {
+        None => Ok(PetStatus::Available),
+        Some(word) => word
+            .ok()
+            .and_then(|word| word.parse().ok())
+            .ok_or("must be one of available, pending, sold"),
+    }
+    .map_err(|problem| field("status", problem));
+
+    match (name, category_id, status) {
+        (Ok(name), Ok(category_id), Ok(status)) if problems.is_empty() => Ok(NewPet {
+            name,
+            category_id,
+            status,
+        }),
+        _ => Err(BodyProblems(format!(
+            "The body is not a valid animal: {}.",
+            problems.join("; ")
+        ))),
+    }
+}
+
+/// The members we know, unread, and the names that came twice, ours or not.
+#[derive(Default)]
+struct Members<'a> {
+    name: Option<&'a RawValue>,
+    category_id: Option<&'a RawValue>,
+    status: Option<&'a RawValue>,
+    twice: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Members::default();
+        let mut seen = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                "name" => members.name = Some(map.next_value()?),
+                "categoryId" => members.category_id = Some(map.next_value()?),
+                "status" => members.status = Some(map.next_value()?),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            if let Some(name) = seen.replace(name) {
+                members.twice.push(shown(&name).map_err(de::Error::custom)?);
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// A member's name as a message may carry it: quoted, and not longer than a reader wants.
+fn shown(name: &str) -> Result<String, serde_json::Error> {
+    let short: String = name.chars().take(40).collect();
+    if short.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !short.is_empty() {
+        Ok(short)
+    } else {
+        serde_json::to_string(&short)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(body: &str) -> String {
+        read(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_whole_body_is_read_and_status_is_available_when_omitted() {
+        let pet = read(br#" {"id":9,"x":[{}],"name":"Rex","categoryId":-0} "#).unwrap();
+        assert_eq!(
+            (pet.name.as_str(), pet.category_id, pet.status),
+            ("Rex", 0, PetStatus::Available)
+        );
+    }
+
+    #[test]
+    fn every_problem_is_named_at_once() {
+        assert_eq!(
+            problem(r#"{"name":" ","categoryId":1.5,"status":null,"x":1,"x":2}"#),
+            "The body is not a valid animal: x is given twice; name must not be blank; \
+             categoryId must be an integer from -9223372036854775808 to 9223372036854775807; \
+             status must be one of available, pending, sold."
+        );
+        assert_eq!(
+            problem("{}"),
+            "The body is not a valid animal: name is missing: it must be a string; \
+             categoryId is missing: it must be an integer."
+        );
+    }
+
+    #[test]
+    fn an_integer_is_an_int64_without_fraction_exponent_or_quotes() {
+        for bad in [
+            "1.0",
+            "1e2",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "\"1\"",
+            "true",
+            "null",
+            "[1]",
+        ] {
+            let text = problem(&format!(r#"{{"name":"a","categoryId":{bad}}}"#));
+            assert!(
+                text.contains("categoryId must be an integer"),
+                "{bad}: {text}"
+            );
+        }
+        let body = format!(r#"{{"name":"a","categoryId":{}}}"#, i64::MIN);
+        assert_eq!(read(body.as_bytes()).unwrap().category_id, i64::MIN);
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_what_to_send() {
+        for body in [
+            "",
+            "  ",
+            "[]",
+            "1",
+            "null",
+            "{",
+            "{\"name\":\"\\ud800\"",
+            "{} {}",
+            "\u{feff}{}",
+        ] {
+            assert!(problem(body).contains("must be a JSON object"), "{body}");
+        }
+        let deep = format!("{{\"x\":{}}}", "[".repeat(10_000));
+        assert!(problem(&deep).contains("not valid JSON"));
+        assert!(read(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_no_name() {
+        assert!(problem(r#"{"name":"\ud800","categoryId":1}"#).contains("name must be a string"));
+    }
+}

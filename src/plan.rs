@@ -1,0 +1,191 @@
+//! The plans and their figures. One place knows that Pro is 300 a minute.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How many requests a key may make in each window. Both at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    per_minute: u32,
+    per_day: u32,
+}
+
+/// The largest limit that can be set: enough for anyone, and sums stay far from overflow.
+pub const LARGEST_LIMIT: u32 = 1_000_000_000;
+
+/// A limit of nothing, or of more than can be counted.
+#[derive(Debug, thiserror::Error)]
+#[error("takes a whole number from 1 to 1000000000")]
+pub struct BadLimit;
+
+impl Limits {
+    /// Checked limits.
+    pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, BadLimit> {
+        if per_minute == 0 || per_minute > LARGEST_LIMIT || per_day == 0 || per_day > LARGEST_LIMIT
+        {
+            return Err(BadLimit);
+        }
+        Ok(Self {
+            per_minute,
+            per_day,
+        })
+    }
+
+    /// Requests in a minute.
+    pub const fn per_minute(self) -> u32 {
+        self.per_minute
+    }
+
+    /// Requests in a day.
+    pub const fn per_day(self) -> u32 {
+        self.per_day
+    }
+}
+
+/// What a key's holder has agreed to. Enterprise carries its own limits; the others' are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// 60 a minute, 1,000 a day.
+    Free,
+    /// 300 a minute, 10,000 a day.
+    Pro,
+    /// 1,000 a minute, 100,000 a day.
+    Business,
+    /// As agreed for this key.
+    Enterprise(Limits),
+}
+
+impl Plan {
+    /// The limits that apply.
+    pub const fn limits(self) -> Limits {
+        match self {
+            Self::Free => Limits {
+                per_minute: 60,
+                per_day: 1_000,
+            },
+            Self::Pro => Limits {
+                per_minute: 300,
+                per_day: 10_000,
+            },
+            Self::Business => Limits {
+                per_minute: 1_000,
+                per_day: 100_000,
+            },
+            Self::Enterprise(limits) => limits,
+        }
+    }
+
+    /// The plan's name.
+    pub const fn name(self) -> PlanName {
+        match self {
+            Self::Free => PlanName::Free,
+            Self::Pro => PlanName::Pro,
+            Self::Business => PlanName::Business,
+            Self::Enterprise(_) => PlanName::Enterprise,
+        }
+    }
+}
+
+/// A plan's name, without the figures that only Enterprise has to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanName {
+    /// `free`
+    Free,
+    /// `pro`
+    Pro,
+    /// `business`
+    Business,
+    /// `enterprise`
+    Enterprise,
+}
+
+/// Why a name and two figures make no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum BadPlan {
+    /// Enterprise needs both figures.
+    #[error("plan enterprise needs --per-minute and --per-day")]
+    LimitsMissing,
+    /// The others have none to choose.
+    #[error("plan {0} has fixed limits: --per-minute and --per-day go with plan enterprise")]
+    LimitsFixed(PlanName),
+    /// The figures themselves are wrong.
+    #[error("--per-minute and --per-day: each {0}")]
+    Limit(#[from] BadLimit),
+}
+
+impl PlanName {
+    /// Every name.
+    pub const ALL: [Self; 4] = [Self::Free, Self::Pro, Self::Business, Self::Enterprise];
+
+    /// The word used on the command line and in the database.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Pro => "pro",
+            Self::Business => "business",
+            Self::Enterprise => "enterprise",
+        }
+    }
+
+    /// The plan of this name with the figures given, where it takes any.
+    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, BadPlan> {
+        match (self, per_minute, per_day) {
+            (Self::Enterprise, Some(per_minute), Some(per_day)) => {
+                Ok(Plan::Enterprise(Limits::new(per_minute, per_day)?))
+            }
+            (Self::Enterprise, _, _) => Err(BadPlan::LimitsMissing),
+            (Self::Free, None, None) => Ok(Plan::Free),
+            (Self::Pro, None, None) => Ok(Plan::Pro),
+            (Self::Business, None, None) => Ok(Plan::Business),
+            (name, _, _) => Err(BadPlan::LimitsFixed(name)),
+        }
+    }
+}
+
+impl fmt::Display for PlanName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that names no plan.
+#[derive(Debug, thiserror::Error)]
+#[error("takes one of free, pro, business, enterprise")]
+pub struct NotAPlan;
+
+impl FromStr for PlanName {
+    type Err = NotAPlan;
+
+    fn from_str(word: &str) -> Result<Self, NotAPlan> {
+        Self::ALL
+            .into_iter()
+            .find(|plan| plan.word() == word)
+            .ok_or(NotAPlan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_figures() {
+        let figures = |plan: Plan| (plan.limits().per_minute(), plan.limits().per_day());
+        assert_eq!(figures(Plan::Free), (60, 1_000));
+        assert_eq!(figures(Plan::Pro), (300, 10_000));
+        assert_eq!(figures(Plan::Business), (1_000, 100_000));
+    }
+
+    #[test]
+    fn only_enterprise_takes_figures_and_it_needs_both() {
+        let plan = PlanName::Enterprise.with(Some(7), Some(9)).unwrap();
+        assert_eq!(
+            (plan.limits().per_minute(), plan.limits().per_day()),
+            (7, 9)
+        );
+        assert!(PlanName::Enterprise.with(Some(7), None).is_err());
+        assert!(PlanName::Enterprise.with(Some(0), Some(1)).is_err());
+        assert!(PlanName::Free.with(Some(7), None).is_err());
+        assert!(PlanName::Pro.with(None, None).is_ok());
+    }
+}

@@ -1,0 +1,225 @@
+//! Where animals, keys and their use are kept. This file is the contract that every engine fulfils; what a method
+//! MUST do is said here and nowhere else. Below it: the engines, each with its migrations, and the cache above them.
+
+mod cache;
+pub mod keys;
+pub mod sqlite;
+
+pub use keys::{KeyRecord, NewKey, UsageRow};
+
+use bytes::Bytes;
+
+use crate::clock::{Day, Timestamp};
+use crate::key::{KeyHash, KeyId, Secret};
+use crate::limit::{Ban, DayUse};
+use crate::page::{Cursor, PetQuery};
+use crate::pet::{NewPet, Pet, PetId};
+use crate::plan::Plan;
+use cache::Cache;
+use sqlite::Sqlite;
+
+/// Why a store did not do what was asked. What it holds is for the log, never for a caller.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not now: too much waits, or the engine cannot be reached. Trying again may help.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// It failed, and would again.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// The answer of a store.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A page of animals as finished JSON.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The array.
+    pub json: Bytes,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+}
+
+/// What makes the retry of a creation safe.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    /// Whose request it is.
+    pub key: KeyId,
+    /// The caller's `Idempotency-Key`.
+    pub token: String,
+    /// The SHA-256 of the body.
+    pub fingerprint: [u8; 32],
+    /// When the request came.
+    pub now: Timestamp,
+}
+
+impl Retry {
+    /// How long a creation can be retried.
+    pub const KEPT: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+}
+
+/// What became of a creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The animal is on disk.
+    New(Pet),
+    /// It has been since the first try.
+    Replayed(Pet),
+    /// The same `Idempotency-Key` came before with another body. Nothing was created.
+    Mismatch,
+}
+
+/// Numbers that change when someone, in this process or another, changes what is cached or held in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Revisions {
+    /// Raised by every change of an animal that exists.
+    pub pets: i64,
+    /// Raised by every change of a key that a server must obey.
+    pub keys: i64,
+}
+
+/// The store: an engine, and a cache of what it has read.
+#[derive(Debug)]
+pub struct Store {
+    engine: Sqlite,
+    cache: Cache,
+}
+
+impl Store {
+    /// A store on this engine.
+    pub fn new(engine: Sqlite) -> Self {
+        Self {
+            engine,
+            cache: Cache::new(),
+        }
+    }
+
+    /// Adds an animal. MUST return only when it would survive a crash; its identifier MUST be larger than that of
+    /// every animal committed before. With a [`Retry`], MUST create at most one animal within [`Retry::KEPT`].
+    pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        self.engine.create(pet, retry).await
+    }
+
+    /// One animal as finished JSON.
+    pub async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
+        let place = self.cache.pet(id);
+        if let Some(json) = place.get() {
+            return Ok(Some(json));
+        }
+        let json = self.engine.pet(id)?;
+        if let Some(json) = &json {
+            place.put(json.clone());
+        }
+        Ok(json)
+    }
+
+    /// A page of animals in ascending order of identifiers.
+    pub async fn page(&self, query: PetQuery) -> Result<Page> {
+        let place = self.cache.page(query);
+        if let Some(page) = place.get() {
+            return Ok(page);
+        }
+        let page = self.engine.page(query)?;
+        // A page with nothing after it grows by the next creation, so it is not kept.
+        if page.next.is_some() {
+            place.put(page.clone());
+        }
+        Ok(page)
+    }
+
+    /// Forgets what was read of animals, because one of them changed.
+    pub fn pets_changed(&self) {
+        self.cache.clear();
+    }
+
+    /// The numbers that tell of changes. MUST be cheap enough to ask for several times a second.
+    pub async fn revisions(&self) -> Result<Revisions> {
+        self.engine.revisions()
+    }
+
+    /// Issues a key with this secret.
+    pub async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        self.engine.add_key(key, secret).await
+    }
+
+    /// The key with this hash, current or still within its grace.
+    pub async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        self.engine.key_by_hash(hash)
+    }
+
+    /// The key with this number.
+    pub async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.engine.key(id)
+    }
+
+    /// Every key that changed after this revision, in the order of changes. Revision -1 gives them all.
+    pub async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
+        self.engine.keys_since(revision)
+    }
+
+    /// Gives a key another plan. `None` if there is no such key.
+    pub async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
+        self.engine.set_plan(id, plan).await
+    }
+
+    /// Gives a key a new secret; the one it had works until `old_until`. `None` if there is no such key.
+    pub async fn rotate(
+        &self,
+        id: KeyId,
+        secret: &Secret,
+        old_until: Timestamp,
+    ) -> Result<Option<KeyRecord>> {
+        self.engine.rotate(id, secret, old_until).await
+    }
+
+    /// Ends a key for ever. The first time counts. `None` if there is no such key.
+    pub async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.engine.revoke(id, now).await
+    }
+
+    /// Ends a key's ban and forgets that it had any. `None` if there is no such key.
+    pub async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.engine.unban(id, now).await
+    }
+
+    /// Writes down that a key is banned.
+    pub async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
+        self.engine.record_ban(id, ban).await
+    }
+
+    /// Adds to the days' use. MUST add all of it or nothing.
+    pub async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
+        self.engine.record_use(uses).await
+    }
+
+    /// Requests counted on a day, for each key that made any.
+    pub async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        self.engine.use_on(day)
+    }
+
+    /// The use by day, the latest first: of one key or of all.
+    pub async fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
+        self.engine.usage(id)
+    }
+
+    /// Forgets the retries that came before this moment.
+    pub async fn forget_retries(&self, before: Timestamp) -> Result<()> {
+        self.engine.forget_retries(before).await
+    }
+
+    /// Whether the store can be read and its writer lives.
+    pub async fn ready(&self) -> Result<()> {
+        self.engine.ready()
+    }
+
+    /// Returns when the writer has died: nothing can be acknowledged any more.
+    pub async fn writer_died(&self) {
+        self.engine.writer_died().await;
+    }
+
+    /// What the writer has done so far.
+    pub fn commits(&self) -> &sqlite::Commits {
+        self.engine.commits()
+    }
+}

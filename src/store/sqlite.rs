@@ -1,0 +1,174 @@
+//! The embedded engine: one SQLite file in WAL mode, one writer thread, a few readers.
+//! Every write goes through the writer, every read through a reader; neither waits for the other.
+
+mod keys;
+mod migrations;
+mod open;
+mod pets;
+mod readers;
+mod usage;
+mod writer;
+
+pub use open::{Mode, Refusal};
+pub use writer::Commits;
+
+use std::path::Path;
+
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode};
+
+use super::{Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StoreError, UsageRow};
+use crate::clock::{Day, Timestamp};
+use crate::key::{KeyHash, KeyId, Secret};
+use crate::limit::{Ban, DayUse};
+use crate::page::PetQuery;
+use crate::pet::{NewPet, PetId};
+use crate::plan::Plan;
+use readers::Readers;
+use writer::Writer;
+
+/// An open database.
+#[derive(Debug)]
+pub struct Sqlite {
+    // The readers close before the writer does, whose closing folds the log into the file.
+    readers: Readers,
+    writer: Writer,
+    is_new: bool,
+}
+
+impl Sqlite {
+    /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait.
+    pub fn open(path: &Path, mode: Mode, max_waiting: usize) -> std::result::Result<Self, Refusal> {
+        let (connection, is_new) = open::writer(path, mode)?;
+        Ok(Self {
+            readers: Readers::new(path),
+            writer: Writer::start(connection, max_waiting)?,
+            is_new,
+        })
+    }
+
+    /// Whether opening it created it.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        self.writer.create(pet, retry).await
+    }
+
+    pub(super) fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
+        self.read(|connection| pets::one(connection, id))
+    }
+
+    pub(super) fn page(&self, query: PetQuery) -> Result<Page> {
+        self.read(|connection| pets::page(connection, query))
+    }
+
+    pub(super) fn revisions(&self) -> Result<Revisions> {
+        self.read(keys::revisions)
+    }
+
+    pub(super) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
+        self.writer
+            .run(move |connection| keys::add(connection, &key, hash, &prefix))
+            .await
+    }
+
+    pub(super) fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        self.read(|connection| keys::by_hash(connection, hash))
+    }
+
+    pub(super) fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.read(|connection| keys::by_id(connection, id))
+    }
+
+    pub(super) fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
+        self.read(|connection| keys::since(connection, revision))
+    }
+
+    pub(super) async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
+        self.writer
+            .run(move |connection| keys::set_plan(connection, id, plan))
+            .await
+    }
+
+    pub(super) async fn rotate(
+        &self,
+        id: KeyId,
+        secret: &Secret,
+        old_until: Timestamp,
+    ) -> Result<Option<KeyRecord>> {
+        let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
+        self.writer
+            .run(move |connection| keys::rotate(connection, id, hash, &prefix, old_until))
+            .await
+    }
+
+    pub(super) async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.writer
+            .run(move |connection| keys::revoke(connection, id, now))
+            .await
+    }
+
+    pub(super) async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.writer
+            .run(move |connection| keys::unban(connection, id, now))
+            .await
+    }
+
+    pub(super) async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
+        self.writer
+            .run(move |connection| keys::ban(connection, id, ban))
+            .await
+    }
+
+    pub(super) async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
+        self.writer
+            .run(move |connection| usage::add(connection, &uses))
+            .await
+    }
+
+    pub(super) fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        self.read(|connection| usage::on(connection, day))
+    }
+
+    pub(super) fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
+        self.read(|connection| usage::by_day(connection, id))
+    }
+
+    pub(super) async fn forget_retries(&self, before: Timestamp) -> Result<()> {
+        self.writer
+            .run(move |connection| pets::forget_retries(connection, before))
+            .await
+    }
+
+    pub(super) fn ready(&self) -> Result<()> {
+        self.writer.alive()?;
+        self.read(|connection| {
+            connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
+        })
+    }
+
+    pub(super) async fn writer_died(&self) {
+        self.writer.died().await;
+    }
+
+    pub(super) fn commits(&self) -> &Commits {
+        self.writer.commits()
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.readers.with(read).map_err(|error| trouble(&error))
+    }
+}
+
+/// What an error of SQLite's means to a caller.
+fn trouble(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+            StoreError::Unavailable(error.to_string())
+        }
+        _ => StoreError::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,28 @@
+//! The formats of the file, each made from the one before. `PRAGMA user_version` says which one a file has.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::open::APPLICATION_ID;
+
+/// One script for each format, the first makes format 1.
+const SCRIPTS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+
+/// The format this version writes.
+pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
+
+/// Brings the file to the present format, in one transaction. Says whether it was empty before.
+pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<bool> {
+    // Two processes may start at once: the second waits here, and then finds nothing left to do.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let done = usize::try_from(format).unwrap_or(0);
+    for script in SCRIPTS.iter().skip(done) {
+        transaction.execute_batch(script)?;
+    }
+    if format < KNOWN {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", KNOWN)?;
+    }
+    transaction.commit()?;
+    Ok(format == 0)
+}

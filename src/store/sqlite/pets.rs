@@ -1,0 +1,134 @@
+//! Animals in SQL, and the retries of their creation.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::fault::Fault;
+use crate::page::{Cursor, PetQuery};
+use crate::pet::{self, NewPet, PetId};
+use crate::store::{Created, Page, Retry};
+
+/// Inserts an animal, unless a retry says that it was inserted before.
+pub(super) fn create(
+    connection: &Connection,
+    pet: NewPet,
+    retry: Option<&Retry>,
+) -> rusqlite::Result<Created> {
+    if let Some(retry) = retry {
+        let before: Option<(PetId, [u8; 32])> = connection
+            .prepare_cached(
+                "SELECT pet_id, fingerprint FROM idempotency
+                 WHERE api_key_id = ?1 AND idempotency_key = ?2 AND created_at > ?3",
+            )?
+            .query_row(
+                params![
+                    retry.key.0,
+                    retry.token,
+                    retry.now.before(Retry::KEPT).as_millis()
+                ],
+                |row| Ok((PetId(row.get(0)?), row.get(1)?)),
+            )
+            .optional()?;
+        match before {
+            // The same body makes the same animal, so the first answer can be made again from the retry.
+            Some((id, fingerprint)) if fingerprint == retry.fingerprint => {
+                return Ok(Created::Replayed(pet.with_id(id)));
+            }
+            Some(_) => return Ok(Created::Mismatch),
+            None => {}
+        }
+    }
+    #[expect(clippy::panic, reason = "a death that a test asked for")]
+    if Fault::WriterDies.is_on() && pet.name.as_str() == "writer, die" {
+        panic!("the writer dies");
+    }
+    connection
+        .prepare_cached("INSERT INTO pets (name, category_id, status) VALUES (?1, ?2, ?3)")?
+        .execute(params![
+            pet.name.as_str(),
+            pet.category_id,
+            pet.status.word()
+        ])?;
+    let id = PetId(connection.last_insert_rowid());
+    if let Some(retry) = retry {
+        connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![retry.key.0, retry.token, retry.fingerprint, id.0, retry.now.as_millis()])?;
+    }
+    Ok(Created::New(pet.with_id(id)))
+}
+
+/// One animal as JSON.
+pub(super) fn one(connection: &Connection, id: PetId) -> rusqlite::Result<Option<Bytes>> {
+    connection
+        .prepare_cached("SELECT id, name, category_id, status FROM pets WHERE id = ?1")?
+        .query_row([id.0], |row| {
+            let mut json = Vec::with_capacity(96);
+            write_json(&mut json, row)?;
+            Ok(Bytes::from(json))
+        })
+        .optional()
+}
+
+/// A page as JSON. One row more than the page holds is read, to know whether there is a next one.
+pub(super) fn page(connection: &Connection, query: PetQuery) -> rusqlite::Result<Page> {
+    let size = query.limit.get();
+    let mut statement = connection.prepare_cached(match query.status {
+        None => "SELECT id, name, category_id, status FROM pets WHERE id > ?1 ORDER BY id LIMIT ?2",
+        Some(_) => {
+            "SELECT id, name, category_id, status FROM pets WHERE id > ?1 AND status = ?3 ORDER BY id LIMIT ?2"
+        }
+    })?;
+    let (after, most) = (query.cursor.id(), size as i64 + 1);
+    let mut rows = match query.status {
+        None => statement.query(params![after, most])?,
+        Some(status) => statement.query(params![after, most, status.word()])?,
+    };
+    let mut json = Vec::with_capacity(2 + 80 * size);
+    let mut last = None;
+    let mut count = 0;
+    let mut next = None;
+    json.push(b'[');
+    while let Some(row) = rows.next()? {
+        if count == size {
+            next = last.map(Cursor::after);
+            break;
+        }
+        if count > 0 {
+            json.push(b',');
+        }
+        last = Some(write_json(&mut json, row)?);
+        count += 1;
+    }
+    json.push(b']');
+    Ok(Page {
+        json: Bytes::from(json),
+        next,
+    })
+}
+
+/// Deletes the retries that came before.
+pub(super) fn forget_retries(
+    connection: &Connection,
+    before: crate::clock::Timestamp,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM idempotency WHERE created_at <= ?1")?
+        .execute([before.as_millis()])
+        .map(drop)
+}
+
+fn write_json(json: &mut Vec<u8>, row: &Row<'_>) -> rusqlite::Result<PetId> {
+    let id = PetId(row.get(0)?);
+    pet::write_json(
+        json,
+        id,
+        row.get_ref(1)?.as_str()?,
+        row.get(2)?,
+        row.get_ref(3)?.as_str()?,
+    );
+    Ok(id)
+}

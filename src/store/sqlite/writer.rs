@@ -1,0 +1,310 @@
+//! The one thread that writes. What waits is committed together, in one transaction, and answered when the commit has
+//! returned. A commit that fails, fails all who wait on it; after a failure of the disk nothing is acknowledged again.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{oneshot, watch};
+
+use super::{pets, trouble};
+use crate::fault::Fault;
+use crate::pet::NewPet;
+use crate::store::{Created, Result, Retry, StoreError};
+use crate::tally::{Counter, Histogram};
+
+/// The most writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
+const BATCH: usize = 512;
+
+/// What the writer has done.
+#[derive(Debug)]
+pub struct Commits {
+    /// Transactions that wrote something.
+    pub done: Counter,
+    /// Animals in each transaction that had any.
+    pub rows: Histogram<8>,
+    /// Writes refused because too many waited.
+    pub refused: Counter,
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Option<SyncSender<Job>>,
+    commits: Arc<Commits>,
+    /// Its other end is held by the thread: closed means dead.
+    life: watch::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One thing to write, and who waits for it.
+enum Job {
+    Create {
+        pet: NewPet,
+        retry: Option<Retry>,
+        reply: oneshot::Sender<Result<Created>>,
+    },
+    /// Anything else. Told at last whether the transaction was committed.
+    Other(Box<dyn OtherJob>),
+}
+
+trait OtherJob: Send {
+    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()>;
+    fn answer(self: Box<Self>, committed: Result<()>);
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection, max_waiting: usize) -> std::io::Result<Self> {
+        let commits = Arc::new(Commits {
+            done: Counter::default(),
+            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
+            refused: Counter::default(),
+        });
+        let (queue, jobs) = mpsc::sync_channel(max_waiting);
+        let (alive, life) = watch::channel(());
+        let counts = Arc::clone(&commits);
+        let thread = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || {
+                let _alive = alive;
+                write_all(connection, &jobs, &counts);
+            })?;
+        Ok(Self {
+            queue: Some(queue),
+            commits,
+            life,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Create { pet, retry, reply })?;
+        answer.await.unwrap_or_else(|_| Err(dead()))
+    }
+
+    /// Runs `write` in the next transaction, and returns when that is committed.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Other(Box::new(Task {
+            write: Some(write),
+            result: None,
+            reply,
+        })))?;
+        answer.await.unwrap_or_else(|_| Err(dead()))
+    }
+
+    pub(super) fn alive(&self) -> Result<()> {
+        self.life.has_changed().map(|_| ()).map_err(|_| dead())
+    }
+
+    pub(super) async fn died(&self) {
+        let mut life = self.life.clone();
+        while life.changed().await.is_ok() {}
+    }
+
+    pub(super) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    fn send(&self, job: Job) -> Result<()> {
+        let queue = self.queue.as_ref().ok_or_else(dead)?;
+        queue.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                self.commits.refused.add(1);
+                StoreError::Unavailable("too many writes are waiting".into())
+            }
+            TrySendError::Disconnected(_) => dead(),
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // What still waits is written; then SQLite folds its log into the file.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn dead() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
+fn write_all(connection: Connection, jobs: &Receiver<Job>, commits: &Commits) {
+    while let Ok(first) = jobs.recv() {
+        let batch: Vec<Job> = std::iter::once(first)
+            .chain(jobs.try_iter().take(BATCH - 1))
+            .collect();
+        if let Err(error) = write_batch(&connection, batch, commits) {
+            tracing::error!(%error, "the database cannot be written any more; stopping");
+            return;
+        }
+    }
+}
+
+/// Writes and answers all of a batch. An error is one after which nothing may be acknowledged again.
+fn write_batch(
+    connection: &Connection,
+    batch: Vec<Job>,
+    commits: &Commits,
+) -> rusqlite::Result<()> {
+    let mut done = Vec::with_capacity(batch.len());
+    let mut rest = batch.into_iter();
+    let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
+        for job in &mut rest {
+            done.push(job.write(connection)?);
+        }
+        if Fault::AckBeforeCommit.is_on() {
+            done.drain(..).for_each(|written| written.answer(Ok(())));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        connection.execute_batch("COMMIT")
+    });
+    match committed {
+        Ok(()) => {
+            let rows = done.iter().filter(|written| written.is_new_pet()).count();
+            commits.done.add(1);
+            if rows > 0 {
+                commits.rows.record(rows as u64);
+            }
+            done.into_iter().for_each(|written| written.answer(Ok(())));
+            Ok(())
+        }
+        Err(error) => {
+            if !connection.is_autocommit() {
+                // Should this fail, the next BEGIN does too, and says so.
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            let told = trouble(&error);
+            tracing::error!(%error, "a transaction failed");
+            done.into_iter()
+                .for_each(|written| written.answer(Err(told.clone())));
+            rest.for_each(|job| job.refuse(told.clone()));
+            if is_fatal(&error) { Err(error) } else { Ok(()) }
+        }
+    }
+}
+
+/// After these the file or the disk cannot be trusted: a second sync may claim what the first one lost.
+fn is_fatal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+        )
+    )
+}
+
+/// A job that is part of the open transaction.
+enum Written {
+    Create {
+        created: Created,
+        reply: oneshot::Sender<Result<Created>>,
+    },
+    Other(Box<dyn OtherJob>),
+}
+
+impl Job {
+    fn write(self, connection: &Connection) -> rusqlite::Result<Written> {
+        match self {
+            Self::Create { pet, retry, reply } => {
+                match pets::create(connection, pet, retry.as_ref()) {
+                    Ok(created) => Ok(Written::Create { created, reply }),
+                    Err(error) => {
+                        let _ = reply.send(Err(trouble(&error)));
+                        Err(error)
+                    }
+                }
+            }
+            Self::Other(mut job) => {
+                // A savepoint: one that fails takes back its own writes and no one else's.
+                connection.execute_batch("SAVEPOINT job")?;
+                match job.write(connection) {
+                    Ok(()) => {}
+                    Err(error) if is_fatal(&error) => return Err(error),
+                    Err(_) => connection.execute_batch("ROLLBACK TO job")?,
+                }
+                connection.execute_batch("RELEASE job")?;
+                Ok(Written::Other(job))
+            }
+        }
+    }
+
+    fn refuse(self, error: StoreError) {
+        match self {
+            // Nobody waiting any more is no failure: the caller has gone away.
+            Self::Create { reply, .. } => drop(reply.send(Err(error))),
+            Self::Other(job) => job.answer(Err(error)),
+        }
+    }
+}
+
+impl Written {
+    fn is_new_pet(&self) -> bool {
+        matches!(
+            self,
+            Self::Create {
+                created: Created::New(_),
+                ..
+            }
+        )
+    }
+
+    fn answer(self, committed: Result<()>) {
+        match self {
+            Self::Create { created, reply } => drop(reply.send(committed.map(|()| created))),
+            Self::Other(job) => job.answer(committed),
+        }
+    }
+}
+
+struct Task<W, T> {
+    write: Option<W>,
+    result: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<W, T> OtherJob for Task<W, T>
+where
+    W: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let Some(write) = self.write.take() else {
+            return Ok(());
+        };
+        match write(connection) {
+            Ok(value) => {
+                self.result = Some(Ok(value));
+                Ok(())
+            }
+            Err(error) => {
+                self.result = Some(Err(trouble(&error)));
+                Err(error)
+            }
+        }
+    }
+
+    fn answer(self: Box<Self>, committed: Result<()>) {
+        let result = self.result.unwrap_or_else(|| Err(dead()));
+        let _ = self.reply.send(committed.and(result));
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Job")
+    }
+}

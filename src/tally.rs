@@ -1,0 +1,82 @@
+//! Counters and histograms that any layer may raise and the metrics page reads. No names, no labels, no format.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often a value fell below each of `N` bounds, how often above all, and the sum.
+#[derive(Debug)]
+pub struct Histogram<const N: usize> {
+    bounds: [u64; N],
+    buckets: [Counter; N],
+    above: Counter,
+    sum: Counter,
+}
+
+impl<const N: usize> Histogram<N> {
+    /// An empty histogram with these bounds, ascending, each included in its bucket.
+    pub fn new(bounds: [u64; N]) -> Self {
+        Self {
+            bounds,
+            buckets: std::array::from_fn(|_| Counter::default()),
+            above: Counter::default(),
+            sum: Counter::default(),
+        }
+    }
+
+    /// Counts one value.
+    pub fn record(&self, value: u64) {
+        match self.bounds.iter().position(|bound| value <= *bound) {
+            Some(place) => self.buckets[place].add(1),
+            None => self.above.add(1),
+        }
+        self.sum.add(value);
+    }
+
+    /// The sum of all values.
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
+    }
+
+    /// Each bound with the count of its own bucket, the last one without a bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let bounded = self
+            .bounds
+            .iter()
+            .zip(&self.buckets)
+            .map(|(bound, count)| (Some(*bound), count.get()));
+        bounded.chain(std::iter::once_with(|| (None, self.above.get())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_falls_into_the_first_bucket_that_holds_it() {
+        let histogram = Histogram::new([1, 10]);
+        for value in [1, 2, 10, 11] {
+            histogram.record(value);
+        }
+        assert_eq!(
+            histogram.buckets().collect::<Vec<_>>(),
+            [(Some(1), 1), (Some(10), 2), (None, 1)]
+        );
+        assert_eq!(histogram.sum(), 24);
+    }
+}
