@@ -22,8 +22,8 @@ pub use operation::{Operation, Route};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -59,13 +59,14 @@ impl Api {
     pub async fn perform(
         &self,
         operation: Operation<'_>,
-        request: Request<Incoming>,
+        head: &Parts,
+        body: Incoming,
         caller: KeyId,
         now: Timestamp,
     ) -> Result<Answer, ApiError> {
         match operation {
-            Operation::ListPets => self.list_pets(request.uri().query()).await,
-            Operation::CreatePet => self.create_pet(request, caller, now).await,
+            Operation::ListPets => self.list_pets(head.uri.query()).await,
+            Operation::CreatePet => self.create_pet(&head.headers, body, caller, now).await,
             Operation::GetPet { id } => self.get_pet(id, now).await,
         }
     }

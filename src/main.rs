@@ -1,1 +1,10 @@
-fn main() {}
+//! The program: parse, then dispatch.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    animal_store::cli::run(std::env::args_os())
+}

@@ -46,8 +46,8 @@ pub struct Page {
 pub struct Retry {
     /// Whose request it is.
     pub key: KeyId,
-    /// The caller's `Idempotency-Key`.
-    pub token: String,
+    /// The SHA-256 of the caller's `Idempotency-Key`: it may be a secret of the caller's, and is none of ours.
+    pub token: [u8; 32],
     /// The SHA-256 of the body.
     pub fingerprint: [u8; 32],
     /// When the request came.

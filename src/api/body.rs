@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::Request;
+use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT};
 
@@ -18,15 +18,15 @@ const THROWN_AWAY: usize = 1024 * 1024;
 
 /// Reads the whole body, within `deadline` in all: one that resets with every byte could be kept open for ever.
 pub(super) async fn read_json(
-    request: Request<Incoming>,
+    headers: &HeaderMap,
+    mut body: Incoming,
     deadline: Duration,
 ) -> Result<Bytes, ApiError> {
-    if !is_json(&request) {
+    if !is_json(headers) {
         return Err(ApiError::UnsupportedMediaType);
     }
     // A caller that asks first is told before it sends.
-    let asks_first = request.headers().contains_key(EXPECT);
-    let mut body = request.into_body();
+    let asks_first = headers.contains_key(EXPECT);
     let too_large = body.size_hint().lower() > MOST as u64;
     if too_large && asks_first {
         return Err(ApiError::BodyTooLarge);
@@ -68,8 +68,8 @@ async fn collect(body: &mut Incoming) -> Result<Bytes, ApiError> {
 }
 
 /// `application/json`, with or without parameters.
-fn is_json(request: &Request<Incoming>) -> bool {
-    let mut types = request.headers().get_all(CONTENT_TYPE).iter();
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (types.next(), types.next()) else {
         return false;
     };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::LOCATION;
-use hyper::{Request, StatusCode};
+use hyper::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 
 use super::{Answer, Api, ApiError, answer, body, header, idempotency};
@@ -15,12 +15,13 @@ use crate::store::{Created, Retry};
 impl Api {
     pub(super) async fn create_pet(
         &self,
-        request: Request<Incoming>,
+        headers: &HeaderMap,
+        body: Incoming,
         caller: KeyId,
         now: Timestamp,
     ) -> Result<Answer, ApiError> {
-        let token = idempotency::token(request.headers())?;
-        let body = body::read_json(request, self.body_timeout).await?;
+        let token = idempotency::token(headers)?;
+        let body = body::read_json(headers, body, self.body_timeout).await?;
         let pet = NewPet::from_json(&body)?;
 
         let retry = token.map(|token| Retry {

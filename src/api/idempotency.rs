@@ -5,14 +5,15 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use hyper::HeaderMap;
+use sha2::{Digest, Sha256};
 
 use super::error::ApiError;
 use super::header;
 use crate::key::KeyId;
 use crate::store::Retry;
 
-/// Reads the header: none, or 1 to 255 visible ASCII characters, once.
-pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+/// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 goes further.
+pub(super) fn token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, ApiError> {
     let mut values = headers.get_all(header::IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -28,22 +29,22 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
             problem,
         });
     }
-    Ok(Some(bytes.iter().copied().map(char::from).collect()))
+    Ok(Some(Sha256::digest(bytes).into()))
 }
 
 /// The retries whose first try is not answered yet.
 #[derive(Debug, Default)]
-pub(super) struct InFlight(Mutex<HashSet<(KeyId, String)>>);
+pub(super) struct InFlight(Mutex<HashSet<(KeyId, [u8; 32])>>);
 
 impl InFlight {
     /// Marks a creation as being worked on until the mark is dropped; or says that it already is.
     pub(super) fn enter(&self, retry: &Retry) -> Result<Mark<'_>, ApiError> {
-        let name = (retry.key, retry.token.clone());
+        let name = (retry.key, retry.token);
         if self
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.clone())
+            .insert(name)
         {
             Ok(Mark { all: self, name })
         } else {
@@ -56,7 +57,7 @@ impl InFlight {
 #[derive(Debug)]
 pub(super) struct Mark<'a> {
     all: &'a InFlight,
-    name: (KeyId, String),
+    name: (KeyId, [u8; 32]),
 }
 
 impl Drop for Mark<'_> {

@@ -44,10 +44,10 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     }
     .map_err(|problem| field("name", problem));
 
-    let category_id = match members.category_id.map(|raw| raw.get().parse()) {
+    let category_id = match members.category_id.map(|raw| whole(raw.get())) {
         None => Err("is missing: it must be an integer"),
-        Some(Err(_)) => Err("must be an integer from -9223372036854775808 to 9223372036854775807"),
-        Some(Ok(id)) => Ok(id),
+        Some(None) => Err("must be an integer from -9223372036854775808 to 9223372036854775807"),
+        Some(Some(id)) => Ok(id),
     }
     .map_err(|problem| field("categoryId", problem));
 
@@ -73,6 +73,43 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
             "The body is not a valid animal: {}.",
             problems.join("; ")
         ))),
+    }
+}
+
+/// The exact value of a JSON number, if it is a whole int64. JSON knows one kind of number: `2`, `2.0` and `20e-1` are
+/// the same, and some languages write the second.
+fn whole(text: &str) -> Option<i64> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        return None;
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let digits = format!("{integer}{fraction}");
+    let shift = exponent
+        .parse::<i64>()
+        .ok()?
+        .checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    if digits.bytes().all(|digit| b"-0".contains(&digit)) {
+        return Some(0);
+    }
+    match usize::try_from(shift) {
+        // Nineteen digits are all an int64 has.
+        Ok(zeros) if zeros < 20 => format!("{digits}{}", "0".repeat(zeros)).parse().ok(),
+        Ok(_) => None,
+        Err(_) => {
+            let cut = digits
+                .len()
+                .checked_sub(usize::try_from(shift.unsigned_abs()).ok()?)?;
+            let (kept, lost) = digits.split_at_checked(cut)?;
+            lost.bytes()
+                .all(|digit| digit == b'0')
+                .then(|| kept.parse().ok())
+                .flatten()
+        }
     }
 }
 
@@ -163,23 +200,49 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_an_int64_without_fraction_exponent_or_quotes() {
+    fn an_integer_is_an_int64_without_fraction_or_quotes() {
         for bad in [
-            "1.0",
-            "1e2",
+            "1.5",
+            "15e-1",
+            "1e-9",
             "9223372036854775808",
+            "9223372036854775807.5",
             "-9223372036854775809",
+            "1e19",
+        ]
+        .into_iter()
+        .chain([
+            "1e999999999999999999999",
+            "1e400",
             "\"1\"",
             "true",
             "null",
             "[1]",
-        ] {
+            "{}",
+        ]) {
             let text = problem(&format!(r#"{{"name":"a","categoryId":{bad}}}"#));
             assert!(
                 text.contains("categoryId must be an integer"),
                 "{bad}: {text}"
             );
         }
+        for (good, value) in [
+            ("1.0", 1),
+            ("-2.00", -2),
+            ("1e2", 100),
+            ("150E-1", 15),
+            ("-0.0", 0),
+            ("0e99", 0),
+            ("1.5e1", 15),
+        ] {
+            assert_eq!(whole(good), Some(value), "{good}");
+        }
+        assert_eq!(whole("9223372036854775807.0"), Some(i64::MAX));
+        assert_eq!(
+            whole("9007199254740993.0"),
+            Some(9_007_199_254_740_993),
+            "no rounding on the way"
+        );
         let body = format!(r#"{{"name":"a","categoryId":{}}}"#, i64::MIN);
         assert_eq!(read(body.as_bytes()).unwrap().category_id, i64::MIN);
     }

@@ -39,9 +39,10 @@ CREATE TABLE usage_by_day (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
+-- Of the caller's Idempotency-Key and of the body only the SHA-256 is kept.
 CREATE TABLE idempotency (
     api_key_id      INTEGER NOT NULL REFERENCES api_keys (id),
-    idempotency_key TEXT    NOT NULL,
+    idempotency_key BLOB    NOT NULL CHECK (length(idempotency_key) = 32),
     fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 32),
     pet_id          INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,

@@ -1,0 +1,97 @@
+//! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it asks for a token.
+
+pub(crate) mod health;
+mod metrics;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use hyper::http::request::Parts;
+use hyper::{Method, Request};
+
+use crate::access::Presented;
+use crate::api::{Answer, ApiError, header};
+use crate::config::AdminToken;
+use crate::key::NoRandomness;
+use crate::server::Shared;
+use crate::server::connection::Answers;
+use crate::server::request_id::RequestIds;
+use metrics::Metrics;
+
+/// Who answers at the admin listener.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    shared: Arc<Shared>,
+    token: Option<AdminToken>,
+    metrics: Metrics,
+    ids: RequestIds,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        token: Option<AdminToken>,
+    ) -> Result<Self, NoRandomness> {
+        Ok(Self {
+            metrics: Metrics::new(Arc::clone(&shared)),
+            shared,
+            token,
+            ids: RequestIds::new()?,
+        })
+    }
+
+    async fn show(&self, head: &Parts) -> Result<Answer, ApiError> {
+        let page = head.uri.path();
+        if !["/livez", "/readyz", "/metrics"].contains(&page) {
+            return Err(ApiError::NotFound(
+                "There is nothing at this path. Try /metrics, /livez or /readyz.",
+            ));
+        }
+        if !matches!(head.method, Method::GET | Method::HEAD) {
+            return Err(ApiError::MethodNotAllowed("GET, HEAD"));
+        }
+        match page {
+            "/livez" => Ok(health::live()),
+            "/readyz" => health::ready(&self.shared, head.uri.query()).await,
+            _ => {
+                self.admit(head)?;
+                self.metrics.page()
+            }
+        }
+    }
+
+    fn admit(&self, head: &Parts) -> Result<(), ApiError> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        match Presented::in_headers(&head.headers) {
+            Presented::Key(presented) if token.admits(presented) => Ok(()),
+            Presented::Key(_) => Err(ApiError::InvalidApiKey),
+            Presented::Nothing => Err(ApiError::MissingApiKey),
+        }
+    }
+}
+
+impl Answers for Desk {
+    async fn answer(&self, request: Request<Incoming>, _peer: IpAddr) -> Answer {
+        let (head, _body) = request.into_parts();
+        let mut answer = self
+            .show(&head)
+            .await
+            .unwrap_or_else(|error| error.answer());
+        let headers = answer.headers_mut();
+        headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
+        headers.insert(CACHE_CONTROL, header::NO_STORE);
+        headers.insert(
+            header::REQUEST_ID,
+            header::value(self.ids.of(&head.headers).into_owned()),
+        );
+        answer
+    }
+
+    fn ids(&self) -> &RequestIds {
+        &self.ids
+    }
+}

@@ -1,0 +1,42 @@
+//! Is the process alive, and can it serve? Both cheap, neither logged nor limited.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::CACHE_CONTROL;
+use serde_json::json;
+
+use crate::api::{Answer, ApiError, answer, header};
+use crate::server::Shared;
+
+/// `/livez`: looks at nothing but the process.
+pub(crate) fn live() -> Answer {
+    fresh(Bytes::from_static(b"{\"status\":\"live\"}"))
+}
+
+/// `/readyz`: looks at what the service needs. With `verbose` it says what that is.
+pub(crate) async fn ready(shared: &Shared, query: Option<&str>) -> Result<Answer, ApiError> {
+    if shared.is_stopping() {
+        return Err(ApiError::Unavailable {
+            cause: "the server is stopping".into(),
+        });
+    }
+    shared.store.ready().await?;
+    let verbose = query.is_some_and(|query| {
+        query
+            .split('&')
+            .any(|pair| pair.split('=').next() == Some("verbose"))
+    });
+    Ok(fresh(if verbose {
+        json!({"status": "ready", "checks": {"store": "ready", "writer": "ready"}})
+            .to_string()
+            .into()
+    } else {
+        Bytes::from_static(b"{\"status\":\"ready\"}")
+    }))
+}
+
+fn fresh(body: Bytes) -> Answer {
+    let mut answer = answer::json(StatusCode::OK, body);
+    answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
+    answer
+}

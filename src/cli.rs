@@ -1,0 +1,140 @@
+//! The command line: one file for each command. What is typed wrongly is told in one line, exit 2; what fails, exit 1.
+
+mod completions;
+mod healthcheck;
+mod keys;
+mod openapi;
+mod print;
+mod serve;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::file;
+
+/// An HTTP JSON API for animals offered for adoption.
+///
+/// Without a command it serves. Every option has an environment variable, and a place in the file given by --config.
+#[derive(Debug, Parser)]
+#[command(name = "animal-store", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the API (what happens without a command)
+    Serve(Box<serve::Serve>),
+    /// Issue, look at and change API keys
+    Keys(keys::Keys),
+    /// Print the OpenAPI document
+    Openapi(openapi::Openapi),
+    /// Exit 0 when a server is ready: for containers
+    Healthcheck(healthcheck::Healthcheck),
+    /// Print a script that completes commands in your shell
+    Completions(completions::Completions),
+}
+
+/// Why a command did not do what it was asked.
+enum Failure {
+    /// It was asked wrongly: exit 2.
+    Usage(String),
+    /// It could not: exit 1.
+    Failed(String),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
+type Outcome = Result<(), Failure>;
+
+/// Parses, dispatches, and says how it went.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let (message, code) = match parse(with_command(words)).and_then(|cli| dispatch(cli.command)) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => (message, 2),
+        Err(Failure::Failed(message)) => (message, 1),
+    };
+    if !message.is_empty() {
+        eprintln!("animal-store: {}", message.replace('\n', " "));
+    }
+    ExitCode::from(code)
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::Serve(serve) => serve.run(),
+        Command::Keys(keys) => keys.run(),
+        Command::Openapi(openapi) => openapi.run(),
+        Command::Healthcheck(healthcheck) => healthcheck.run(),
+        Command::Completions(completions) => completions.run(&mut Cli::command()),
+    }
+}
+
+/// Without a command, options are those of `serve`.
+fn with_command(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let serves = match words.get(1).map(|word| word.to_string_lossy()) {
+        None => true,
+        Some(word) => {
+            word.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*word)
+        }
+    };
+    if serves {
+        words.insert(words.len().min(1), "serve".into());
+    }
+    words
+}
+
+/// Reads the words twice if they name a file: its values lie below theirs.
+fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
+    let matches = Cli::command()
+        .try_get_matches_from(&words)
+        .map_err(wrong_usage)?;
+    let path = deepest(&matches)
+        .try_get_one::<std::path::PathBuf>("config")
+        .ok()
+        .flatten()
+        .cloned();
+    let matches = match path {
+        None => matches,
+        Some(path) => {
+            let command = file::apply(Cli::command(), &path)
+                .map_err(|error| Failure::Usage(error.to_string()))?;
+            command.try_get_matches_from(&words).map_err(wrong_usage)?
+        }
+    };
+    Cli::from_arg_matches(&matches).map_err(wrong_usage)
+}
+
+fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
+    matches
+        .subcommand()
+        .map_or(matches, |(_, matches)| deepest(matches))
+}
+
+fn wrong_usage(error: clap::Error) -> Failure {
+    if error.use_stderr() {
+        return Failure::Usage(format!("{} (see --help)", one_line(&error)));
+    }
+    // Help and version are what was asked for. They go to standard output; if that is closed, no one is there to tell.
+    let _ = error.print();
+    std::process::exit(0)
+}
+
+/// The first paragraph of what clap has to say, on one line.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first
+        .trim_start_matches("error: ")
+        .split_whitespace()
+        .collect();
+    words.join(" ")
+}

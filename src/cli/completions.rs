@@ -1,0 +1,21 @@
+//! `animal-store completions SHELL`
+
+use std::io;
+
+use clap_complete::Shell;
+
+use super::Outcome;
+
+/// Prints a completion script.
+#[derive(Debug, clap::Args)]
+pub(super) struct Completions {
+    /// The shell to complete for
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(self, command: &mut clap::Command) -> Outcome {
+        clap_complete::generate(self.shell, command, "animal-store", &mut io::stdout());
+        Ok(())
+    }
+}

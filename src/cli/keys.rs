@@ -1,0 +1,286 @@
+//! `animal-store keys`: issues keys and looks after them. A running server obeys within a second.
+
+mod report;
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::Subcommand;
+
+use super::{Failure, Outcome, print};
+use crate::clock::{Clock, Timestamp};
+use crate::config::{Database, DatabaseOptions, options};
+use crate::key::{KeyId, Secret};
+use crate::plan::{Plan, PlanName};
+use crate::span::Span;
+use crate::store::sqlite::{Mode, Sqlite};
+use crate::store::{KeyRecord, NewKey, Store};
+use report::HandOver;
+
+/// Issue, look at and change API keys.
+#[derive(Debug, clap::Args)]
+pub(super) struct Keys {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Issue a key: its secret alone goes to standard output, and is shown only this once
+    Create {
+        /// What you call it: 1 to 100 characters
+        #[arg(long, value_parser = name)]
+        name: String,
+        /// free, pro, business or enterprise
+        #[arg(long)]
+        plan: PlanName,
+        #[command(flatten)]
+        limits: EnterpriseLimits,
+        /// When it ends by itself, for example 90d
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Span>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List all keys
+    List {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one key
+    Show {
+        #[command(flatten)]
+        key: OneKey,
+    },
+    /// Show requests by day, of one key or of all
+    Usage {
+        /// The key's number
+        id: Option<i64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Give a key another plan
+    SetPlan {
+        /// The key's number
+        id: i64,
+        /// free, pro, business or enterprise
+        plan: PlanName,
+        #[command(flatten)]
+        limits: EnterpriseLimits,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Give a key a new secret, which alone goes to standard output; the old one works until the grace ends
+    Rotate {
+        #[command(flatten)]
+        key: OneKey,
+        /// How long the old secret still works; 0s ends it at once
+        #[arg(long, value_name = "TIME", default_value = "24h")]
+        grace: Span,
+    },
+    /// End a key for ever
+    Revoke {
+        #[command(flatten)]
+        key: OneKey,
+    },
+    /// End a key's ban, and forget that it had one
+    Unban {
+        #[command(flatten)]
+        key: OneKey,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    database: DatabaseOptions,
+}
+
+#[derive(Debug, clap::Args)]
+struct OneKey {
+    /// The key's number
+    id: i64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct EnterpriseLimits {
+    /// Requests per minute, for plan enterprise
+    #[arg(long, value_name = "N", value_parser = options::whole::<u32>)]
+    per_minute: Option<u32>,
+    /// Requests per day, for plan enterprise
+    #[arg(long, value_name = "N", value_parser = options::whole::<u32>)]
+    per_day: Option<u32>,
+}
+
+impl EnterpriseLimits {
+    fn plan(&self, name: PlanName) -> Result<Plan, Failure> {
+        name.with(self.per_minute, self.per_day)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    }
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    let fits = (1..=100).contains(&text.chars().count())
+        && !text.trim().is_empty()
+        && !text.contains(char::is_control);
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("takes 1 to 100 characters that can be seen")
+    }
+}
+
+impl Keys {
+    pub(super) fn run(self) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .context("cannot start")?;
+        runtime.block_on(self.command.run(Clock::system().now()))
+    }
+}
+
+impl Command {
+    async fn run(self, now: Timestamp) -> Outcome {
+        match self {
+            Self::Create {
+                name,
+                plan,
+                limits,
+                expires,
+                common,
+            } => {
+                let plan = limits.plan(plan)?;
+                let store = open(&common.database.database, Mode::CreateIfMissing)?;
+                let expires_at = expires.map(|span| now.after(span.duration()));
+                let secret = Secret::generate().context("cannot make a key")?;
+                let key = NewKey {
+                    name,
+                    plan,
+                    created_at: now,
+                    expires_at,
+                };
+                let record = store
+                    .add_key(key, &secret)
+                    .await
+                    .context("cannot store the key")?;
+                hand_over(&record, &secret, now, common.json, "created")
+            }
+            Self::List { common } => {
+                let mut records = read(&common)?
+                    .keys_since(-1)
+                    .await
+                    .context("cannot read the keys")?;
+                records.sort_by_key(|record| record.id);
+                report::list(&records, now, common.json)
+            }
+            Self::Show { key } => {
+                let store = read(&key.common)?;
+                let id = KeyId(key.id);
+                let record = found(id, store.key(id).await)?;
+                let uses = store
+                    .usage(Some(id))
+                    .await
+                    .context("cannot read the usage")?;
+                report::show(&record, &uses, now, key.common.json)
+            }
+            Self::Usage { id, common } => {
+                let store = read(&common)?;
+                let id = id.map(KeyId);
+                if let Some(id) = id {
+                    found(id, store.key(id).await)?;
+                }
+                report::usage(
+                    &store.usage(id).await.context("cannot read the usage")?,
+                    common.json,
+                )
+            }
+            Self::SetPlan {
+                id,
+                plan,
+                limits,
+                common,
+            } => {
+                let plan = limits.plan(plan)?;
+                let record = found(KeyId(id), read(&common)?.set_plan(KeyId(id), plan).await)?;
+                let done = format!("has plan {}", record.plan.name());
+                report::changed(&record, now, common.json, &done)
+            }
+            Self::Rotate { key, grace } => {
+                let store = read(&key.common)?;
+                let id = KeyId(key.id);
+                if found(id, store.key(id).await)?.revoked_at.is_some() {
+                    return Err(anyhow!("key {id} is revoked: create a new one").into());
+                }
+                let secret = Secret::generate().context("cannot make a key")?;
+                let old_until = now.after(grace.duration());
+                let record = found(id, store.rotate(id, &secret, old_until).await)?;
+                let done = if grace.duration() == Duration::ZERO {
+                    "rotated, the old secret has ended".to_owned()
+                } else {
+                    format!("rotated, the old secret works until {old_until}")
+                };
+                hand_over(&record, &secret, now, key.common.json, &done)
+            }
+            Self::Revoke { key } => {
+                let record = found(
+                    KeyId(key.id),
+                    read(&key.common)?.revoke(KeyId(key.id), now).await,
+                )?;
+                report::changed(&record, now, key.common.json, "is revoked")
+            }
+            Self::Unban { key } => {
+                let record = found(
+                    KeyId(key.id),
+                    read(&key.common)?.unban(KeyId(key.id), now).await,
+                )?;
+                report::changed(&record, now, key.common.json, "is not banned")
+            }
+        }
+    }
+}
+
+/// The secret alone on standard output, everything else beside it.
+fn hand_over(
+    record: &KeyRecord,
+    secret: &Secret,
+    now: Timestamp,
+    json: bool,
+    done: &str,
+) -> Outcome {
+    if json {
+        print::json(&HandOver::new(record, secret, now))?;
+    } else {
+        print::line(secret.reveal())?;
+        let limits = record.plan.limits();
+        eprintln!(
+            "key {} ({}) {done}; plan {}, {} requests a minute, {} a day; the secret is shown only this once",
+            record.id,
+            record.name,
+            record.plan.name(),
+            limits.per_minute(),
+            limits.per_day()
+        );
+    }
+    Ok(())
+}
+
+fn read(common: &Common) -> Result<Store, Failure> {
+    open(&common.database.database, Mode::MustExist)
+}
+
+fn open(database: &Database, mode: Mode) -> Result<Store, Failure> {
+    // One command writes one thing.
+    let engine = Sqlite::open(&database.0, mode, 1).map_err(anyhow::Error::from)?;
+    Ok(Store::new(engine))
+}
+
+fn found(id: KeyId, answer: crate::store::Result<Option<KeyRecord>>) -> anyhow::Result<KeyRecord> {
+    answer
+        .context("cannot reach the keys")?
+        .with_context(|| format!("there is no key {id}: see keys list"))
+}

@@ -1,0 +1,242 @@
+//! Keys and their use, as they are shown.
+
+use serde::Serialize;
+
+use super::super::{Outcome, print};
+use crate::clock::Timestamp;
+use crate::key::Secret;
+use crate::store::{KeyRecord, UsageRow};
+
+/// A key in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KeyReport<'a> {
+    id: i64,
+    name: &'a str,
+    plan: &'static str,
+    per_minute: u32,
+    per_day: u32,
+    prefix: &'a str,
+    state: &'static str,
+    created_at: String,
+    expires_at: Option<String>,
+    revoked_at: Option<String>,
+    last_used_at: Option<String>,
+    banned_until: Option<String>,
+    old_secret_until: Option<String>,
+}
+
+impl<'a> KeyReport<'a> {
+    fn new(record: &'a KeyRecord, now: Timestamp) -> Self {
+        let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        let limits = record.plan.limits();
+        Self {
+            id: record.id.0,
+            name: &record.name,
+            plan: record.plan.name().word(),
+            per_minute: limits.per_minute(),
+            per_day: limits.per_day(),
+            prefix: &record.prefix,
+            state: state(record, now),
+            created_at: record.created_at.to_string(),
+            expires_at: text(record.expires_at),
+            revoked_at: text(record.revoked_at),
+            last_used_at: text(record.last_used_at),
+            banned_until: text(record.ban.filter(|ban| ban.holds(now)).map(|ban| ban.until)),
+            old_secret_until: text(
+                record
+                    .old
+                    .map(|(_, until)| until)
+                    .filter(|until| now < *until),
+            ),
+        }
+    }
+}
+
+/// A key in JSON, the one time its secret is shown.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HandOver<'a> {
+    id: i64,
+    name: &'a str,
+    plan: &'static str,
+    per_minute: u32,
+    per_day: u32,
+    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_secret_until: Option<String>,
+}
+
+impl<'a> HandOver<'a> {
+    pub(super) fn new(record: &'a KeyRecord, secret: &'a Secret, now: Timestamp) -> Self {
+        let KeyReport {
+            id,
+            name,
+            plan,
+            per_minute,
+            per_day,
+            expires_at,
+            old_secret_until,
+            ..
+        } = KeyReport::new(record, now);
+        Self {
+            id,
+            name,
+            plan,
+            per_minute,
+            per_day,
+            key: secret.reveal(),
+            expires_at,
+            old_secret_until,
+        }
+    }
+}
+
+/// Whether a key can be used, in one word.
+fn state(record: &KeyRecord, now: Timestamp) -> &'static str {
+    let past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
+    if past(record.revoked_at) {
+        "revoked"
+    } else if past(record.expires_at) {
+        "expired"
+    } else if record.ban.is_some_and(|ban| ban.holds(now)) {
+        "banned"
+    } else {
+        "active"
+    }
+}
+
+pub(super) fn list(records: &[KeyRecord], now: Timestamp, json: bool) -> Outcome {
+    let reports: Vec<_> = records
+        .iter()
+        .map(|record| KeyReport::new(record, now))
+        .collect();
+    if json {
+        return Ok(print::json(&reports)?);
+    }
+    let titles = [
+        "id",
+        "name",
+        "plan",
+        "per minute",
+        "per day",
+        "key",
+        "state",
+        "created",
+        "last used",
+    ];
+    let row = |report: KeyReport<'_>| {
+        [
+            report.id.to_string(),
+            report.name.to_owned(),
+            report.plan.to_owned(),
+            report.per_minute.to_string(),
+            report.per_day.to_string(),
+            format!("{}…", report.prefix),
+            report.state.to_owned(),
+            report.created_at,
+            report.last_used_at.unwrap_or_else(|| "never".into()),
+        ]
+    };
+    Ok(print::table(
+        titles,
+        reports.into_iter().map(row).collect(),
+    )?)
+}
+
+pub(super) fn show(record: &KeyRecord, uses: &[UsageRow], now: Timestamp, json: bool) -> Outcome {
+    let report = KeyReport::new(record, now);
+    if json {
+        return Ok(print::json(&report)?);
+    }
+    let today = now.day().to_string();
+    let today = uses
+        .iter()
+        .find(|row| row.day == today)
+        .map_or(0, |row| row.requests);
+    let mut rows = vec![
+        ["id", &report.id.to_string()].map(str::to_owned),
+        ["name", report.name].map(str::to_owned),
+        ["plan", report.plan].map(str::to_owned),
+        ["per minute", &report.per_minute.to_string()].map(str::to_owned),
+        ["per day", &report.per_day.to_string()].map(str::to_owned),
+        ["used today", &today.to_string()].map(str::to_owned),
+        ["key", &format!("{}…", report.prefix)].map(str::to_owned),
+        ["state", report.state].map(str::to_owned),
+        ["created", &report.created_at].map(str::to_owned),
+    ];
+    let times = [
+        ("expires", report.expires_at),
+        ("revoked", report.revoked_at),
+        ("last used", report.last_used_at),
+        ("banned until", report.banned_until),
+        ("old secret until", report.old_secret_until),
+    ];
+    rows.extend(
+        times
+            .into_iter()
+            .filter_map(|(name, time)| Some([name.to_owned(), time?])),
+    );
+    Ok(print::table(["what", "value"], rows)?)
+}
+
+/// A day of a key in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UsageReport<'a> {
+    day: &'a str,
+    key_id: i64,
+    name: &'a str,
+    requests: i64,
+    refused: i64,
+}
+
+impl<'a> From<&'a UsageRow> for UsageReport<'a> {
+    fn from(row: &'a UsageRow) -> Self {
+        Self {
+            day: &row.day,
+            key_id: row.key.0,
+            name: &row.name,
+            requests: row.requests,
+            refused: row.refused,
+        }
+    }
+}
+
+pub(super) fn usage(rows: &[UsageRow], json: bool) -> Outcome {
+    if json {
+        let reports: Vec<_> = rows.iter().map(UsageReport::from).collect();
+        return Ok(print::json(&reports)?);
+    }
+    let row = |row: &UsageRow| {
+        let UsageRow {
+            day,
+            key,
+            name,
+            requests,
+            refused,
+        } = row;
+        [
+            day.clone(),
+            key.to_string(),
+            name.clone(),
+            requests.to_string(),
+            refused.to_string(),
+        ]
+    };
+    let titles = ["day", "key", "name", "requests", "refused"];
+    Ok(print::table(titles, rows.iter().map(row).collect())?)
+}
+
+/// Says in one line what a key has become.
+pub(super) fn changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
+    if json {
+        return Ok(print::json(&KeyReport::new(record, now))?);
+    }
+    Ok(print::line(&format!(
+        "key {} ({}) {done}",
+        record.id, record.name
+    ))?)
+}

@@ -1,0 +1,46 @@
+//! `animal-store openapi`
+
+use std::io::Write;
+
+use anyhow::Context;
+
+use super::Outcome;
+use crate::api::document::Document;
+use crate::api::url::BaseUrl;
+
+/// Prints the OpenAPI document.
+#[derive(Debug, clap::Args)]
+pub(super) struct Openapi {
+    /// As YAML instead of JSON
+    #[arg(long)]
+    yaml: bool,
+    /// As JSON, which is the default
+    #[arg(long, conflicts_with = "yaml")]
+    json: bool,
+    /// The address callers use, with /v1
+    #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<BaseUrl>,
+    /// The address of the staging environment
+    #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
+    staging_url: Option<BaseUrl>,
+}
+
+impl Openapi {
+    pub(super) fn run(self) -> Outcome {
+        let url = |url: &Option<BaseUrl>| url.as_ref().map(BaseUrl::to_string);
+        let document = Document::new(
+            url(&self.public_url).as_deref(),
+            url(&self.staging_url).as_deref(),
+        )
+        .context("cannot make the document")?;
+        let text = if self.yaml {
+            document.yaml
+        } else {
+            document.json
+        };
+        std::io::stdout()
+            .write_all(&text)
+            .context("cannot write to standard output")?;
+        Ok(())
+    }
+}

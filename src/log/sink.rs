@@ -1,0 +1,159 @@
+//! Where lines wait and how they get out.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a line waits at most before it is written.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes that may wait in one buffer. A reader that is slower than that loses lines, and is told how many.
+const ROOM: usize = 4 * 1024 * 1024;
+
+/// Lines on their way to standard error.
+#[derive(Debug)]
+pub struct Sink {
+    buffers: Arc<Mutex<Vec<Buffer>>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A place to put lines: one for each thread that writes many, so that none waits for another.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    lost: u64,
+}
+
+impl Sink {
+    /// A sink that writes to standard error.
+    pub fn stderr() -> io::Result<Self> {
+        Self::to(io::stderr())
+    }
+
+    /// A sink that writes to `out`.
+    pub fn to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
+        let buffers: Arc<Mutex<Vec<Buffer>>> = Arc::default();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let all = Arc::clone(&buffers);
+        let thread = std::thread::Builder::new()
+            .name("log".into())
+            .spawn(move || {
+                loop {
+                    let last = stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
+                    let buffers = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    // Nobody reads the log any more: that is no reason to stop serving.
+                    let _ = buffers
+                        .iter()
+                        .try_for_each(|buffer| buffer.write_to(&mut out));
+                    if last {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            buffers,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// A new buffer of this sink.
+    pub fn buffer(&self) -> Buffer {
+        let buffer = Buffer::default();
+        self.buffers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(buffer.clone());
+        buffer
+    }
+}
+
+/// Writes what still waits.
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Buffer {
+    /// Takes one whole line.
+    pub fn put(&self, line: &[u8]) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.bytes.len() + line.len() > ROOM {
+            waiting.lost += 1;
+        } else {
+            waiting.bytes.extend_from_slice(line);
+        }
+    }
+
+    fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        let Waiting { bytes, lost } =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        out.write_all(&bytes)?;
+        if lost > 0 {
+            writeln!(
+                out,
+                "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{lost}}}"
+            )?;
+        }
+        if bytes.is_empty() {
+            Ok(())
+        } else {
+            out.flush()
+        }
+    }
+}
+
+/// One call for each line, as `tracing-subscriber` makes it.
+impl Write for Buffer {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.put(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_written_and_what_was_lost_is_counted() {
+        let memory = Memory::default();
+        let sink = Sink::to(memory.clone()).unwrap();
+        sink.buffer().put(b"one\n");
+        let full = sink.buffer();
+        full.0.lock().unwrap().bytes = vec![b'\n'; ROOM];
+        full.put(b"lost\n");
+        drop(sink);
+        let written = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert!(written.starts_with("one\n"));
+        assert!(!written.contains("lost\n") && written.contains("\"count\":1"));
+    }
+}

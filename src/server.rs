@@ -1,0 +1,227 @@
+//! The server: sockets, threads, time, and the way of a request through the layers below.
+//! One single-threaded runtime for each core, each with its own listening socket; one more for the admin listener and
+//! for what is done in the background.
+
+pub(crate) mod connection;
+mod gate;
+mod keeper;
+mod ledger;
+mod listen;
+mod pages;
+mod panic;
+mod raw;
+pub(crate) mod request_id;
+mod stream;
+pub mod tallies;
+mod worker;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::access::{Access, TrustedProxies};
+use crate::admin;
+use crate::api::Api;
+use crate::api::url::BaseUrl;
+use crate::clock::Clock;
+use crate::config::{Config, reachable};
+use crate::limit::Limiter;
+use crate::log::{RequestLog, Sink};
+use crate::store::Store;
+use crate::store::sqlite::{Mode, Sqlite};
+use ledger::Ledger;
+use pages::Pages;
+use tallies::Tallies;
+
+/// How long what runs may still take when the server is told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<Store>,
+    pub(crate) tallies: Tallies,
+    access: Access,
+    limiter: Limiter,
+    api: Api,
+    pages: Pages,
+    proxies: TrustedProxies,
+    clock: Clock,
+    ledger: Ledger,
+    /// Told to all when the server stops.
+    stopping: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// Whether the server has been told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}
+
+/// A server whose data is open and that does not listen yet.
+#[derive(Debug)]
+pub struct Server {
+    store: Arc<Store>,
+    clock: Clock,
+    is_new: bool,
+}
+
+impl Server {
+    /// Opens the data.
+    pub fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
+        let engine = Sqlite::open(
+            &config.database.0,
+            Mode::CreateIfMissing,
+            config.max_waiting_writes,
+        )?;
+        let is_new = engine.is_new();
+        Ok(Self {
+            store: Arc::new(Store::new(engine)),
+            clock,
+            is_new,
+        })
+    }
+
+    /// Whether the data was created just now.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The data.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Listens, and serves from then on.
+    pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
+        let Self { store, clock, .. } = self;
+        listen::raise_file_limit(config.max_connections);
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let sockets = listen::api(config.listen, workers)
+            .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
+        let admin_socket = listen::admin(config.admin_listen).with_context(|| {
+            format!(
+                "--admin-listen {}: cannot listen there",
+                config.admin_listen
+            )
+        })?;
+        let address = sockets.first().context("no socket")?.local_addr()?;
+        let admin_address = admin_socket.local_addr()?;
+        let local: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
+        let base = config.public_url.clone().unwrap_or_else(|| local.clone());
+
+        let (stop, stopping) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            access: Access::default(),
+            limiter: Limiter::new(config.bans),
+            api: Api::new(Arc::clone(&store), base, config.request_timeout),
+            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
+            proxies: config.trusted_proxies.clone(),
+            tallies: Tallies::default(),
+            ledger: Ledger::default(),
+            stopping,
+            store,
+            clock,
+        });
+        let keeper = keeper::Keeper::start(Arc::clone(&shared))
+            .await
+            .context("cannot read the keys")?;
+
+        let cap = connection::Cap::new(config.max_connections);
+        let timeouts = stream::Timeouts {
+            request: config.request_timeout,
+            idle: config.idle_timeout,
+        };
+        let mut threads = Vec::new();
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let log = RequestLog::new(&sink, config.log, config.log_level);
+            let gate = gate::Gate::new(Arc::clone(&shared), log)?;
+            let (cap, stop) = (cap.clone(), shared.stopping.clone());
+            threads.push(worker::spawn(
+                &format!("http-{number}"),
+                socket,
+                cap,
+                timeouts,
+                stop,
+                gate,
+            )?);
+        }
+        let desk = admin::Desk::new(Arc::clone(&shared), config.admin_token.clone())?;
+        threads.push(worker::spawn_admin(
+            admin_socket,
+            timeouts,
+            shared.stopping.clone(),
+            desk,
+            keeper,
+        )?);
+        tracing::info!(%address, %admin_address, "ready");
+        Ok(Running {
+            shared,
+            stop,
+            threads,
+            local,
+            address,
+            admin_address,
+            _sink: sink,
+        })
+    }
+}
+
+/// A server that serves.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    local: BaseUrl,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    // Dropped last: what was logged on the way out is still written.
+    _sink: Sink,
+}
+
+impl Running {
+    /// Where the API can be reached from this machine.
+    pub fn local_url(&self) -> &BaseUrl {
+        &self.local
+    }
+
+    /// Where the API listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// The data.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    /// Returns when nothing can be stored any more.
+    pub async fn writer_died(&self) {
+        self.shared.store.writer_died().await;
+    }
+
+    /// Drains and stops: no new connection, what runs is answered, and what was counted is stored.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has said so; the others still have their work to end.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        self.shared
+            .ledger
+            .flush(&self.shared.store)
+            .await
+            .context("cannot store the last second of usage")
+    }
+}

@@ -1,0 +1,301 @@
+//! The way of a request: who calls, may it, what does it want, and back out with every header an answer must have.
+//! The order of these steps is decided here and nowhere else.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
+use hyper::http::request::Parts;
+use hyper::{Request, Version};
+
+use super::Shared;
+use super::connection::Answers;
+use super::panic::caught;
+use super::request_id::RequestIds;
+use super::tallies::{GONE_AWAY, Refused, Subject};
+use crate::access::{Identity, Key, Presented};
+use crate::api::operation::OPEN_METHODS;
+use crate::api::{Answer, ApiError, Route, header};
+use crate::clock::Timestamp;
+use crate::fault::Fault;
+use crate::key::{KeyId, NoRandomness};
+use crate::limit::{Rate, Verdict};
+use crate::log::{RequestLine, RequestLog};
+
+/// The longest path and query.
+const LONGEST_URI: usize = 8 * 1024;
+
+/// One worker's door to the layers below.
+#[derive(Debug)]
+pub(super) struct Gate {
+    shared: Arc<Shared>,
+    log: RequestLog,
+    ids: RequestIds,
+}
+
+impl Gate {
+    pub(super) fn new(shared: Arc<Shared>, log: RequestLog) -> Result<Self, NoRandomness> {
+        Ok(Self {
+            shared,
+            log,
+            ids: RequestIds::new()?,
+        })
+    }
+}
+
+impl Answers for Gate {
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+        let now = self.shared.clock.now();
+        let (head, body) = request.into_parts();
+        let route = Route::of(&head.method, head.uri.path());
+        let mut entry = Entry::new(self, now, self.ids.of(&head.headers), Subject::of(&route));
+
+        let address = self.shared.proxies.client(peer, &head.headers);
+        let way = self.pass(&route, &head, body, address, now, &entry.learned);
+        let result = caught(way)
+            .await
+            .unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
+        let mut answer = result.unwrap_or_else(|error| {
+            if let Some(cause) = error.cause() {
+                tracing::error!(
+                    id = &*entry.id,
+                    operation = entry.subject.name(),
+                    cause,
+                    "request failed"
+                );
+            }
+            error.answer()
+        });
+
+        if route.is_api() {
+            let rate = entry
+                .learned
+                .rate
+                .get()
+                .unwrap_or_else(|| self.shared.access.rate_of(address, now));
+            add_rate(&mut answer, rate);
+            answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
+        }
+        if let Route::Operation(operation) = route {
+            self.shared.api.mark(operation, &mut answer);
+        }
+        let headers = answer.headers_mut();
+        headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
+        headers.insert(header::REQUEST_ID, header::value(entry.id.to_string()));
+        entry.status = answer.status().as_u16();
+        answer
+    }
+
+    fn ids(&self) -> &RequestIds {
+        &self.ids
+    }
+
+    fn accepted(&self) {
+        self.shared.tallies.connections.add(1);
+    }
+
+    fn refused(&self) {
+        self.shared.tallies.connections_refused.add(1);
+    }
+}
+
+/// What is learned of a request on its way, for its answer and its line in the log.
+#[derive(Default)]
+struct Learned {
+    key: Cell<Option<KeyId>>,
+    rate: Cell<Option<Rate>>,
+}
+
+impl Gate {
+    /// Through the layers: access, limit, and then what was asked for.
+    async fn pass(
+        &self,
+        route: &Route<'_>,
+        head: &Parts,
+        body: Incoming,
+        address: IpAddr,
+        now: Timestamp,
+        learned: &Learned,
+    ) -> Result<Answer, ApiError> {
+        if !route.is_api() {
+            check_form(head)?;
+            return match route {
+                Route::Open(page) => self.shared.pages.show(*page, head, &self.shared).await,
+                Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
+                _ => Err(ApiError::NotFound(
+                    "There is nothing at this path. The API is under /v1.",
+                )),
+            };
+        }
+        let key = self.identify(head, address, now, learned).await?;
+        self.limit(&key, now, learned)?;
+        check_form(head)?;
+        #[expect(clippy::panic, reason = "a panic that a test asked for")]
+        if Fault::PanicInRequest.is_on() && head.headers.contains_key("x-fault") {
+            panic!("as asked for");
+        }
+        match route {
+            Route::Operation(operation) => {
+                self.shared
+                    .api
+                    .perform(*operation, head, body, key.id, now)
+                    .await
+            }
+            Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
+            _ => Err(ApiError::NotFound("There is nothing at this path.")),
+        }
+    }
+
+    async fn identify(
+        &self,
+        head: &Parts,
+        address: IpAddr,
+        now: Timestamp,
+        learned: &Learned,
+    ) -> Result<Arc<Key>, ApiError> {
+        let Shared {
+            access,
+            store,
+            tallies,
+            ..
+        } = &*self.shared;
+        let presented = Presented::in_headers(&head.headers);
+        match access.identify(store, presented, address, now).await? {
+            Identity::Key(key) => {
+                learned.key.set(Some(key.id));
+                Ok(key)
+            }
+            Identity::Stranger { presented, rate } => {
+                learned.rate.set(Some(rate));
+                Err(if presented {
+                    ApiError::InvalidApiKey
+                } else {
+                    ApiError::MissingApiKey
+                })
+            }
+            Identity::TooManyFailures(rate) => {
+                learned.rate.set(Some(rate));
+                tallies.refuse(Refused::Address);
+                Err(ApiError::RateLimited {
+                    retry_after: rate.reset.seconds_from(now),
+                })
+            }
+        }
+    }
+
+    fn limit(&self, key: &Arc<Key>, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
+        let Shared {
+            limiter,
+            ledger,
+            tallies,
+            store,
+            ..
+        } = &*self.shared;
+        let decision = limiter.decide(&key.meter, key.limits, now);
+        learned.rate.set(Some(decision.rate));
+        if decision.first_unread {
+            ledger.note(key);
+        }
+        match decision.verdict {
+            Verdict::Admitted => Ok(()),
+            Verdict::RateLimited { until } => {
+                tallies.refuse(Refused::Window);
+                Err(ApiError::RateLimited {
+                    retry_after: until.seconds_from(now),
+                })
+            }
+            Verdict::Banned { until, new } => {
+                tallies.refuse(Refused::Ban);
+                if let Some(ban) = new {
+                    tallies.bans.add(1);
+                    tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
+                    let (store, id) = (Arc::clone(store), key.id);
+                    tokio::task::spawn_local(async move {
+                        if let Err(error) = store.record_ban(id, ban).await {
+                            tracing::error!(key = id.0, %error, "a ban could not be stored; it ends with this process");
+                        }
+                    });
+                }
+                Err(ApiError::KeyBanned {
+                    retry_after: until.seconds_from(now),
+                })
+            }
+        }
+    }
+}
+
+/// What every request must be like, whatever it asks for.
+fn check_form(head: &Parts) -> Result<(), ApiError> {
+    if head
+        .uri
+        .path_and_query()
+        .is_some_and(|uri| uri.as_str().len() > LONGEST_URI)
+    {
+        return Err(ApiError::UriTooLong);
+    }
+    let hosts = head.headers.get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && head.version == Version::HTTP_11) {
+        return Err(ApiError::InvalidParameter {
+            name: "Host",
+            problem: "must be given, once".into(),
+        });
+    }
+    Ok(())
+}
+
+fn add_rate(answer: &mut Answer, rate: Rate) {
+    let headers = answer.headers_mut();
+    headers.insert(header::RATE_LIMIT, rate.limit.into());
+    headers.insert(header::RATE_REMAINING, rate.remaining.into());
+    headers.insert(header::RATE_RESET, rate.reset.as_secs_ceil().into());
+}
+
+/// The trace a request leaves. It is written when this is dropped, so that one whose caller went away leaves one too.
+struct Entry<'a> {
+    gate: &'a Gate,
+    now: Timestamp,
+    began: Instant,
+    id: Cow<'a, str>,
+    subject: Subject,
+    status: u16,
+    learned: Learned,
+}
+
+impl<'a> Entry<'a> {
+    fn new(gate: &'a Gate, now: Timestamp, id: Cow<'a, str>, subject: Subject) -> Self {
+        let learned = Learned::default();
+        Self {
+            gate,
+            now,
+            began: Instant::now(),
+            id,
+            subject,
+            status: GONE_AWAY,
+            learned,
+        }
+    }
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let took = self.began.elapsed();
+        self.gate
+            .shared
+            .tallies
+            .count(self.subject, self.status, took);
+        if self.subject != Subject::Health {
+            self.gate.log.write(&RequestLine {
+                at: self.now,
+                id: &self.id,
+                operation: self.subject.name(),
+                status: self.status,
+                took,
+                key: self.learned.key.get(),
+            });
+        }
+    }
+}

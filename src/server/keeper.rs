@@ -1,0 +1,91 @@
+//! What is done beside serving: obeying changes that others made in the store, and storing what was counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Shared;
+use crate::store::{self, Retry, Revisions};
+
+/// How often the store is asked for changes: well within the second that is promised.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How many looks there are to one flush of what was counted: once a second.
+const FLUSH: u64 = 5;
+
+/// And to one sweep of retries that are too old: once a minute.
+const SWEEP: u64 = 300;
+
+/// The keeper of one server.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    seen: Revisions,
+}
+
+impl Keeper {
+    /// Fills the directory and the day's counters from the store: nothing is served before that.
+    pub(super) async fn start(shared: Arc<Shared>) -> store::Result<Self> {
+        let seen = shared.store.revisions().await?;
+        let keys = shared.store.keys_since(-1).await?;
+        shared.access.directory.apply_all(&keys);
+        let today = shared.clock.now().day();
+        shared
+            .access
+            .directory
+            .remember(today, &shared.store.use_on(today).await?);
+        Ok(Self { shared, seen })
+    }
+
+    /// Goes on until the server stops.
+    pub(super) async fn run(mut self) {
+        let mut stopping = self.shared.stopping.clone();
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        for tick in 1_u64.. {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                _ = stopping.wait_for(|stop| *stop) => return,
+            }
+            let done = self.tick(tick).await;
+            // Told at each turn, not at each look.
+            match &done {
+                Err(error) if !failing => tracing::warn!(%error, "cannot keep up with the store"),
+                Ok(()) if failing => tracing::info!("keeping up with the store again"),
+                _ => {}
+            }
+            failing = done.is_err();
+        }
+    }
+
+    async fn tick(&mut self, tick: u64) -> store::Result<()> {
+        let Shared {
+            store,
+            access,
+            ledger,
+            clock,
+            ..
+        } = &*self.shared;
+        let now = store.revisions().await?;
+        if now.pets != self.seen.pets {
+            store.pets_changed();
+        }
+        if now.keys != self.seen.keys {
+            access
+                .directory
+                .apply_all(&store.keys_since(self.seen.keys).await?);
+        }
+        self.seen = now;
+        if tick.is_multiple_of(FLUSH) {
+            ledger.flush(store).await?;
+        }
+        if tick.is_multiple_of(SWEEP) {
+            store
+                .forget_retries(clock.now().before(Retry::KEPT))
+                .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! A connection that notices when the other side is too slow. hyper has no time-out for a first byte, for silence between
+//! requests or for a caller that does not take its answer; this stream has, with one timer that is hardly ever re-armed.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::raw;
+use super::request_id::RequestIds;
+use crate::api::ApiError;
+
+/// How long the other side may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    /// For a first byte, and for a head once it has begun.
+    pub(super) request: Duration,
+    /// Between requests, and to take some of an answer.
+    pub(super) idle: Duration,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first byte of a request, since the last byte of the answer before.
+    Silence,
+    /// The rest of a head.
+    Head,
+    /// Us. A body has its own deadline, where it is read.
+    Answer,
+}
+
+/// What a connection waits for, as its service tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Progress(Rc<Cell<Phase>>);
+
+impl Progress {
+    /// A head has arrived: we are at work.
+    pub(super) fn request_begins(&self) {
+        self.0.set(Phase::Answer);
+    }
+
+    /// The answer is made: what follows is up to the other side.
+    pub(super) fn request_ends(&self) {
+        self.0.set(Phase::Silence);
+    }
+}
+
+/// The stream.
+#[derive(Debug)]
+pub(super) struct Stream<'a> {
+    tcp: TcpStream,
+    timeouts: Timeouts,
+    progress: Progress,
+    /// When patience ends, in a phase that has an end.
+    deadline: Instant,
+    /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
+    timer: Pin<Box<Sleep>>,
+    ids: &'a RequestIds,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn new(tcp: TcpStream, timeouts: Timeouts, ids: &'a RequestIds) -> Self {
+        let deadline = Instant::now() + timeouts.request;
+        Self {
+            tcp,
+            timeouts,
+            progress: Progress(Rc::new(Cell::new(Phase::Silence))),
+            deadline,
+            timer: Box::pin(sleep_until(deadline)),
+            ids,
+        }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// The other side lets us wait: is it too long?
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let phase = self.progress.0.get();
+        if phase == Phase::Answer {
+            return Poll::Pending;
+        }
+        if self.timer.deadline() > self.deadline {
+            self.timer.as_mut().reset(self.deadline);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= self.deadline {
+                if phase == Phase::Head {
+                    // Half a request came: say why there is no answer. If that cannot be sent at once, it is not.
+                    let _ = self
+                        .tcp
+                        .try_write(&raw::answer(&ApiError::RequestTimeout, &self.ids.next()));
+                }
+                return Poll::Ready(io::ErrorKind::TimedOut.into());
+            }
+            self.timer.as_mut().reset(self.deadline);
+        }
+        Poll::Pending
+    }
+
+    fn wrote(
+        &mut self,
+        result: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match result {
+            Poll::Pending => self.wait(cx).map(Err),
+            done => {
+                self.deadline = Instant::now() + self.timeouts.idle;
+                done
+            }
+        }
+    }
+}
+
+impl AsyncRead for Stream<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+            Poll::Pending => self.wait(cx).map(Err),
+            done => {
+                if buf.filled().len() > before && self.progress.0.get() == Phase::Silence {
+                    self.progress.0.set(Phase::Head);
+                    self.deadline = Instant::now() + self.timeouts.request;
+                }
+                done
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stream<'_> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.tcp).poll_write(cx, bytes);
+        self.wrote(result, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
+        self.wrote(result, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}

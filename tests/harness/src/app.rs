@@ -1,0 +1,200 @@
+//! A server inside the test's own process.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use animal_store::access::TrustedProxies;
+use animal_store::clock::{Clock, Timestamp};
+use animal_store::config::{Config, Database};
+use animal_store::key::{KeyId, Secret};
+use animal_store::limit::BanPolicy;
+use animal_store::log::{LogFormat, LogLevel, Sink};
+use animal_store::plan::{Limits, Plan};
+use animal_store::server::{Running, Server};
+use animal_store::store::{NewKey, Store};
+use tempfile::TempDir;
+
+use crate::Client;
+
+/// When a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
+pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
+
+/// A plan that no test exhausts by accident.
+pub fn enterprise(per_minute: u32, per_day: u32) -> Plan {
+    Plan::Enterprise(Limits::new(per_minute, per_day).expect("limits"))
+}
+
+/// A running server, its clock and its data.
+pub struct App {
+    /// The server's clock. It stands still until the test moves it.
+    pub clock: Clock,
+    config: Config,
+    running: Option<Running>,
+    runtime: tokio::runtime::Runtime,
+    log: Lines,
+    _folder: TempDir,
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("log").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl App {
+    /// A server, a client without a key, and one whose key no test exhausts by accident.
+    pub fn start() -> (Self, Client, Client) {
+        Self::start_with(|_| {})
+    }
+
+    /// The same, with another configuration.
+    pub fn start_with(change: impl FnOnce(&mut Config)) -> (Self, Client, Client) {
+        let folder = TempDir::new().expect("a folder");
+        let mut config = config(folder.path().join("animals.db"));
+        change(&mut config);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut app = Self {
+            clock: Clock::manual(START),
+            config,
+            running: None,
+            runtime,
+            log: Lines::default(),
+            _folder: folder,
+        };
+        app.launch();
+        let anyone = app.anyone();
+        let key = app.key(enterprise(1_000_000, 1_000_000));
+        (app, anyone, key)
+    }
+
+    fn launch(&mut self) {
+        let server = Server::open(&self.config, self.clock.clone()).expect("the data opens");
+        let sink = Sink::to(self.log.clone()).expect("a log");
+        self.running = Some(
+            self.runtime
+                .block_on(server.start(&self.config, sink))
+                .expect("the server starts"),
+        );
+    }
+
+    /// Stops the server as SIGTERM would, and returns when it has stopped.
+    pub fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.runtime
+                .block_on(running.stop())
+                .expect("the server stops");
+        }
+    }
+
+    /// Stops the server and starts it again on the same data; it has a new address.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.launch();
+    }
+
+    /// Where the API is.
+    pub fn address(&self) -> SocketAddr {
+        self.running().address()
+    }
+
+    /// Where the admin listener is.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.running().admin_address()
+    }
+
+    /// The file with the data.
+    pub fn database(&self) -> PathBuf {
+        self.config.database.0.clone()
+    }
+
+    /// What the server has logged of requests so far; all of it once it has stopped.
+    pub fn log(&self) -> String {
+        String::from_utf8(self.log.0.lock().expect("log").clone()).expect("text")
+    }
+
+    /// A client without a key.
+    pub fn anyone(&self) -> Client {
+        Client::new(self.address(), None)
+    }
+
+    /// A client with a new key of this plan.
+    pub fn key(&self, plan: Plan) -> Client {
+        self.issue(plan, None).1
+    }
+
+    /// A new key of this plan that ends by itself after so long: its number, and a client that has it.
+    pub fn issue(&self, plan: Plan, expires: Option<Duration>) -> (KeyId, Client) {
+        let secret = Secret::generate().expect("randomness");
+        let now = self.clock.now();
+        let key = NewKey {
+            name: "test".into(),
+            plan,
+            created_at: now,
+            expires_at: expires.map(|span| now.after(span)),
+        };
+        let record = self
+            .block_on(self.store().add_key(key, &secret))
+            .expect("a key");
+        (
+            record.id,
+            Client::new(self.address(), Some(secret.reveal().to_owned())),
+        )
+    }
+
+    /// The store under the server.
+    pub fn store(&self) -> &Store {
+        self.running().store()
+    }
+
+    /// Waits for something the library does.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the server runs")
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+fn config(database: PathBuf) -> Config {
+    let free: SocketAddr = ([127, 0, 0, 1], 0).into();
+    Config {
+        listen: free,
+        admin_listen: free,
+        admin_token: None,
+        database: Database(database),
+        public_url: None,
+        staging_url: None,
+        trusted_proxies: TrustedProxies::default(),
+        bans: BanPolicy::default(),
+        log: LogFormat::Text,
+        log_level: LogLevel::Info,
+        first_key: false,
+        max_connections: 1_000,
+        max_waiting_writes: 4_096,
+        request_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(60),
+    }
+}

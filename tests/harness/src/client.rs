@@ -1,0 +1,352 @@
+//! A client that speaks HTTP/1.1 over a plain socket, and holds every answer to what all answers promise.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Who sends requests: with a key or without.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where to.
+    pub address: SocketAddr,
+    /// The secret, if it has one.
+    pub key: Option<String>,
+}
+
+/// One request, before it is sent.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    client: &'a Client,
+    method: String,
+    target: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers in their order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    asked: String,
+}
+
+impl Client {
+    /// A client.
+    pub const fn new(address: SocketAddr, key: Option<String>) -> Self {
+        Self { address, key }
+    }
+
+    /// The same caller with another key, or none.
+    pub fn with_key(&self, key: Option<&str>) -> Self {
+        Self {
+            address: self.address,
+            key: key.map(str::to_owned),
+        }
+    }
+
+    /// A request with any method.
+    pub fn request(&self, method: &str, target: &str) -> Request<'_> {
+        let headers = vec![("Host".to_owned(), self.address.to_string())];
+        Request {
+            client: self,
+            method: method.into(),
+            target: target.into(),
+            headers,
+            body: None,
+        }
+    }
+
+    /// GET, sent at once.
+    pub fn get(&self, target: &str) -> Answer {
+        self.request("GET", target).send()
+    }
+
+    /// GET of a whole URL, which must be on this server.
+    pub fn follow(&self, url: &str) -> Answer {
+        let start = format!("http://{}", self.address);
+        self.get(
+            url.strip_prefix(&start)
+                .unwrap_or_else(|| panic!("{url} does not start with {start}")),
+        )
+    }
+
+    /// POST of a JSON body to `/v1/pets`, sent at once.
+    pub fn create(&self, body: &Value) -> Answer {
+        self.request("POST", "/v1/pets").json(body).send()
+    }
+
+    /// Creates so many animals, named by their number.
+    pub fn create_many(&self, count: usize) {
+        for number in 1..=count {
+            let made =
+                self.create(&serde_json::json!({"name": format!("pet {number}"), "categoryId": 1}));
+            assert_eq!(made.status, 201, "{made}");
+        }
+    }
+
+    /// An open connection, for bytes of the test's own making.
+    pub fn connect(&self) -> Connection {
+        Connection::new(self.address)
+    }
+}
+
+impl Request<'_> {
+    /// Adds a header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets a body as it is, with no type.
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// Sets a JSON body.
+    pub fn json(self, body: &Value) -> Self {
+        self.header("Content-Type", "application/json")
+            .body(body.to_string())
+    }
+
+    /// Sends it on a connection of its own.
+    pub fn send(self) -> Answer {
+        let mut connection = self.client.connect();
+        let request = self.header("Connection", "close");
+        request.send_on(&mut connection)
+    }
+
+    /// Sends it on this connection, and reads the answer.
+    pub fn send_on(self, connection: &mut Connection) -> Answer {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        if let Some(key) = &self.client.key {
+            head.push_str(&format!("Authorization: Bearer {key}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(body) = &self.body {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend(self.body.as_deref().unwrap_or_default());
+        connection.send(&bytes);
+        let asked = format!("{} {}", self.method, self.target);
+        let answer = connection.answer_to(&asked);
+        answer.check(&self.target);
+        answer
+    }
+}
+
+/// A socket and what has been read from it.
+#[derive(Debug)]
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    /// Connects.
+    pub fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a time-out");
+        stream.set_nodelay(true).expect("no delay");
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends bytes as they are. Whether the other side still listens shows in its answer.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.0.get_mut().write_all(bytes);
+    }
+
+    /// Reads one answer.
+    pub fn answer(&mut self) -> Answer {
+        self.answer_to("(raw)")
+    }
+
+    /// Whether the other side has closed, without a further byte.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+
+    fn answer_to(&mut self, asked: &str) -> Answer {
+        let mut line = || {
+            let mut line = String::new();
+            self.0
+                .read_line(&mut line)
+                .unwrap_or_else(|error| panic!("{asked}: no answer: {error}"));
+            line.trim_end().to_owned()
+        };
+        let first = line();
+        let status = first
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("{asked}: not an answer: {first:?}"));
+        let mut headers = Vec::new();
+        loop {
+            let line = line();
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let mut answer = Answer {
+            status,
+            headers,
+            body: Vec::new(),
+            asked: asked.to_owned(),
+        };
+        let has_body =
+            !asked.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
+        if let Some(length) = answer.header("content-length").filter(|_| has_body) {
+            answer.body = vec![0; length.parse().expect("a length")];
+            self.0.read_exact(&mut answer.body).expect("the body");
+        }
+        answer
+    }
+}
+
+impl Answer {
+    /// The value of a header that comes at most once.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self.headers.iter().filter(|(other, _)| other == name);
+        let value = values.next().map(|(_, value)| value.as_str());
+        assert!(values.next().is_none(), "{name} comes twice: {self}");
+        value
+    }
+
+    /// The value of a header as a number.
+    pub fn number(&self, name: &str) -> i64 {
+        let value = self
+            .header(name)
+            .unwrap_or_else(|| panic!("no {name}: {self}"));
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is no number: {self}"))
+    }
+
+    /// Limit, remaining and reset, from the rate headers.
+    pub fn rate(&self) -> (i64, i64, i64) {
+        (
+            self.number("x-ratelimit-limit"),
+            self.number("x-ratelimit-remaining"),
+            self.number("x-ratelimit-reset"),
+        )
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self}"))
+    }
+
+    /// The `code` of an error.
+    pub fn code(&self) -> String {
+        self.json()["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no code: {self}"))
+            .to_owned()
+    }
+
+    /// The `message` of an error.
+    pub fn message(&self) -> String {
+        self.json()["message"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no message: {self}"))
+            .to_owned()
+    }
+
+    /// The identifiers in a list.
+    pub fn ids(&self) -> Vec<i64> {
+        let list = self.json();
+        let list = list.as_array().unwrap_or_else(|| panic!("no list: {self}"));
+        list.iter()
+            .map(|pet| pet["id"].as_i64().expect("an id"))
+            .collect()
+    }
+
+    /// The target of the link with `rel="next"`.
+    pub fn next(&self) -> Option<String> {
+        let link = self.header("link")?;
+        let url = link.strip_prefix('<')?.strip_suffix(">; rel=\"next\"")?;
+        Some(url.to_owned())
+    }
+
+    /// Panics unless the status and the error code are these.
+    #[track_caller]
+    pub fn is_error(&self, status: u16, code: &str) -> &Self {
+        assert_eq!(
+            (self.status, self.code().as_str()),
+            (status, code),
+            "{self}"
+        );
+        self
+    }
+
+    /// What every answer promises.
+    #[track_caller]
+    fn check(&self, target: &str) {
+        let has = |name: &str| self.header(name).is_some();
+        assert!(has("x-request-id") && has("date"), "{self}");
+        assert_eq!(
+            self.header("x-content-type-options"),
+            Some("nosniff"),
+            "{self}"
+        );
+        let path = target.split('?').next().unwrap_or_default();
+        if path == "/v1" || path.starts_with("/v1/") {
+            assert_eq!(self.header("cache-control"), Some("no-store"), "{self}");
+            let (limit, remaining, reset) = self.rate();
+            assert!(
+                limit > 0 && (0..=limit).contains(&remaining) && reset > 0,
+                "{self}"
+            );
+        } else {
+            assert!(
+                !has("x-ratelimit-limit") && !has("x-ratelimit-reset"),
+                "{self}"
+            );
+        }
+        if self.status >= 400 && !self.asked.starts_with("HEAD ") {
+            let error = self.json();
+            let members: Vec<_> = error
+                .as_object()
+                .expect("an object")
+                .keys()
+                .map(String::as_str)
+                .collect();
+            assert_eq!(members, ["code", "message", "status"], "{self}");
+            assert_eq!(error["status"], self.status, "{self}");
+            assert_eq!(
+                self.header("content-type"),
+                Some("application/json"),
+                "{self}"
+            );
+        }
+        assert_eq!(has("www-authenticate"), self.status == 401, "{self}");
+        assert_eq!(has("allow"), self.status == 405, "{self}");
+        assert_eq!(
+            has("retry-after"),
+            [429, 503].contains(&self.status),
+            "{self}"
+        );
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n{}", self.asked, self.status)?;
+        for (name, value) in &self.headers {
+            writeln!(f, "{name}: {value}")?;
+        }
+        write!(f, "\n{}", String::from_utf8_lossy(&self.body))
+    }
+}

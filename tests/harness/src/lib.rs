@@ -1,0 +1,17 @@
+//! What the tests stand on: a server on a real socket and a real file, a clock that a test moves, and a client that
+//! looks at every answer it gets.
+//!
+//! ```no_run
+//! let (app, anyone, key) = harness::App::start();
+//! assert_eq!(anyone.get("/v1/pets").status, 401);
+//! assert_eq!(key.get("/v1/pets").json(), serde_json::json!([]));
+//! app.clock.advance(std::time::Duration::from_secs(60));
+//! ```
+
+mod app;
+mod client;
+mod process;
+
+pub use app::{App, START, enterprise};
+pub use client::{Answer, Client, Connection, Request};
+pub use process::{Output, Process, eventually, run};

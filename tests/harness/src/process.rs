@@ -1,0 +1,205 @@
+//! The program itself, as a process of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use crate::Client;
+
+/// What a command printed, and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    /// The exit code; none after a signal.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Panics unless it ended with this code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// Panics unless it failed with this code and one line on standard error, and gives that line.
+    #[track_caller]
+    pub fn refuses(self, code: i32) -> String {
+        let output = self.exits(code);
+        assert_eq!(output.stdout, "", "{output:#?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:#?}");
+        output.stderr.trim_end().to_owned()
+    }
+}
+
+/// Runs the program in a folder to its end, with none of this process's `ANIMAL_STORE_…` variables.
+pub fn run(program: &str, folder: &Path, words: &[&str]) -> Output {
+    let output = command(program, folder, words)
+        .output()
+        .expect("the program runs");
+    Output {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+fn command(program: &str, folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words).current_dir(folder).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A server as a process of its own. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    /// Where the API is.
+    pub address: SocketAddr,
+    /// Where the admin listener is.
+    pub admin: SocketAddr,
+    /// What it printed at the start.
+    pub greeting: String,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    /// Starts `serve` in a folder on free ports, and waits until it says where it is.
+    pub fn serve(program: &str, folder: &Path, words: &[&str]) -> Self {
+        Self::serve_with(program, folder, words, &[])
+    }
+
+    /// The same, with environment variables.
+    pub fn serve_with(program: &str, folder: &Path, words: &[&str], vars: &[(&str, &str)]) -> Self {
+        let mut all = vec![
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "127.0.0.1:0",
+        ];
+        all.extend(words);
+        let mut command = command(program, folder, &all);
+        command
+            .envs(vars.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+
+        // The log is read all the time: a full pipe would hold nothing up, but lose lines.
+        let (send, lines) = mpsc::channel();
+        let errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            errors
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| send.send(line))
+        });
+
+        let mut greeting = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        while !greeting.contains("\n  database ") {
+            let read = output.read_line(&mut greeting).expect("text");
+            if read == 0 {
+                let _ = child.wait();
+                panic!(
+                    "it did not start: {greeting}{}",
+                    lines.iter().collect::<Vec<_>>().join("\n")
+                );
+            }
+        }
+        let address = |name: &str| {
+            let line = greeting
+                .lines()
+                .find(|line| line.trim_start().starts_with(name))
+                .expect(name);
+            let url = line.split_whitespace().last().expect("a url");
+            let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+            host.parse().unwrap_or_else(|_| panic!("{line}"))
+        };
+        let (api, admin) = (address("API"), address("admin"));
+        if !words.contains(&"--no-first-key") {
+            // What follows, if anything does, is there already or never comes.
+            let _ = output.get_mut().take(0);
+            greeting.push_str(&String::from_utf8_lossy(output.buffer()));
+        }
+        Self {
+            child,
+            address: api,
+            admin,
+            greeting,
+            lines,
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A client with this key or none.
+    pub fn client(&self, key: Option<&str>) -> Client {
+        Client::new(self.address, key.map(str::to_owned))
+    }
+
+    /// Sends a signal by its name, such as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &self.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits until it ends by itself, and gives its exit code.
+    pub fn ends_within(&mut self, patience: Duration) -> Option<i32> {
+        let began = Instant::now();
+        while began.elapsed() < patience {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it still runs after {patience:?}");
+    }
+
+    /// What it has logged since this was last asked.
+    pub fn log(&self) -> String {
+        self.lines.try_iter().map(|line| line + "\n").collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Asks again until the answer is yes; fails after `patience`. For what is promised within a time.
+#[track_caller]
+pub fn eventually(patience: Duration, what: &str, mut yes: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !yes() {
+        assert!(
+            began.elapsed() < patience,
+            "not within {patience:?}: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
