@@ -1,6 +1,6 @@
 //! The program itself, as a process of its own.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -129,11 +129,8 @@ impl Process {
             host.parse().unwrap_or_else(|_| panic!("{line}"))
         };
         let (api, admin) = (address("API"), address("admin"));
-        if !words.contains(&"--no-first-key") {
-            // What follows, if anything does, is there already or never comes.
-            let _ = output.get_mut().take(0);
-            greeting.push_str(&String::from_utf8_lossy(output.buffer()));
-        }
+        // It is printed in one piece, so what follows, if anything does, has been read with it.
+        greeting.push_str(&String::from_utf8_lossy(output.buffer()));
         Self {
             child,
             address: api,
