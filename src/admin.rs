@@ -77,21 +77,22 @@ impl Desk {
 impl Answers for Desk {
     async fn answer(&self, request: Request<Incoming>, _peer: IpAddr) -> Answer {
         let (head, _body) = request.into_parts();
-        let mut answer = self
+        let answer = self
             .show(&head)
             .await
             .unwrap_or_else(|error| error.answer());
-        let headers = answer.headers_mut();
-        headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-        headers.insert(CACHE_CONTROL, header::NO_STORE);
-        headers.insert(
-            header::REQUEST_ID,
-            header::value(self.ids.of(&head.headers).into_owned()),
-        );
-        answer
+        dressed(answer, self.ids.of(&head.headers).into_owned())
     }
 
-    fn ids(&self) -> &RequestIds {
-        &self.ids
+    fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {
+        dressed(error.answer(), self.ids.next())
     }
+}
+
+fn dressed(mut answer: Answer, id: String) -> Answer {
+    let headers = answer.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
+    headers.insert(CACHE_CONTROL, header::NO_STORE);
+    headers.insert(header::REQUEST_ID, header::value(id));
+    answer
 }

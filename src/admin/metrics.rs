@@ -99,6 +99,12 @@ impl Collector for Counted {
         )?;
         plain(
             &mut page,
+            "heads_unfinished",
+            "Connections answered 408: half a head came",
+            &tallies.heads_unfinished,
+        )?;
+        plain(
+            &mut page,
             "commits",
             "Transactions committed",
             &commits.done,

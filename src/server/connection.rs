@@ -14,9 +14,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::request_id::RequestIds;
+use super::raw;
 use super::stream::{Stream, Timeouts};
-use crate::api::Answer;
+use crate::api::{Answer, ApiError};
 
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431.
 const HEAD: usize = 64 * 1024;
@@ -26,14 +26,12 @@ pub(crate) trait Answers {
     /// The answer to one request from this address.
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer;
 
-    /// Where the ids of requests come from.
-    fn ids(&self) -> &RequestIds;
+    /// An answer to this address where there is no request: too many connections, or a head that never ended.
+    /// Nobody knows what was going to be asked, so it carries all that any answer does.
+    fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer;
 
     /// Told of each connection that is served.
     fn accepted(&self) {}
-
-    /// Told of each connection for which there is no place.
-    fn refused(&self) {}
 }
 
 /// Serves one connection until it ends, or until the server stops and its last request is answered.
@@ -44,7 +42,8 @@ pub(super) async fn serve(
     timeouts: Timeouts,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let stream = Stream::new(tcp, timeouts, answers.ids());
+    let too_slow = || raw::unasked(answers, &ApiError::RequestTimeout, peer);
+    let stream = Stream::new(tcp, timeouts, &too_slow);
     let progress = stream.progress();
     let service = service_fn(|request| {
         progress.request_begins();

@@ -71,35 +71,35 @@ impl Answers for Gate {
             error.answer()
         });
 
-        if route.is_api() {
-            let rate = entry
-                .learned
-                .rate
-                .get()
-                .unwrap_or_else(|| self.shared.access.rate_of(address, now));
-            add_rate(&mut answer, rate);
-            answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
-        }
+        let rate = route.is_api().then(|| {
+            let learned = entry.learned.rate.get();
+            learned.unwrap_or_else(|| self.shared.access.rate_of(address, now))
+        });
+        dress(&mut answer, rate, &entry.id);
         if let Route::Operation(operation) = route {
             self.shared.api.mark(operation, &mut answer);
         }
-        let headers = answer.headers_mut();
-        headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-        headers.insert(header::REQUEST_ID, header::value(entry.id.to_string()));
         entry.status = answer.status().as_u16();
         answer
     }
 
-    fn ids(&self) -> &RequestIds {
-        &self.ids
+    fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
+        let (shared, now) = (&self.shared, self.shared.clock.now());
+        match error {
+            ApiError::Unavailable { .. } => shared.tallies.connections_refused.add(1),
+            _ => shared.tallies.heads_unfinished.add(1),
+        }
+        let mut answer = error.answer();
+        dress(
+            &mut answer,
+            Some(shared.access.rate_of(peer, now)),
+            &self.ids.next(),
+        );
+        answer
     }
 
     fn accepted(&self) {
         self.shared.tallies.connections.add(1);
-    }
-
-    fn refused(&self) {
-        self.shared.tallies.connections_refused.add(1);
     }
 }
 
@@ -247,11 +247,17 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn add_rate(answer: &mut Answer, rate: Rate) {
+/// Adds what every answer has, and what answers of the API have besides.
+fn dress(answer: &mut Answer, rate: Option<Rate>, id: &str) {
     let headers = answer.headers_mut();
-    headers.insert(header::RATE_LIMIT, rate.limit.into());
-    headers.insert(header::RATE_REMAINING, rate.remaining.into());
-    headers.insert(header::RATE_RESET, rate.reset.as_secs_ceil().into());
+    if let Some(rate) = rate {
+        headers.insert(header::RATE_LIMIT, rate.limit.into());
+        headers.insert(header::RATE_REMAINING, rate.remaining.into());
+        headers.insert(header::RATE_RESET, rate.reset.as_secs_ceil().into());
+        headers.insert(CACHE_CONTROL, header::NO_STORE);
+    }
+    headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
+    headers.insert(header::REQUEST_ID, header::value(id.to_owned()));
 }
 
 /// The trace a request leaves. It is written when this is dropped, so that one whose caller went away leaves one too.

@@ -12,10 +12,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::raw;
-use super::request_id::RequestIds;
-use crate::api::ApiError;
-
 /// How long the other side may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
@@ -53,7 +49,6 @@ impl Progress {
 }
 
 /// The stream.
-#[derive(Debug)]
 pub(super) struct Stream<'a> {
     tcp: TcpStream,
     timeouts: Timeouts,
@@ -62,11 +57,16 @@ pub(super) struct Stream<'a> {
     deadline: Instant,
     /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
     timer: Pin<Box<Sleep>>,
-    ids: &'a RequestIds,
+    /// What to say to one who sent only half a head.
+    too_slow: &'a dyn Fn() -> Vec<u8>,
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(tcp: TcpStream, timeouts: Timeouts, ids: &'a RequestIds) -> Self {
+    pub(super) fn new(
+        tcp: TcpStream,
+        timeouts: Timeouts,
+        too_slow: &'a dyn Fn() -> Vec<u8>,
+    ) -> Self {
         let deadline = Instant::now() + timeouts.request;
         Self {
             tcp,
@@ -74,7 +74,7 @@ impl<'a> Stream<'a> {
             progress: Progress(Rc::new(Cell::new(Phase::Silence))),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
-            ids,
+            too_slow,
         }
     }
 
@@ -95,9 +95,7 @@ impl<'a> Stream<'a> {
             if Instant::now() >= self.deadline {
                 if phase == Phase::Head {
                     // Half a request came: say why there is no answer. If that cannot be sent at once, it is not.
-                    let _ = self
-                        .tcp
-                        .try_write(&raw::answer(&ApiError::RequestTimeout, &self.ids.next()));
+                    let _ = self.tcp.try_write(&(self.too_slow)());
                 }
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }

@@ -95,6 +95,8 @@ pub struct Tallies {
     pub connections: Counter,
     /// Connections refused because there were too many.
     pub connections_refused: Counter,
+    /// Connections whose request did not get past half a head in time.
+    pub heads_unfinished: Counter,
 }
 
 impl Default for Tallies {
@@ -109,6 +111,7 @@ impl Default for Tallies {
             bans: Counter::default(),
             connections: Counter::default(),
             connections_refused: Counter::default(),
+            heads_unfinished: Counter::default(),
         }
     }
 }

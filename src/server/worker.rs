@@ -103,8 +103,11 @@ async fn accept<A: Answers + 'static>(
             _ = stopping.wait_for(|stop| *stop) => break,
         };
         let Some(place) = cap.enter() else {
-            answers.refused();
-            tokio::task::spawn_local(refuse(tcp, answers.ids().next()));
+            let error = ApiError::Unavailable {
+                cause: "too many connections".into(),
+            };
+            let answer = raw::unasked(&*answers, &error, peer.ip());
+            tokio::task::spawn_local(refuse(tcp, answer));
             continue;
         };
         answers.accepted();
@@ -130,14 +133,11 @@ async fn accept<A: Answers + 'static>(
 }
 
 /// Says that there are too many connections. What the caller sends meanwhile is read, or it would lose the answer.
-async fn refuse(tcp: TcpStream, request_id: String) {
+async fn refuse(tcp: TcpStream, answer: Vec<u8>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (mut read, mut write) = tcp.into_split();
-    let error = ApiError::Unavailable {
-        cause: "too many connections".into(),
-    };
     let talk = async {
-        let _ = write.write_all(&raw::answer(&error, &request_id)).await;
+        let _ = write.write_all(&answer).await;
         let _ = write.shutdown().await;
         let mut rest = [0; 1024];
         while read.read(&mut rest).await.is_ok_and(|n| n > 0) {}

@@ -143,6 +143,8 @@ impl Request<'_> {
         let asked = format!("{} {}", self.method, self.target);
         let answer = connection.answer_to(&asked);
         answer.check(&self.target);
+        let path = self.target.split('?').next().unwrap_or_default();
+        crate::document::check(&self.method, path, &answer);
         answer
     }
 }

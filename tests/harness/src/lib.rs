@@ -10,6 +10,7 @@
 
 mod app;
 mod client;
+mod document;
 mod process;
 
 pub use app::{App, START, enterprise};

@@ -1,0 +1,62 @@
+//! Holds answers to the OpenAPI document: their status, and each of their headers.
+
+use std::sync::LazyLock;
+
+use animal_store::api::document::Document;
+use serde_json::Value;
+
+use crate::Answer;
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let document = Document::new(None, None).expect("the document");
+    serde_json::from_slice(&document.json).expect("JSON")
+});
+
+/// Headers of HTTP itself, which no document lists.
+const OF_HTTP: [&str; 4] = ["date", "content-length", "content-type", "connection"];
+
+/// Panics unless the document knows that this request can be answered like this. A request that is no operation of the
+/// document's is not its affair.
+#[track_caller]
+pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
+    let template = match path.strip_prefix("/v1/pets") {
+        Some("") => "/pets",
+        Some(rest) if rest.starts_with('/') && !rest[1..].contains('/') => "/pets/{petId}",
+        _ => return,
+    };
+    let method = if method == "HEAD" {
+        "get"
+    } else {
+        &method.to_ascii_lowercase()
+    };
+    let operation = &DOCUMENT["paths"][template][method];
+    if operation.is_null() {
+        return;
+    }
+    let response = resolve(&operation["responses"][answer.status.to_string()]);
+    assert!(
+        response.is_object(),
+        "the document does not know this status: {answer}"
+    );
+    let headers = response["headers"].as_object().expect("headers");
+    for (name, _) in &answer.headers {
+        let known = headers.keys().any(|known| known.eq_ignore_ascii_case(name));
+        assert!(
+            known || OF_HTTP.contains(&name.as_str()),
+            "the document does not know {name}: {answer}"
+        );
+    }
+    for (name, header) in headers {
+        let required = resolve(header)["required"] == true;
+        let sent = answer.header(&name.to_ascii_lowercase()).is_some();
+        assert!(sent || !required, "the document promises {name}: {answer}");
+    }
+}
+
+/// What a `$ref` leads to.
+fn resolve(value: &Value) -> &Value {
+    match value["$ref"].as_str() {
+        Some(reference) => resolve(DOCUMENT.pointer(&reference[1..]).expect("a component")),
+        None => value,
+    }
+}
