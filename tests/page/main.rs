@@ -1,0 +1,80 @@
+//! `/docs` in a real browser: a key is entered, every operation is tried, and nothing is loaded from elsewhere.
+
+mod browser;
+
+use std::time::Duration;
+
+use browser::Browser;
+use harness::{Process, eventually, run};
+use serde_json::json;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
+const PATIENCE: Duration = Duration::from_secs(15);
+
+#[test]
+fn a_key_can_be_entered_and_every_operation_tried_and_nothing_comes_from_elsewhere() {
+    let folder = TempDir::new().expect("a folder");
+    let key = run(
+        PROGRAM,
+        folder.path(),
+        &["keys", "create", "--name", "page", "--plan", "pro"],
+    )
+    .exits(0)
+    .stdout;
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let origin = format!("http://{}", server.address);
+    let browser = Browser::start(folder.path());
+
+    browser.open(&format!("{origin}/"));
+    eventually(PATIENCE, "all operations are shown", || {
+        browser.run(
+            "return document.querySelectorAll('.opblock').length",
+            json!([]),
+        ) == 3
+    });
+    browser.click(".authorize");
+    browser.fill(".auth-container input", key.trim());
+    browser.click(".auth-btn-wrapper .authorize");
+    browser.click(".auth-btn-wrapper .btn-done");
+
+    assert_eq!(try_out(&browser, "createPet"), "201");
+    assert_eq!(try_out(&browser, "listPets"), "200");
+    browser.click("[id$='-getPet'] .opblock-summary-control");
+    browser.fill("[id$='-getPet'] input[placeholder='petId']", "1");
+    assert_eq!(execute(&browser, "getPet"), "200");
+
+    browser.screenshot();
+    let loaded = browser.run(
+        "return performance.getEntriesByType('resource').map(entry => entry.name)",
+        json!([]),
+    );
+    let loaded: Vec<&str> = loaded
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|url| url.as_str())
+        .collect();
+    assert!(
+        loaded.len() > 4 && loaded.iter().all(|url| url.starts_with(&origin)),
+        "{loaded:?}"
+    );
+    assert_eq!(
+        browser.complaints(),
+        Vec::<String>::new(),
+        "the console is silent: the policy was never in the way"
+    );
+}
+
+fn try_out(browser: &Browser, operation: &str) -> String {
+    browser.click(&format!("[id$='-{operation}'] .opblock-summary-control"));
+    execute(browser, operation)
+}
+
+/// Executes an open operation and gives the status it is answered.
+fn execute(browser: &Browser, operation: &str) -> String {
+    browser.click(&format!("[id$='-{operation}'] .execute"));
+    browser.text(&format!(
+        "[id$='-{operation}'] .live-responses-table .response .response-col_status"
+    ))
+}
