@@ -9,6 +9,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT};
 
 use super::error::ApiError;
+use crate::pet::BodyProblems;
 
 /// The most bytes a body may have.
 const MOST: usize = 16 * 1024;
@@ -42,10 +43,7 @@ async fn collect(body: &mut Incoming) -> Result<Bytes, ApiError> {
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         // The caller broke off or sent a broken chunk; it will hardly read what we say.
-        let broken = |_| ApiError::InvalidParameter {
-            name: "The body",
-            problem: "broke off".into(),
-        };
+        let broken = |_| BodyProblems::broken_off();
         let Ok(data) = frame.map_err(broken)?.into_data() else {
             continue;
         };

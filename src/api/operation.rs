@@ -21,7 +21,7 @@ pub enum Operation<'a> {
 /// What lies outside `/v1`, for everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenPage {
-    /// `/`, which leads to the docs.
+    /// `/` and `/docs/`, which lead to the docs.
     Root,
     /// `/docs` and its files.
     Docs,
@@ -105,7 +105,7 @@ impl<'a> Route<'a> {
 impl OpenPage {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
-            "/" => Self::Root,
+            "/" | "/docs/" => Self::Root,
             "/openapi.json" => Self::OpenApiJson,
             "/openapi.yaml" => Self::OpenApiYaml,
             "/livez" => Self::Live,

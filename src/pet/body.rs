@@ -13,6 +13,13 @@ use super::{NewPet, PetName, PetStatus};
 #[error("{0}")]
 pub struct BodyProblems(String);
 
+impl BodyProblems {
+    /// A body whose sending was broken off, or whose chunks are broken.
+    pub fn broken_off() -> Self {
+        Self("The body broke off before its end.".into())
+    }
+}
+
 const NOT_AN_OBJECT: &str =
     "The body must be a JSON object with name and categoryId, and status if you like.";
 
@@ -20,7 +27,10 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(BodyProblems(format!("The body is empty. {NOT_AN_OBJECT}")));
     }
-    let members: Members<'_> = serde_json::from_slice(body).map_err(|error| {
+    // Whole first: a parser that skips a member would skip what is no text in it, too.
+    let text = std::str::from_utf8(body)
+        .map_err(|_| BodyProblems(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
+    let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
         BodyProblems(match error.classify() {
             serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
             _ => format!(
@@ -39,6 +49,7 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
 
     let name = match members.name.map(|raw| serde_json::from_str(raw.get())) {
         None => Err("is missing: it must be a string"),
+        Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text"),
         Some(Err(_)) => Err("must be a string"),
         Some(Ok(text)) => PetName::new(text),
     }
@@ -89,13 +100,13 @@ fn whole(text: &str) -> Option<i64> {
     let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let fraction = fraction.trim_end_matches('0');
     let digits = format!("{integer}{fraction}");
+    if digits.bytes().all(|digit| b"-0".contains(&digit)) {
+        return Some(0);
+    }
     let shift = exponent
         .parse::<i64>()
         .ok()?
         .checked_sub(i64::try_from(fraction.len()).ok()?)?;
-    if digits.bytes().all(|digit| b"-0".contains(&digit)) {
-        return Some(0);
-    }
     match usize::try_from(shift) {
         // Nineteen digits are all an int64 has.
         Ok(zeros) if zeros < 20 => format!("{digits}{}", "0".repeat(zeros)).parse().ok(),
@@ -232,7 +243,7 @@ mod tests {
             ("1e2", 100),
             ("150E-1", 15),
             ("-0.0", 0),
-            ("0e99", 0),
+            ("0e99999999999999999999", 0),
             ("1.5e1", 15),
         ] {
             assert_eq!(whole(good), Some(value), "{good}");
@@ -265,10 +276,11 @@ mod tests {
         let deep = format!("{{\"x\":{}}}", "[".repeat(10_000));
         assert!(problem(&deep).contains("not valid JSON"));
         assert!(read(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
+        assert!(read(b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}").is_err());
     }
 
     #[test]
     fn a_lone_surrogate_is_no_name() {
-        assert!(problem(r#"{"name":"\ud800","categoryId":1}"#).contains("name must be a string"));
+        assert!(problem(r#"{"name":"\ud800","categoryId":1}"#).contains("name must be valid Unicode text"));
     }
 }

@@ -1,4 +1,34 @@
 //! Every sentence of the contract and every row of the design's table, over a real socket.
 //! Each test is named by the sentence it proves.
 
+mod authentication;
+mod body;
+mod creating;
+mod deprecation;
+mod failures;
+mod filter;
+mod freshness;
+mod getting;
+mod head;
+mod idempotency;
+mod listing;
+mod open_pages;
 mod paging;
+mod parameters;
+mod paths;
+mod request_form;
+mod request_id;
+
+use harness::App;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+/// An animal with which nothing is wrong.
+fn rex() -> Value {
+    json!({"name": "Rex", "categoryId": 7, "status": "pending"})
+}
+
+/// The data as another process has it open.
+fn another_process(app: &App) -> rusqlite::Result<Connection> {
+    Connection::open(app.database())
+}

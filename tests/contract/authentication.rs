@@ -1,0 +1,190 @@
+//! Who is let in: the bearer key, and every form of its absence.
+
+use animal_store::key::Secret;
+use harness::{Answer, App, Client, enterprise};
+use std::time::Duration;
+
+use crate::rex;
+
+const ASKS: &str = "Bearer realm=\"animal-store\"";
+const REFUSES: &str = "Bearer realm=\"animal-store\", error=\"invalid_token\"";
+
+#[track_caller]
+fn is_missing(answer: &Answer) {
+    answer.is_error(401, "missing_api_key");
+    assert_eq!(answer.header("www-authenticate"), Some(ASKS));
+}
+
+#[track_caller]
+fn is_invalid(answer: &Answer) {
+    answer.is_error(401, "invalid_api_key");
+    assert_eq!(answer.header("www-authenticate"), Some(REFUSES));
+}
+
+fn authorized(anyone: &Client, value: &str) -> Answer {
+    let request = anyone.request("GET", "/v1/pets");
+    request.header("Authorization", value).send()
+}
+
+#[test]
+fn a_request_with_a_key_in_the_authorization_header_is_let_in() {
+    let (_app, anyone, key) = App::start();
+    let secret = key.key.unwrap();
+    for scheme in ["Bearer", "bearer", "BEARER", "bEaReR"] {
+        let answer = authorized(&anyone, &format!("{scheme} {secret}"));
+        assert_eq!(answer.status, 200, "{scheme}");
+    }
+}
+
+#[test]
+fn every_operation_requires_a_key() {
+    let (_app, anyone, key) = App::start();
+    key.create(&rex());
+    let create = |who: &Client| who.create(&rex());
+    let wrong = anyone.with_key(Some("wrong"));
+    is_missing(&anyone.get("/v1/pets"));
+    is_missing(&anyone.get("/v1/pets/1"));
+    is_missing(&create(&anyone));
+    is_invalid(&wrong.get("/v1/pets"));
+    is_invalid(&wrong.get("/v1/pets/1"));
+    is_invalid(&create(&wrong));
+    assert_eq!(key.get("/v1/pets").ids(), [1]);
+}
+
+#[test]
+fn a_request_that_sends_no_key_is_401_missing_api_key() {
+    let (_app, anyone, key) = App::start();
+    let secret = key.key.unwrap();
+    is_missing(&anyone.get("/v1/pets"));
+    for value in [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpwYXNz",
+        "Digest username=\"a\"",
+        &secret,
+        &format!("Bearer{secret}"),
+        &format!("Basic {secret}"),
+        &format!("Bearer:{secret}"),
+    ] {
+        is_missing(&authorized(&anyone, value));
+    }
+}
+
+#[test]
+fn a_key_in_another_place_is_no_key() {
+    let (_app, anyone, key) = App::start();
+    let secret = key.key.unwrap();
+    let request = anyone.request("GET", "/v1/pets");
+    is_missing(&request.header("X-Api-Key", &secret).send());
+    is_missing(&anyone.get(&format!("/v1/pets?api_key={secret}&access_token={secret}")));
+}
+
+#[test]
+fn a_malformed_key_is_401_invalid_api_key() {
+    let (_app, anyone, key) = App::start();
+    let secret = key.key.unwrap();
+    let shorter = &secret[..secret.len() - 1];
+    for malformed in [
+        "x",
+        "as_",
+        shorter,
+        &format!("{secret}0"),
+        &format!("{secret} {secret}"),
+        &format!("{secret},"),
+        &secret.to_uppercase(),
+        &format!("\"{secret}\""),
+        &secret[3..],
+        &"x".repeat(5_000),
+    ] {
+        is_invalid(&authorized(&anyone, &format!("Bearer {malformed}")));
+    }
+}
+
+#[test]
+fn a_key_with_one_wrong_character_is_401_invalid_api_key() {
+    let (_app, anyone, key) = App::start();
+    let secret = key.key.unwrap();
+    for place in 0..secret.len() {
+        let mut typo = secret.clone();
+        let other = if &typo[place..=place] == "7" {
+            "8"
+        } else {
+            "7"
+        };
+        typo.replace_range(place..=place, other);
+        is_invalid(&anyone.with_key(Some(&typo)).get("/v1/pets"));
+    }
+}
+
+#[test]
+fn unknown_expired_and_malformed_keys_are_told_alike() {
+    let (app, anyone, _) = App::start();
+    let (_, expired) = app.issue(enterprise(9, 9), Some(Duration::from_secs(5)));
+    assert_eq!(expired.get("/v1/pets").status, 200);
+    app.clock.advance(Duration::from_secs(5));
+    let unknown = Secret::generate().unwrap();
+    let unknown = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
+    let (expired, malformed) = (
+        expired.get("/v1/pets"),
+        anyone.with_key(Some("x")).get("/v1/pets"),
+    );
+    for answer in [&unknown, &expired, &malformed] {
+        is_invalid(answer);
+        assert_eq!(answer.body, unknown.body);
+    }
+}
+
+#[test]
+fn two_authorization_headers_are_401_even_with_a_valid_key_in_both() {
+    let (_app, anyone, key) = App::start();
+    let valid = format!("Bearer {}", key.key.as_deref().unwrap());
+    for other in [&valid, "Basic dXNlcjpwYXNz", "Bearer x"] {
+        let request = key.request("GET", "/v1/pets");
+        assert_eq!(
+            request.header("Authorization", other).send().status,
+            401,
+            "{other}"
+        );
+        let request = anyone
+            .request("GET", "/v1/pets")
+            .header("Authorization", other);
+        assert_eq!(
+            request.header("Authorization", &valid).send().status,
+            401,
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn a_401_tells_nothing_of_what_exists() {
+    let (_app, anyone, key) = App::start();
+    key.create(&rex());
+    let body = anyone.get("/v1/pets").body;
+    for path in [
+        "/v1/pets/1",
+        "/v1/pets/2",
+        "/v1/nothing",
+        "/v1",
+        "/v1/pets?limit=0",
+    ] {
+        assert_eq!(anyone.get(path).body, body, "{path}");
+    }
+}
+
+#[test]
+fn an_error_never_repeats_the_key() {
+    let (_app, anyone, key) = App::start();
+    let unknown = Secret::generate().unwrap();
+    let answer = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
+    assert!(!answer.to_string().contains(unknown.reveal()));
+    let secret = key.key.as_deref().unwrap();
+    let answer = key.get(&format!("/v1/pets?limit={secret}"));
+    assert!(
+        !answer
+            .is_error(400, "invalid_parameter")
+            .message()
+            .contains(secret)
+    );
+}

@@ -1,0 +1,356 @@
+//! The body of a creation: its size, its type, and what is said of one that is no animal.
+
+use harness::{Answer, App, Client};
+use serde_json::json;
+
+use crate::rex;
+
+fn post(key: &Client, content_type: &str, body: impl Into<Vec<u8>>) -> Answer {
+    let request = key.request("POST", "/v1/pets").body(body);
+    request.header("Content-Type", content_type).send()
+}
+
+fn send(key: &Client, body: impl Into<Vec<u8>>) -> Answer {
+    post(key, "application/json", body)
+}
+
+/// Sends the head of a creation with these lines added.
+fn begin(key: &Client, lines: &str) -> harness::Connection {
+    let mut connection = key.connect();
+    let secret = key.key.as_deref().unwrap_or_default();
+    let head = format!(
+        "POST /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n\
+         Content-Type: application/json\r\n{lines}\r\n\r\n"
+    );
+    connection.send(head.as_bytes());
+    connection
+}
+
+fn chunked(key: &Client, chunks: &[&[u8]]) -> Answer {
+    let mut connection = begin(key, "Transfer-Encoding: chunked");
+    for chunk in chunks {
+        connection.send(format!("{:x}\r\n", chunk.len()).as_bytes());
+        connection.send(chunk);
+        connection.send(b"\r\n");
+    }
+    connection.send(b"0\r\n\r\n");
+    connection.answer()
+}
+
+/// A whole animal in exactly so many bytes.
+fn animal_of(bytes: usize) -> Vec<u8> {
+    let mut body = rex().to_string().into_bytes();
+    body.resize(bytes, b' ');
+    body
+}
+
+#[test]
+fn missing_fields_and_invalid_values_are_400_and_the_message_names_the_field() {
+    let (_app, _, key) = App::start();
+    for (body, field) in [
+        (json!({"categoryId": 1}), "name is missing"),
+        (json!({"name": null, "categoryId": 1}), "name must"),
+        (json!({"name": 1, "categoryId": 1}), "name must"),
+        (json!({"name": true, "categoryId": 1}), "name must"),
+        (json!({"name": ["Rex"], "categoryId": 1}), "name must"),
+        (json!({"name": {}, "categoryId": 1}), "name must"),
+        (json!({"name": "a"}), "categoryId is missing"),
+        (json!({"name": "a", "categoryId": null}), "categoryId must"),
+        (json!({"name": "a", "categoryId": "1"}), "categoryId must"),
+        (json!({"name": "a", "categoryId": true}), "categoryId must"),
+        (json!({"name": "a", "categoryId": [1]}), "categoryId must"),
+        (json!({"name": "a", "categoryId": {}}), "categoryId must"),
+        (
+            json!({"name": "a", "categoryId": 1, "status": null}),
+            "status must",
+        ),
+        (
+            json!({"name": "a", "categoryId": 1, "status": "lost"}),
+            "status must",
+        ),
+        (
+            json!({"name": "a", "categoryId": 1, "status": "Sold"}),
+            "status must",
+        ),
+        (
+            json!({"name": "a", "categoryId": 1, "status": ""}),
+            "status must",
+        ),
+        (
+            json!({"name": "a", "categoryId": 1, "status": 1}),
+            "status must",
+        ),
+        (
+            json!({"name": "a", "categoryId": 1, "status": ["sold"]}),
+            "status must",
+        ),
+    ] {
+        let answer = key.create(&body);
+        let message = answer.is_error(400, "invalid_body").message();
+        assert!(message.contains(field), "{body}: {message}");
+        for other in ["name", "categoryId", "status"] {
+            let named = message.contains(&format!("{other} must"))
+                || message.contains(&format!("{other} is missing"));
+            assert_eq!(named, field.starts_with(other), "{body}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_category_with_a_fraction_or_beyond_int64_is_400_and_the_message_names_it() {
+    let (_app, _, key) = App::start();
+    for number in [
+        "1.5",
+        "-0.1",
+        "15e-1",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "9223372036854775807.5",
+        "1e19",
+        "1e999",
+    ] {
+        let answer = send(&key, format!(r#"{{"name":"a","categoryId":{number}}}"#));
+        let message = answer.is_error(400, "invalid_body").message();
+        assert!(message.contains("categoryId must"), "{number}: {message}");
+    }
+}
+
+#[test]
+fn a_name_that_is_empty_or_blank_or_has_control_characters_is_400() {
+    let (_app, _, key) = App::start();
+    for name in [
+        "",
+        " ",
+        "\t",
+        "\n",
+        "\u{a0}\u{2003}\u{3000}",
+        "a\nb",
+        "a\tb",
+        "\u{0}",
+        "Rex\u{7f}",
+        "\u{85}Rex",
+        "Rex\u{9f}",
+        "\u{1b}[31m",
+    ] {
+        let answer = key.create(&json!({"name": name, "categoryId": 1}));
+        let message = answer.is_error(400, "invalid_body").message();
+        assert!(message.contains("name must not"), "{name:?}: {message}");
+    }
+}
+
+#[test]
+fn every_problem_of_a_body_is_reported_in_one_message() {
+    let (_app, _, key) = App::start();
+    let body = r#"{"name":"","categoryId":1.5,"status":null,"x":1,"x":2}"#;
+    let answer = send(&key, body);
+    let message = answer.is_error(400, "invalid_body").message();
+    for part in [
+        "name must",
+        "categoryId must",
+        "status must",
+        "x is given twice",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let answer = send(&key, "{}");
+    let message = answer.is_error(400, "invalid_body").message();
+    assert!(message.contains("name is missing") && message.contains("categoryId is missing"));
+}
+
+#[test]
+fn a_member_given_twice_is_400_also_an_unknown_one() {
+    let (_app, _, key) = App::start();
+    for (body, named) in [
+        (r#"{"name":"a","name":"a","categoryId":1}"#, "name"),
+        (r#"{"name":"a","n\u0061me":"a","categoryId":1}"#, "name"),
+        (
+            r#"{"name":"a","categoryId":1,"categoryId":1}"#,
+            "categoryId",
+        ),
+        (
+            r#"{"name":"a","categoryId":1,"status":"sold","status":"sold"}"#,
+            "status",
+        ),
+        (r#"{"name":"a","categoryId":1,"id":1,"id":1}"#, "id"),
+    ] {
+        let answer = send(&key, body);
+        let message = answer.is_error(400, "invalid_body").message();
+        assert!(
+            message.contains(&format!("{named} is given twice")),
+            "{body}: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
+    let (_app, _, key) = App::start();
+    let deep = "[".repeat(10_000);
+    for body in [
+        "",
+        " ",
+        "null",
+        "1",
+        "\"Rex\"",
+        "[]",
+        "{",
+        "}",
+        "{'name':'a'}",
+        "{name:1}",
+        "{}{}",
+        "name=Rex&categoryId=1",
+        "{\"name\":\"a\",\"categoryId\":1,}",
+        "{\"name\":\"a\",\"categoryId\":1} x",
+        "{\"name\":\"a\",\"categoryId\":01}",
+        "{\"name\":\"a\",\"categoryId\":NaN}",
+        "{\"name\":\"a\nb\",\"categoryId\":1}",
+        "\u{feff}{}",
+        &deep,
+    ] {
+        let answer = send(&key, body);
+        let message = answer.is_error(400, "invalid_body").message();
+        assert!(message.contains("JSON object"), "{body}: {message}");
+    }
+    let not_text = b"{\"name\":\"\xff\",\"categoryId\":1}";
+    send(&key, not_text).is_error(400, "invalid_body");
+    send(&key, r#"{"name":"\ud800","categoryId":1}"#).is_error(400, "invalid_body");
+    let none = key.request("POST", "/v1/pets");
+    let none = none.header("Content-Type", "application/json").send();
+    none.is_error(400, "invalid_body");
+}
+
+#[test]
+fn an_array_of_animals_is_no_animal() {
+    let (_app, _, key) = App::start();
+    key.create(&json!([rex()])).is_error(400, "invalid_body");
+}
+
+#[test]
+fn a_refused_body_creates_nothing() {
+    let (_app, _, key) = App::start();
+    send(&key, "{}").is_error(400, "invalid_body");
+    post(&key, "text/plain", rex().to_string()).is_error(415, "unsupported_media_type");
+    send(&key, animal_of(16_385)).is_error(413, "body_too_large");
+    assert_eq!(key.get("/v1/pets").body, b"[]");
+}
+
+#[test]
+fn a_body_may_have_16_kib_and_over_that_is_413() {
+    let (_app, _, key) = App::start();
+    assert_eq!(send(&key, animal_of(16_384)).status, 201);
+    for bytes in [16_385, 20_000, 500_000] {
+        send(&key, animal_of(bytes)).is_error(413, "body_too_large");
+    }
+}
+
+#[test]
+fn after_a_413_the_connection_can_be_used_again() {
+    let (_app, _, key) = App::start();
+    let mut connection = key.connect();
+    let large = key.request("POST", "/v1/pets").body(animal_of(100_000));
+    let large = large.header("Content-Type", "application/json");
+    large
+        .send_on(&mut connection)
+        .is_error(413, "body_too_large");
+    let list = key.request("GET", "/v1/pets").send_on(&mut connection);
+    assert_eq!(list.status, 200);
+}
+
+#[test]
+fn a_body_may_come_in_chunks_and_the_same_limit_holds() {
+    let (_app, _, key) = App::start();
+    let whole = animal_of(16_384);
+    let (start, end) = whole.split_at(9);
+    let made = chunked(&key, &[start, end]);
+    assert_eq!(
+        (made.status, made.json()["name"].as_str()),
+        (201, Some("Rex"))
+    );
+    chunked(&key, &[start, end, b" "]).is_error(413, "body_too_large");
+    chunked(&key, &[]).is_error(400, "invalid_body");
+}
+
+#[test]
+fn a_caller_that_asks_first_is_told_of_a_413_before_it_sends() {
+    let (_app, _, key) = App::start();
+    let mut connection = begin(&key, "Expect: 100-continue\r\nContent-Length: 16385");
+    connection.answer().is_error(413, "body_too_large");
+}
+
+#[test]
+fn a_caller_that_asks_first_and_may_is_told_to_go_on() {
+    let (_app, _, key) = App::start();
+    let body = rex().to_string();
+    let lines = format!("Expect: 100-continue\r\nContent-Length: {}", body.len());
+    let mut connection = begin(&key, &lines);
+    assert_eq!(connection.answer().status, 100);
+    connection.send(body.as_bytes());
+    assert_eq!(connection.answer().status, 201);
+}
+
+#[test]
+fn a_type_other_than_json_is_415() {
+    let (_app, _, key) = App::start();
+    for content_type in [
+        "text/plain",
+        "text/json",
+        "application/jsonx",
+        "application/problem+json",
+        "application",
+        "json",
+        "*/*",
+        "",
+        "application/x-www-form-urlencoded",
+        "application/json, application/json",
+        "application /json",
+    ] {
+        let answer = post(&key, content_type, rex().to_string());
+        answer.is_error(415, "unsupported_media_type");
+    }
+    let untyped = key.request("POST", "/v1/pets").body(rex().to_string());
+    untyped.send().is_error(415, "unsupported_media_type");
+    let twice = key.request("POST", "/v1/pets").json(&rex());
+    let twice = twice.header("Content-Type", "application/json").send();
+    twice.is_error(415, "unsupported_media_type");
+}
+
+#[test]
+fn the_type_may_have_parameters_and_letters_of_any_case() {
+    let (_app, _, key) = App::start();
+    for content_type in [
+        "application/json; charset=utf-8",
+        "application/json;charset=\"UTF-8\"",
+        "application/json ; x=y",
+        "APPLICATION/Json",
+    ] {
+        let made = post(&key, content_type, rex().to_string());
+        assert_eq!(made.status, 201, "{content_type}: {made}");
+    }
+}
+
+#[test]
+fn a_body_is_looked_at_only_after_authentication() {
+    let (_app, anyone, _) = App::start();
+    send(&anyone, "{").is_error(401, "missing_api_key");
+    send(&anyone, animal_of(20_000)).is_error(401, "missing_api_key");
+    post(&anyone, "text/plain", "x").is_error(401, "missing_api_key");
+}
+
+#[test]
+fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_stands() {
+    let (_app, _, key) = App::start();
+    let body = b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}".to_vec();
+    let request = key.request("POST", "/v1/pets").body(body);
+    let answer = request.header("Content-Type", "application/json").send();
+    answer.is_error(400, "invalid_body");
+}
+
+#[test]
+fn a_broken_chunk_is_400_invalid_body() {
+    let (_app, _, key) = App::start();
+    let mut connection = key.connect();
+    let head = "POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";
+    let secret = key.key.as_ref().unwrap();
+    connection.send(format!("{head}\r\nAuthorization: Bearer {secret}\r\n\r\nzz\r\n").as_bytes());
+    connection.answer().is_error(400, "invalid_body");
+}

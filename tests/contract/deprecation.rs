@@ -1,0 +1,150 @@
+//! The end of `GET /pets/{petId}`: announced on every answer of it, and kept to the millisecond.
+
+use animal_store::clock::Timestamp;
+use harness::{Answer, App, START, enterprise};
+
+use crate::rex;
+
+/// 5 December 2030, 00:00:00 UTC.
+const END: i64 = 1_922_659_200_000;
+
+/// Panics unless the answer says that the operation is deprecated, since when, until when, and what to use instead.
+#[track_caller]
+fn is_announced(app: &App, answer: &Answer) {
+    let root = format!("http://{}", app.address());
+    assert_eq!(
+        answer.header("deprecation"),
+        Some("@1794700800"),
+        "{answer}"
+    );
+    assert_eq!(
+        answer.header("sunset"),
+        Some("Thu, 05 Dec 2030 00:00:00 GMT")
+    );
+    let links: Vec<_> = answer
+        .header("link")
+        .unwrap_or_default()
+        .split(", ")
+        .collect();
+    let instead = format!("<{root}/v1/pets?status=available>; rel=\"successor-version\"");
+    let docs = format!("<{root}/docs>; rel=\"deprecation\"");
+    assert!(
+        links.iter().any(|link| link.starts_with(&instead)),
+        "{answer}"
+    );
+    assert!(links.iter().any(|link| link.starts_with(&docs)), "{answer}");
+}
+
+#[test]
+fn every_answer_of_get_pet_announces_its_end() {
+    let (app, anyone, key) = App::start();
+    let once = app.key(enterprise(1, 10));
+    key.create(&rex());
+    let long = format!("/v1/pets/1?{}", "x".repeat(8192));
+    assert_eq!(once.get("/v1/pets/1").status, 200);
+    for (answer, status) in [
+        (key.get("/v1/pets/1"), 200),
+        (key.request("HEAD", "/v1/pets/1").send(), 200),
+        (anyone.get("/v1/pets/1"), 401),
+        (anyone.with_key(Some("wrong")).get("/v1/pets/1"), 401),
+        (key.get("/v1/pets/2"), 404),
+        (key.get("/v1/pets/one"), 404),
+        (key.get("/v1/pets/"), 404),
+        (key.get(&long), 414),
+        (once.get("/v1/pets/1"), 429),
+    ] {
+        assert_eq!(answer.status, status, "{answer}");
+        is_announced(&app, &answer);
+    }
+}
+
+#[test]
+fn the_links_of_the_announcement_are_below_the_public_url() {
+    let (_app, _, key) = App::start_with(|config| {
+        config.public_url = Some("https://animals.example/v1".parse().unwrap());
+    });
+    let answer = key.get("/v1/pets/1");
+    let link = answer.header("link").unwrap();
+    assert!(
+        link.contains("<https://animals.example/v1/pets?status=available>"),
+        "{link}"
+    );
+    assert!(link.contains("<https://animals.example/docs>"), "{link}");
+}
+
+#[test]
+fn no_other_operation_is_announced_to_end() {
+    let (_app, _, key) = App::start();
+    for answer in [
+        key.create(&rex()),
+        key.get("/v1/pets"),
+        key.get("/v1/nothing"),
+        key.get("/v1/pets/1/x"),
+        key.get("/livez"),
+    ] {
+        assert_eq!(
+            (answer.header("deprecation"), answer.header("sunset")),
+            (None, None)
+        );
+    }
+}
+
+#[test]
+fn the_replacement_is_the_list_with_the_status_filter_and_it_has_the_animal() {
+    let (_app, _, key) = App::start();
+    key.create_many(1);
+    let answer = key.get("/v1/pets/1");
+    let link = answer.header("link").unwrap();
+    let (url, _) = link[1..]
+        .split_once(">; rel=\"successor-version\"")
+        .unwrap();
+    assert_eq!(key.follow(url).json()[0], answer.json());
+}
+
+#[test]
+fn the_day_of_deprecation_has_come_when_it_is_announced() {
+    assert!(START >= Timestamp::from_secs(1_794_700_800));
+    assert_eq!(
+        Timestamp::from_secs(1_794_700_800).to_string(),
+        "2026-11-15T00:00:00Z"
+    );
+    assert_eq!(
+        Timestamp::from_millis(END).to_string(),
+        "2030-12-05T00:00:00Z"
+    );
+}
+
+#[test]
+fn from_5_december_2030_on_it_answers_410_and_not_a_millisecond_before() {
+    let (app, _, key) = App::start();
+    let made = key.create(&rex());
+    app.clock.set(Timestamp::from_millis(END - 1));
+    let last = key.get("/v1/pets/1");
+    assert_eq!((last.status, last.body), (200, made.body));
+    for moment in [END, END + 1, END + 86_400_000] {
+        app.clock.set(Timestamp::from_millis(moment));
+        for path in ["/v1/pets/1", "/v1/pets/2", "/v1/pets/one"] {
+            let answer = key.get(path);
+            is_announced(&app, answer.is_error(410, "gone"));
+        }
+        let head = key.request("HEAD", "/v1/pets/1").send();
+        assert_eq!(head.status, 410);
+        is_announced(&app, &head);
+    }
+}
+
+#[test]
+fn the_410_comes_only_after_authentication() {
+    let (app, anyone, _) = App::start();
+    app.clock.set(Timestamp::from_millis(END));
+    let answer = anyone.get("/v1/pets/1");
+    is_announced(&app, answer.is_error(401, "missing_api_key"));
+}
+
+#[test]
+fn the_other_operations_go_on_after_that_day() {
+    let (app, _, key) = App::start();
+    app.clock.set(Timestamp::from_millis(END));
+    assert_eq!(key.create(&rex()).status, 201);
+    assert_eq!(key.get("/v1/pets?status=pending").ids(), [1]);
+}

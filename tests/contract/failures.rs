@@ -1,0 +1,55 @@
+//! What is not the caller's fault: a 5xx is an `Error` like any other, and never tells the cause.
+
+use harness::App;
+
+use crate::{another_process, rex};
+
+#[test]
+fn while_another_process_holds_the_data_a_creation_is_503_with_retry_after_and_reads_go_on() {
+    let (app, _, key) = App::start();
+    key.create(&rex());
+    let other = another_process(&app).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = std::thread::scope(|scope| {
+        let creation = scope.spawn(|| key.create(&rex()));
+        assert_eq!(key.get("/v1/pets?limit=7").ids(), [1]);
+        assert_eq!(key.get("/v1/pets/1").status, 200);
+        creation.join().unwrap()
+    });
+    let message = refused.is_error(503, "unavailable").message();
+    assert!(refused.number("retry-after") >= 1);
+    assert!(
+        !message.contains("lock") && !message.contains("busy"),
+        "{message}"
+    );
+
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(key.create(&rex()).status, 201);
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
+}
+
+#[test]
+fn an_internal_error_is_500_and_does_not_tell_the_cause() {
+    let (app, _, key) = App::start();
+    let other = another_process(&app).unwrap();
+    other
+        .execute_batch("ALTER TABLE pets RENAME TO away")
+        .unwrap();
+    for failed in [
+        key.get("/v1/pets"),
+        key.get("/v1/pets?status=sold"),
+        key.get("/v1/pets/1"),
+        key.create(&rex()),
+    ] {
+        let message = failed.is_error(500, "internal_error").message();
+        assert!(
+            !message.contains("pets") && !message.contains("table"),
+            "{message}"
+        );
+    }
+    other
+        .execute_batch("ALTER TABLE away RENAME TO pets")
+        .unwrap();
+    assert_eq!(key.create(&rex()).status, 201);
+    assert_eq!(key.get("/v1/pets").status, 200);
+}

@@ -1,0 +1,96 @@
+//! What is cached stays true: another process's change of a status is seen within one second.
+
+use std::time::Duration;
+
+use harness::{App, Client, eventually};
+
+use crate::{another_process, rex};
+
+const A_SECOND: Duration = Duration::from_secs(1);
+
+/// A server with five animals, all pending, whose lists and animals have been asked for and so are cached.
+fn warm() -> (App, Client) {
+    let (app, _, key) = App::start();
+    for _ in 0..5 {
+        key.create(&rex());
+    }
+    for _ in 0..3 {
+        for target in [
+            "/v1/pets?limit=2",
+            "/v1/pets?limit=2&status=pending",
+            "/v1/pets/1",
+        ] {
+            assert_eq!(key.get(target).status, 200);
+        }
+    }
+    (app, key)
+}
+
+#[test]
+fn a_status_changed_by_another_process_is_seen_in_an_animal_within_a_second() {
+    let (app, key) = warm();
+    let other = another_process(&app).unwrap();
+    other
+        .execute("UPDATE pets SET status = 'sold' WHERE id = 1", ())
+        .unwrap();
+    eventually(A_SECOND, "the new status", || {
+        key.get("/v1/pets/1").json()["status"] == "sold"
+    });
+}
+
+#[test]
+fn a_status_changed_by_another_process_is_seen_in_a_list_within_a_second() {
+    let (app, key) = warm();
+    let other = another_process(&app).unwrap();
+    other
+        .execute("UPDATE pets SET status = 'sold' WHERE id = 1", ())
+        .unwrap();
+    eventually(A_SECOND, "the new status", || {
+        key.get("/v1/pets?limit=2").json()[0]["status"] == "sold"
+    });
+}
+
+#[test]
+fn a_status_changed_by_another_process_moves_the_animal_between_filtered_lists_within_a_second() {
+    let (app, key) = warm();
+    assert_eq!(key.get("/v1/pets?status=sold").ids(), [0; 0]);
+    let other = another_process(&app).unwrap();
+    other
+        .execute("UPDATE pets SET status = 'sold' WHERE id IN (1, 3)", ())
+        .unwrap();
+    eventually(A_SECOND, "the filtered lists", || {
+        key.get("/v1/pets?limit=2&status=pending").ids() == [2, 4]
+            && key.get("/v1/pets?limit=2&status=sold").ids() == [1, 3]
+    });
+}
+
+#[test]
+fn one_change_after_another_is_seen_each_within_a_second() {
+    let (app, key) = warm();
+    let other = another_process(&app).unwrap();
+    for status in ["sold", "available", "pending"] {
+        other
+            .execute("UPDATE pets SET status = ?1", [status])
+            .unwrap();
+        eventually(A_SECOND, status, || {
+            key.get("/v1/pets/1").json()["status"] == status
+                && key.get("/v1/pets?limit=2").json()[1]["status"] == status
+        });
+    }
+}
+
+#[test]
+fn an_animal_added_by_another_process_is_seen_at_once() {
+    let (app, key) = warm();
+    assert_eq!(key.get("/v1/pets?limit=5").next(), None);
+    let other = another_process(&app).unwrap();
+    other
+        .execute(
+            "INSERT INTO pets (name, category_id, status) VALUES ('Mia', 1, 'sold')",
+            (),
+        )
+        .unwrap();
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2, 3, 4, 5, 6]);
+    assert!(key.get("/v1/pets?limit=5").next().is_some());
+    assert_eq!(key.get("/v1/pets/6").json()["name"], "Mia");
+}

@@ -1,0 +1,274 @@
+//! `Idempotency-Key`: a creation can be tried again without a second animal.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use harness::{Answer, App, Client, enterprise, eventually};
+use serde_json::{Value, json};
+
+use crate::{another_process, rex};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const A_MILLISECOND: Duration = Duration::from_millis(1);
+
+fn create(client: &Client, key: &str, body: &Value) -> Answer {
+    let request = client.request("POST", "/v1/pets").json(body);
+    request.header("Idempotency-Key", key).send()
+}
+
+/// Panics unless the second answer is the first again, and says so.
+#[track_caller]
+fn is_replay(first: &Answer, again: &Answer) {
+    assert_eq!((first.status, again.status), (201, 201), "{again}");
+    assert_eq!(first.body, again.body);
+    for name in ["location", "content-type", "content-length"] {
+        assert_eq!(first.header(name), again.header(name), "{name}");
+    }
+    assert_eq!(first.header("idempotent-replayed"), None);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+}
+
+#[test]
+fn the_same_key_and_body_give_the_first_answer_again_and_no_second_animal() {
+    let (_app, _, key) = App::start();
+    let first = create(&key, "order-1", &rex());
+    key.create_many(2);
+    for _ in 0..3 {
+        is_replay(&first, &create(&key, "order-1", &rex()));
+    }
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2, 3]);
+}
+
+#[test]
+fn another_key_or_none_makes_another_animal() {
+    let (_app, _, key) = App::start();
+    create(&key, "a", &rex());
+    for other in ["A", "a.", "aa"] {
+        let made = create(&key, other, &rex());
+        assert_eq!(
+            (made.status, made.header("idempotent-replayed")),
+            (201, None)
+        );
+    }
+    key.create(&rex());
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn the_same_key_with_another_body_is_422_and_creates_nothing() {
+    let (_app, _, key) = App::start();
+    let first = create(&key, "a", &rex());
+    for other in [
+        json!({"name": "Mia", "categoryId": 7, "status": "pending"}),
+        json!({"name": "Rex", "categoryId": 8, "status": "pending"}),
+        json!({"name": "Rex", "categoryId": 7}),
+    ] {
+        create(&key, "a", &other).is_error(422, "idempotency_mismatch");
+    }
+    is_replay(&first, &create(&key, "a", &rex()));
+    assert_eq!(key.get("/v1/pets").ids(), [1]);
+}
+
+#[test]
+fn the_same_key_with_an_invalid_body_is_400() {
+    let (_app, _, key) = App::start();
+    let first = create(&key, "a", &rex());
+    create(&key, "a", &json!({})).is_error(400, "invalid_body");
+    is_replay(&first, &create(&key, "a", &rex()));
+}
+
+#[test]
+fn keys_are_kept_for_each_api_key() {
+    let (app, _, key) = App::start();
+    let other = app.key(enterprise(100, 100));
+    let (mine, theirs) = (create(&key, "a", &rex()), create(&other, "a", &rex()));
+    assert_eq!(
+        (mine.json()["id"].as_i64(), theirs.json()["id"].as_i64()),
+        (Some(1), Some(2))
+    );
+    assert_eq!(theirs.header("idempotent-replayed"), None);
+    is_replay(&mine, &create(&key, "a", &rex()));
+    is_replay(&theirs, &create(&other, "a", &rex()));
+}
+
+#[test]
+fn keys_are_kept_24_hours_and_then_forgotten() {
+    let (app, _, key) = App::start();
+    let first = create(&key, "a", &rex());
+    app.clock.advance(DAY - A_MILLISECOND);
+    is_replay(&first, &create(&key, "a", &rex()));
+    create(&key, "a", &json!({"name": "b", "categoryId": 1})).is_error(422, "idempotency_mismatch");
+    app.clock.advance(A_MILLISECOND);
+    let next = create(&key, "a", &json!({"name": "b", "categoryId": 1}));
+    assert_eq!(
+        (next.status, next.header("idempotent-replayed")),
+        (201, None)
+    );
+    assert_eq!(next.json()["id"], 2);
+}
+
+#[test]
+fn a_replay_does_not_prolong_the_24_hours_and_a_new_animal_starts_them_anew() {
+    let (app, _, key) = App::start();
+    let first = create(&key, "a", &rex());
+    app.clock.advance(DAY / 2);
+    is_replay(&first, &create(&key, "a", &rex()));
+    app.clock.advance(DAY / 2);
+    let second = create(&key, "a", &rex());
+    assert_eq!(second.json()["id"], 2);
+    app.clock.advance(DAY / 2);
+    is_replay(&second, &create(&key, "a", &rex()));
+}
+
+#[test]
+fn a_key_has_1_to_255_visible_ascii_characters_and_comes_once() {
+    let (_app, _, key) = App::start();
+    for good in ["a", "!", "~", "\"quoted\"", "a,b", &"x".repeat(255)] {
+        assert_eq!(create(&key, good, &rex()).status, 201, "{good}");
+    }
+    let count = key.get("/v1/pets").ids().len();
+    for bad in ["", " ", "a b", "a\tb", "é", "🐕", &"x".repeat(256)] {
+        let answer = create(&key, bad, &rex());
+        let message = answer.is_error(400, "invalid_parameter").message();
+        assert!(message.contains("Idempotency-Key"), "{bad:?}: {message}");
+    }
+    let request = key.request("POST", "/v1/pets").json(&rex());
+    let request = request.header("Idempotency-Key", "a");
+    let twice = request.header("Idempotency-Key", "a").send();
+    twice.is_error(400, "invalid_parameter");
+    assert_eq!(key.get("/v1/pets").ids().len(), count);
+}
+
+#[test]
+fn only_201s_are_kept() {
+    let (_app, _, key) = App::start();
+    create(&key, "a", &json!({"name": "Rex"})).is_error(400, "invalid_body");
+    let untyped = key.request("POST", "/v1/pets").body(rex().to_string());
+    let untyped = untyped.header("Idempotency-Key", "a").send();
+    untyped.is_error(415, "unsupported_media_type");
+    let made = create(&key, "a", &rex());
+    assert_eq!(
+        (made.status, made.header("idempotent-replayed")),
+        (201, None)
+    );
+}
+
+#[test]
+fn a_creation_that_was_refused_for_lack_of_requests_can_be_tried_again_with_its_key() {
+    let (app, _, _) = App::start();
+    let key = app.key(enterprise(1, 10));
+    assert_eq!(key.get("/v1/pets").status, 200);
+    create(&key, "a", &rex()).is_error(429, "rate_limited");
+    app.clock.advance(Duration::from_secs(60));
+    let made = create(&key, "a", &rex());
+    assert_eq!(
+        (made.status, made.header("idempotent-replayed")),
+        (201, None)
+    );
+}
+
+#[test]
+fn a_key_outlives_a_restart() {
+    let (mut app, _, key) = App::start_with(|config| {
+        // The address of a server in a test is another after a restart, and Location with it.
+        config.public_url = Some("https://animals.example/v1".parse().unwrap());
+    });
+    let first = create(&key, "a", &rex());
+    app.restart();
+    let key = app.anyone().with_key(key.key.as_deref());
+    is_replay(&first, &create(&key, "a", &rex()));
+    let other = json!({"name": "Mia", "categoryId": 1});
+    create(&key, "a", &other).is_error(422, "idempotency_mismatch");
+}
+
+#[test]
+fn the_first_answer_is_given_again_though_the_animal_has_changed_or_is_gone_since() {
+    let (app, _, key) = App::start();
+    let first = create(&key, "a", &rex());
+    let other = another_process(&app).unwrap();
+    for change in [
+        "UPDATE pets SET status = 'sold', name = 'Mia'",
+        "DELETE FROM pets",
+    ] {
+        other.execute(change, ()).unwrap();
+        is_replay(&first, &create(&key, "a", &rex()));
+    }
+    assert_eq!(key.get("/v1/pets").ids(), [0; 0]);
+}
+
+#[test]
+fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_made() {
+    let (app, _, key) = App::start();
+    let other = another_process(&app).unwrap();
+    // Nothing can be committed while another process holds the data, so one of the two stays in flight.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (send, answers) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (send, key) = (send.clone(), &key);
+            scope.spawn(move || send.send(create(key, "a", &rex())));
+        }
+        let refused = answers.recv().unwrap();
+        refused.is_error(409, "idempotency_conflict");
+        other.execute_batch("ROLLBACK").unwrap();
+        let first = answers.recv().unwrap();
+        assert_eq!(
+            (first.status, first.header("idempotent-replayed")),
+            (201, None)
+        );
+        is_replay(&first, &create(&key, "a", &rex()));
+    });
+    assert_eq!(key.get("/v1/pets").ids(), [1]);
+}
+
+#[test]
+fn another_api_key_is_not_held_up_by_a_key_in_flight() {
+    let (app, _, key) = App::start();
+    let neighbour = app.key(enterprise(100, 100));
+    let other = another_process(&app).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (send, answers) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for client in [&key, &key, &neighbour, &neighbour] {
+            let send = send.clone();
+            scope.spawn(move || send.send(create(client, "a", &rex())));
+        }
+        for status in [409, 409, 201, 201] {
+            if status == 201 && !other.is_autocommit() {
+                other.execute_batch("ROLLBACK").unwrap();
+            }
+            assert_eq!(answers.recv().unwrap().status, status);
+        }
+    });
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
+}
+
+#[test]
+fn a_caller_that_goes_away_and_tries_again_gets_the_one_animal() {
+    let (_app, _, key) = App::start();
+    let body = rex().to_string();
+    let secret = key.key.as_deref().unwrap();
+    let mut connection = key.connect();
+    let request = format!(
+        "POST /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\nIdempotency-Key: a\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    connection.send(request.as_bytes());
+    drop(connection);
+    eventually(Duration::from_secs(2), "an end of the first try", || {
+        create(&key, "a", &rex()).status == 201
+    });
+    assert_eq!(key.get("/v1/pets").ids(), [1]);
+}
+
+#[test]
+fn the_key_is_of_no_meaning_to_a_read() {
+    let (_app, _, key) = App::start();
+    for value in ["a", "not valid", ""] {
+        let list = key
+            .request("GET", "/v1/pets")
+            .header("Idempotency-Key", value);
+        assert_eq!(list.send().status, 200);
+    }
+}

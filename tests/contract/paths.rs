@@ -1,0 +1,102 @@
+//! Paths and methods under `/v1` that lead nowhere.
+
+use harness::App;
+
+use crate::rex;
+
+const NOWHERE: [&str; 12] = [
+    "/v1",
+    "/v1/",
+    "/v1/pet",
+    "/v1/petsx",
+    "/v1/Pets",
+    "/v1/pets/1/",
+    "/v1/pets/1/x",
+    "/v1/pets//",
+    "/v1//pets",
+    "/v1/store/orders",
+    "/v1/docs",
+    "/v1?limit=0",
+];
+
+#[test]
+fn an_unknown_path_under_v1_is_404() {
+    let (_app, _, key) = App::start();
+    key.create(&rex());
+    for path in NOWHERE {
+        for method in ["GET", "POST", "DELETE"] {
+            key.request(method, path).send().is_error(404, "not_found");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_path_is_404_only_after_authentication() {
+    let (_app, anyone, _) = App::start();
+    for path in NOWHERE {
+        anyone.get(path).is_error(401, "missing_api_key");
+    }
+}
+
+#[test]
+fn another_method_is_405_and_allow_names_those_that_the_path_takes() {
+    let (_app, _, key) = App::start();
+    key.create(&rex());
+    for (path, others, allow) in [
+        (
+            "/v1/pets",
+            &["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"][..],
+            "GET, HEAD, POST",
+        ),
+        ("/v1/pets?limit=0", &["PUT"], "GET, HEAD, POST"),
+        (
+            "/v1/pets/1",
+            &["POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+            "GET, HEAD",
+        ),
+        ("/v1/pets/2", &["DELETE"], "GET, HEAD"),
+        ("/v1/pets/one", &["DELETE"], "GET, HEAD"),
+    ] {
+        for method in others {
+            let answer = key.request(method, path).json(&rex()).send();
+            answer.is_error(405, "method_not_allowed");
+            assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
+        }
+    }
+    assert_eq!(key.get("/v1/pets").ids(), [1]);
+}
+
+#[test]
+fn another_method_is_405_only_after_authentication() {
+    let (_app, anyone, _) = App::start();
+    for path in ["/v1/pets", "/v1/pets/1"] {
+        let answer = anyone.request("DELETE", path).send();
+        answer.is_error(401, "missing_api_key");
+    }
+}
+
+#[test]
+fn the_methods_that_allow_names_are_taken() {
+    let (_app, _, key) = App::start();
+    key.create(&rex());
+    for path in ["/v1/pets", "/v1/pets/1"] {
+        let refused = key.request("PATCH", path).send();
+        for method in refused.header("allow").unwrap().split(", ") {
+            let answer = key.request(method, path).json(&rex()).send();
+            assert!(answer.status < 300, "{answer}");
+        }
+    }
+}
+
+#[test]
+fn a_target_in_absolute_form_leads_where_its_path_does() {
+    let (app, _, key) = App::start();
+    key.create(&rex());
+    let target = format!("http://{}/v1/pets?limit=1", app.address());
+    let mut connection = key.connect();
+    let secret = key.key.as_deref().unwrap();
+    let head =
+        format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n\r\n");
+    connection.send(head.as_bytes());
+    assert_eq!(connection.answer().ids(), [1]);
+}
