@@ -13,6 +13,7 @@ use hyper::{Method, Request};
 
 use crate::access::Presented;
 use crate::api::{Answer, ApiError, header};
+use crate::clock::Timestamp;
 use crate::config::AdminToken;
 use crate::key::NoRandomness;
 use crate::server::Shared;
@@ -86,6 +87,10 @@ impl Answers for Desk {
 
     fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {
         dressed(error.answer(), self.ids.next())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
     }
 }
 

@@ -47,6 +47,15 @@ impl Timestamp {
         millis.div_ceil(1000).max(1)
     }
 
+    /// As in HTTP: `Sun, 15 Nov 2026 08:00:00 GMT`.
+    pub fn http_date(self) -> String {
+        let moment = jiff::Timestamp::from_second(self.0.div_euclid(1000)).unwrap_or_default();
+        // Only a year beyond 9999 has no such form, and that is no moment of jiff's either.
+        jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&moment)
+            .unwrap_or_default()
+    }
+
     /// The UTC day this moment lies in.
     pub const fn day(self) -> Day {
         Day(self.0.div_euclid(86_400_000))
@@ -162,6 +171,7 @@ mod tests {
         let moment = Timestamp::from_secs(1_794_700_800);
         assert_eq!(moment.to_string(), "2026-11-15T00:00:00Z");
         assert_eq!(moment.day().to_string(), "2026-11-15");
+        assert_eq!(moment.http_date(), "Sun, 15 Nov 2026 00:00:00 GMT");
         assert_eq!(moment.day().start(), moment);
         assert_eq!(
             Timestamp::from_millis(moment.as_millis() - 1)

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     api: Api,
     pages: Pages,
     proxies: TrustedProxies,
-    clock: Clock,
+    pub(crate) clock: Clock,
     ledger: Ledger,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,

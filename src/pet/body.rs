@@ -281,6 +281,9 @@ mod tests {
 
     #[test]
     fn a_lone_surrogate_is_no_name() {
-        assert!(problem(r#"{"name":"\ud800","categoryId":1}"#).contains("name must be valid Unicode text"));
+        assert!(
+            problem(r#"{"name":"\ud800","categoryId":1}"#)
+                .contains("name must be valid Unicode text")
+        );
     }
 }

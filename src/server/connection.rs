@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::raw;
 use super::stream::{Stream, Timeouts};
 use crate::api::{Answer, ApiError};
+use crate::clock::Timestamp;
 
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431.
 const HEAD: usize = 64 * 1024;
@@ -29,6 +30,9 @@ pub(crate) trait Answers {
     /// An answer to this address where there is no request: too many connections, or a head that never ended.
     /// Nobody knows what was going to be asked, so it carries all that any answer does.
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer;
+
+    /// What time it is, for the `Date` of such an answer.
+    fn now(&self) -> Timestamp;
 
     /// Told of each connection that is served.
     fn accepted(&self) {}

@@ -98,6 +98,10 @@ impl Answers for Gate {
         answer
     }
 
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
     fn accepted(&self) {
         self.shared.tallies.connections.add(1);
     }

@@ -9,6 +9,7 @@ use crate::api::ApiError;
 
 /// A whole HTTP/1.1 answer that ends the connection.
 pub(super) fn unasked(answers: &impl Answers, error: &ApiError, peer: IpAddr) -> Vec<u8> {
+    let now = answers.now();
     let answer = answers.unasked(error, peer);
     let body = error.body();
     let mut raw = format!("HTTP/1.1 {}\r\n", answer.status()).into_bytes();
@@ -24,6 +25,7 @@ pub(super) fn unasked(answers: &impl Answers, error: &ApiError, peer: IpAddr) ->
     {
         add(name.as_str(), value.as_bytes());
     }
+    add("date", now.http_date().as_bytes());
     add("content-length", body.len().to_string().as_bytes());
     add("connection", b"close");
     raw.extend_from_slice(b"\r\n");
