@@ -17,7 +17,10 @@ fn main() -> std::io::Result<()> {
             rounds.push(round(format)?);
         }
         rounds.sort();
-        println!("{name}: {} ns a line (median of {ROUNDS} rounds)", rounds[ROUNDS / 2].as_nanos() / u128::from(LINES));
+        println!(
+            "{name}: {} ns a line (median of {ROUNDS} rounds)",
+            rounds[ROUNDS / 2].as_nanos() / u128::from(LINES)
+        );
     }
     Ok(())
 }

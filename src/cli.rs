@@ -10,6 +10,7 @@ mod serve;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::file;
@@ -128,6 +129,9 @@ fn wrong_usage(error: clap::Error) -> Failure {
     std::process::exit(0)
 }
 
+/// Options whose values are not repeated: a mistyped secret is still one.
+const SECRET: [&str; 1] = ["--admin-token"];
+
 /// The first paragraph of what clap has to say, on one line.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
@@ -136,5 +140,16 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
         .trim_start_matches("error: ")
         .split_whitespace()
         .collect();
-    words.join(" ")
+    let line = words.join(" ");
+    match (
+        error.get(ContextKind::InvalidArg),
+        error.get(ContextKind::InvalidValue),
+    ) {
+        (Some(ContextValue::String(option)), Some(ContextValue::String(value)))
+            if SECRET.iter().any(|secret| option.starts_with(secret)) =>
+        {
+            line.replace(&format!("'{value}'"), "(not shown)")
+        }
+        _ => line,
+    }
 }

@@ -80,11 +80,16 @@ pub struct KeyHash([u8; 32]);
 impl KeyHash {
     /// The hash of a presented key, or `None` where its form or its check characters are wrong.
     pub fn of_presented(text: &[u8]) -> Option<Self> {
-        if text.len() != LENGTH || !text.starts_with(MARK.as_bytes()) {
+        if !Self::is_like_a_key(text) {
             return None;
         }
         let (checked, check) = text.split_at(CHECKED);
         (check == check_characters(checked)).then(|| Self(Sha256::digest(text).into()))
+    }
+
+    /// Whether a text has a key's length and mark: a key, or one that was mistyped.
+    pub fn is_like_a_key(text: &[u8]) -> bool {
+        text.len() == LENGTH && text.starts_with(MARK.as_bytes())
     }
 
     /// The hash as the store has it.

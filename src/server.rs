@@ -15,7 +15,7 @@ mod stream;
 pub mod tallies;
 mod worker;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -63,17 +63,29 @@ impl Shared {
     }
 }
 
-/// A server whose data is open and that does not listen yet.
+/// A server that has its addresses and its data, and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     store: Arc<Store>,
     clock: Clock,
     is_new: bool,
+    sockets: Vec<TcpListener>,
+    admin_socket: TcpListener,
 }
 
 impl Server {
-    /// Opens the data.
+    /// Takes the addresses and opens the data, in this order: a first start that finds its port taken leaves nothing behind.
     pub fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
+        listen::raise_file_limit(config.max_connections);
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let sockets = listen::api(config.listen, workers)
+            .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
+        let admin_socket = listen::admin(config.admin_listen).with_context(|| {
+            format!(
+                "--admin-listen {}: cannot listen there",
+                config.admin_listen
+            )
+        })?;
         let engine = Sqlite::open(
             &config.database.0,
             Mode::CreateIfMissing,
@@ -84,6 +96,8 @@ impl Server {
             store: Arc::new(Store::new(engine)),
             clock,
             is_new,
+            sockets,
+            admin_socket,
         })
     }
 
@@ -97,19 +111,15 @@ impl Server {
         &self.store
     }
 
-    /// Listens, and serves from then on.
+    /// Serves from now on.
     pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
-        let Self { store, clock, .. } = self;
-        listen::raise_file_limit(config.max_connections);
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets = listen::api(config.listen, workers)
-            .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
-        let admin_socket = listen::admin(config.admin_listen).with_context(|| {
-            format!(
-                "--admin-listen {}: cannot listen there",
-                config.admin_listen
-            )
-        })?;
+        let Self {
+            store,
+            clock,
+            sockets,
+            admin_socket,
+            ..
+        } = self;
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
         let local: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;

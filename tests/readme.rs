@@ -1,6 +1,12 @@
 //! The commands in README.md and docs/api.md, run as they are written, in their order, on a fresh copy of the project.
 //! A block of JSON behind a block of commands is what those must print.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

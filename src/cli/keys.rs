@@ -37,7 +37,7 @@ enum Command {
         #[command(flatten)]
         limits: EnterpriseLimits,
         /// When it ends by itself, for example 90d
-        #[arg(long, value_name = "TIME")]
+        #[arg(long, value_name = "TIME", value_parser = options::positive)]
         expires: Option<Span>,
         #[command(flatten)]
         common: Common,

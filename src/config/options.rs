@@ -116,7 +116,8 @@ fn at_least_one(text: &str) -> Result<usize, &'static str> {
     }
 }
 
-fn positive(text: &str) -> Result<Span, &'static str> {
+/// Reads a length of time that is one.
+pub fn positive(text: &str) -> Result<Span, &'static str> {
     match text.parse() {
         Ok(span) if span > Span::from_secs(0) => Ok(span),
         _ => Err("takes a length of time such as 90s, 5m, 24h or 90d"),

@@ -123,7 +123,8 @@ impl Meter {
     /// Puts back what could not be told.
     pub fn put_back(&self, uses: Vec<DayUse>) {
         let state = &mut *self.lock();
-        for use_then in uses {
+        // The latest last, as they were.
+        for use_then in uses.into_iter().rev() {
             match state
                 .unread
                 .iter_mut()

@@ -168,13 +168,19 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// A member's name as a message may carry it: quoted, and not longer than a reader wants.
+/// A member's name as a message may carry it: quoted where it is odd, and not repeated where it is long: it may be a secret
+/// in the wrong place.
 fn shown(name: &str) -> Result<String, serde_json::Error> {
-    let short: String = name.chars().take(40).collect();
-    if short.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !short.is_empty() {
-        Ok(short)
+    if name.len() > 32 {
+        Ok("a member with a long name".to_owned())
+    } else if !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        Ok(name.to_owned())
     } else {
-        serde_json::to_string(&short)
+        serde_json::to_string(name)
     }
 }
 

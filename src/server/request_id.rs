@@ -47,7 +47,7 @@ fn is_valid(id: &[u8]) -> bool {
         && id
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
-        && KeyHash::of_presented(id).is_none()
+        && !KeyHash::is_like_a_key(id)
 }
 
 #[cfg(test)]

@@ -113,6 +113,8 @@ impl<'a> Stream<'a> {
             Poll::Pending => self.wait(cx).map(Err),
             done => {
                 self.deadline = Instant::now() + self.timeouts.idle;
+                // Reading may be waiting since before the answer, when there was nothing to fear; from now on there is.
+                let _ = self.wait(cx);
                 done
             }
         }

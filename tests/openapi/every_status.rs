@@ -129,9 +129,9 @@ fn every_documented_status_of_every_operation_can_be_had() {
     };
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..6).map(|_| scope.spawn(waits)).collect();
-        waiting
-            .into_iter()
-            .for_each(|thread| drop(note("createPet", thread.join().unwrap())));
+        waiting.into_iter().for_each(|thread| {
+            note("createPet", thread.join().unwrap());
+        });
     });
     other.execute_batch("ROLLBACK").unwrap();
 

@@ -1,5 +1,7 @@
 //! `/docs` in a real browser: a key is entered, every operation is tried, and nothing is loaded from elsewhere.
 
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod browser;
 
 use std::time::Duration;

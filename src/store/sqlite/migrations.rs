@@ -12,9 +12,15 @@ pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
 
 /// Brings the file to the present format, in one transaction. Says whether it was empty before.
 pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<bool> {
+    let format = |connection: &Connection| -> rusqlite::Result<i32> {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    };
+    if format(connection)? == KNOWN {
+        return Ok(false);
+    }
     // Two processes may start at once: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let format: i32 = format(&transaction)?;
     let done = usize::try_from(format).unwrap_or(0);
     for script in SCRIPTS.iter().skip(done) {
         transaction.execute_batch(script)?;

@@ -1,6 +1,7 @@
 //! Opening the file: what is refused, and how a connection is set up.
 //! A file is looked at read-only first, so that one we refuse is never touched.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
 /// Older ones can lose commits in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// No SQLite database is smaller. SQLite itself would take a file of one byte for an empty one, and write over it.
+const SMALLEST: u64 = 512;
 
 /// Up to this size a file is checked whole at every start; beyond it that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
@@ -89,19 +93,64 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<(Connection, bool), Refu
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(Refusal::UnsafeSqlite(rusqlite::version()));
     }
-    match std::fs::metadata(path) {
-        Ok(file) if file.is_dir() => {
-            return Err(Refusal::CannotOpen {
-                path: path.into(),
-                what: "it is a folder".into(),
-            });
+    let cannot = |what: &str| Refusal::CannotOpen {
+        path: path.into(),
+        what: what.into(),
+    };
+    let created = match std::fs::metadata(path) {
+        Ok(file) if file.is_dir() => return Err(cannot("it is a folder: name a file in it")),
+        Ok(file) if file.len() > 0 => {
+            inspect(path, file.len())?;
+            false
         }
-        Ok(file) if file.len() > 0 => inspect(path, file.len())?,
-        Ok(_) => {}
+        Ok(_) => false,
         Err(_) if mode == Mode::MustExist => return Err(Refusal::Missing(path.into())),
-        Err(_) => {}
+        Err(_) if !folder(path).is_dir() => {
+            return Err(cannot("its folder does not exist: create it first"));
+        }
+        Err(_) => create(path)?,
+    };
+    let (connection, migrated) = open(path)?;
+    Ok((connection, created || migrated))
+}
+
+/// Makes the file under another name and then gives it its own: a process killed on the way leaves no half-made store, and
+/// of two that start at once one is first. Says whether it was this one.
+fn create(path: &Path) -> Result<bool, Refusal> {
+    let cannot = |error: std::io::Error| Refusal::CannotOpen {
+        path: path.into(),
+        what: error.to_string(),
+    };
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
+    let unfinished = beside(path, &format!(".new-{:016x}", u64::from_ne_bytes(random)));
+    let made = open(&unfinished).and_then(|(connection, _)| {
+        // Closing folds the log into the file.
+        connection
+            .close()
+            .map_err(|(_, error)| refusal(path, &error))
+    });
+    let named = made.and_then(|()| match std::fs::hard_link(&unfinished, path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        // A file system that knows no second name for a file.
+        Err(_) => std::fs::rename(&unfinished, path)
+            .map(|()| true)
+            .map_err(cannot),
+    });
+    for name in ["", "-wal", "-shm", "-journal"] {
+        // What is not there need not go.
+        let _ = std::fs::remove_file(beside(&unfinished, name));
     }
-    let open = || {
+    std::fs::File::open(folder(path))
+        .and_then(|folder| folder.sync_all())
+        .map_err(cannot)?;
+    named
+}
+
+/// Opens a file for writing and brings it to the present format. Says whether it was empty before.
+fn open(path: &Path) -> Result<(Connection, bool), Refusal> {
+    let set_up = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -116,11 +165,11 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<(Connection, bool), Refu
         connection.pragma_update(None, "trusted_schema", false)?;
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-        let is_new = migrations::run(&mut connection)?;
-        Ok((connection, is_new, journal, synchronous))
+        let was_empty = migrations::run(&mut connection)?;
+        Ok((connection, was_empty, journal, synchronous))
     };
-    let (connection, is_new, journal, synchronous) =
-        open().map_err(|error| refusal(path, &error))?;
+    let (connection, was_empty, journal, synchronous) =
+        set_up().map_err(|error| refusal(path, &error))?;
     if journal != "wal" || synchronous != 2 {
         let what =
             format!("it cannot be used safely (journal_mode {journal}, synchronous {synchronous})");
@@ -129,7 +178,7 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<(Connection, bool), Refu
             what,
         });
     }
-    Ok((connection, is_new))
+    Ok((connection, was_empty))
 }
 
 /// A connection that can only read. The file exists by then.
@@ -149,11 +198,16 @@ fn inspect(path: &Path, length: u64) -> Result<(), Refusal> {
         path: path.into(),
         what,
     };
-    let connection = reader(path).map_err(refuse)?;
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    if length < SMALLEST {
+        return Err(Refusal::NotADatabase(path.into()));
+    }
+    let connection = looker(path).map_err(refuse)?;
+    // One moment for all questions: another process may be making it what it will be.
+    let look = connection.unchecked_transaction().map_err(refuse)?;
+    let pragma = |name| look.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application_id = pragma("application_id").map_err(refuse)?;
     let format = pragma("user_version").map_err(refuse)?;
-    let things: i64 = connection
+    let things: i64 = look
         .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
         .map_err(refuse)?;
     if application_id == 0 && format == 0 && things == 0 {
@@ -170,35 +224,51 @@ fn inspect(path: &Path, length: u64) -> Result<(), Refusal> {
         });
     }
     if length <= CHECKED_WHOLE {
-        let verdict: String = connection
+        let verdict: String = look
             .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
             .map_err(refuse)?;
         if verdict != "ok" {
             return Err(damaged(verdict));
         }
     } else {
-        let pages = i64::from(pragma("page_count").map_err(refuse)?);
-        let page_size = i64::from(pragma("page_size").map_err(refuse)?);
-        let whole = u64::try_from(pages * page_size).unwrap_or(0);
-        // While a log waits beside the file, the file itself may lag behind.
-        if length < whole && !has_log(path) {
-            return Err(damaged(format!("it has {length} bytes of {whole}")));
-        }
         for table in ["pets", "api_keys"] {
             let ends =
                 format!("SELECT (SELECT min(id) FROM {table}), (SELECT max(id) FROM {table})");
-            connection
-                .query_row(&ends, (), |_| Ok(()))
-                .map_err(refuse)?;
+            look.query_row(&ends, (), |_| Ok(())).map_err(refuse)?;
         }
     }
     Ok(())
 }
 
-fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+/// A connection that leaves no trace. Where no log lies beside the file, no one is at work on it, and it can be read as if
+/// it could not change; otherwise the log has to be read too.
+fn looker(path: &Path) -> rusqlite::Result<Connection> {
+    if beside(path, "-wal").exists() || beside(path, "-journal").exists() {
+        return reader(path);
+    }
+    let escaped = path
+        .to_string_lossy()
+        .replace('%', "%25")
+        .replace('?', "%3f")
+        .replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
+}
+
+/// The file's name with something behind it.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
 }
 
 fn refusal(path: &Path, error: &rusqlite::Error) -> Refusal {
@@ -208,6 +278,11 @@ fn refusal(path: &Path, error: &rusqlite::Error) -> Refusal {
         Some(ErrorCode::DatabaseCorrupt) => Refusal::Damaged {
             path,
             what: error.to_string(),
+        },
+        // A transaction of rollback mode that was cut short. Ours are not of that mode; rolling it back would touch the file.
+        Some(ErrorCode::ReadOnly) if beside(&path, "-journal").exists() => Refusal::Damaged {
+            path,
+            what: "a -journal of an unfinished transaction lies beside it".into(),
         },
         _ => Refusal::CannotOpen {
             path,

@@ -1,7 +1,7 @@
 //! A client that speaks HTTP/1.1 over a plain socket, and holds every answer to what all answers promise.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -126,6 +126,12 @@ impl Request<'_> {
 
     /// Sends it on this connection, and reads the answer.
     pub fn send_on(self, connection: &mut Connection) -> Answer {
+        self.try_send_on(connection)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, where the other side may go away before it has answered whole.
+    pub fn try_send_on(self, connection: &mut Connection) -> Result<Answer, String> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if let Some(key) = &self.client.key {
             head.push_str(&format!("Authorization: Bearer {key}\r\n"));
@@ -141,11 +147,11 @@ impl Request<'_> {
         bytes.extend(self.body.as_deref().unwrap_or_default());
         connection.send(&bytes);
         let asked = format!("{} {}", self.method, self.target);
-        let answer = connection.answer_to(&asked);
+        let answer = connection.answer_to(&asked)?;
         answer.check(&self.target);
         let path = self.target.split('?').next().unwrap_or_default();
         crate::document::check(&self.method, path, &answer);
-        answer
+        Ok(answer)
     }
 }
 
@@ -156,12 +162,7 @@ pub struct Connection(BufReader<TcpStream>);
 impl Connection {
     /// Connects.
     pub fn new(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("a connection");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("a time-out");
-        stream.set_nodelay(true).expect("no delay");
-        Self(BufReader::new(stream))
+        TcpStream::connect(address).expect("a connection").into()
     }
 
     /// Sends bytes as they are. Whether the other side still listens shows in its answer.
@@ -172,30 +173,36 @@ impl Connection {
     /// Reads one answer.
     pub fn answer(&mut self) -> Answer {
         self.answer_to("(raw)")
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Whether the other side has closed, without a further byte.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.0.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.0.read(&mut [0; 1]) {
+            Ok(read) => read == 0,
+            // Nothing came and nothing ended: it is open.
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 
-    fn answer_to(&mut self, asked: &str) -> Answer {
+    fn answer_to(&mut self, asked: &str) -> Result<Answer, String> {
         let mut line = || {
             let mut line = String::new();
-            self.0
-                .read_line(&mut line)
-                .unwrap_or_else(|error| panic!("{asked}: no answer: {error}"));
-            line.trim_end().to_owned()
+            match self.0.read_line(&mut line) {
+                Ok(_) if line.ends_with('\n') => Ok(line.trim_end().to_owned()),
+                Ok(_) => Err(format!("{asked}: the answer broke off: {line:?}")),
+                Err(error) => Err(format!("{asked}: no answer: {error}")),
+            }
         };
-        let first = line();
+        let first = line()?;
         let status = first
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("{asked}: not an answer: {first:?}"));
+        let status = status.ok_or_else(|| format!("{asked}: not an answer: {first:?}"))?;
         let mut headers = Vec::new();
         loop {
-            let line = line();
+            let line = line()?;
             let Some((name, value)) = line.split_once(':') else {
                 break;
             };
@@ -211,9 +218,21 @@ impl Connection {
             !asked.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
         if let Some(length) = answer.header("content-length").filter(|_| has_body) {
             answer.body = vec![0; length.parse().expect("a length")];
-            self.0.read_exact(&mut answer.body).expect("the body");
+            self.0
+                .read_exact(&mut answer.body)
+                .map_err(|error| format!("{asked}: half a body: {error}"))?;
         }
-        answer
+        Ok(answer)
+    }
+}
+
+impl From<TcpStream> for Connection {
+    fn from(stream: TcpStream) -> Self {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a time-out");
+        stream.set_nodelay(true).expect("no delay");
+        Self(BufReader::new(stream))
     }
 }
 

@@ -90,7 +90,12 @@ impl Process {
             "127.0.0.1:0",
         ];
         all.extend(words);
-        let mut command = command(program, folder, &all);
+        Self::start(program, folder, &all, vars)
+    }
+
+    /// Starts a program that becomes a server, with these words alone, and waits until it says where it is.
+    pub fn start(program: &str, folder: &Path, words: &[&str], vars: &[(&str, &str)]) -> Self {
+        let mut command = command(program, folder, words);
         command
             .envs(vars.iter().copied())
             .stdout(Stdio::piped())

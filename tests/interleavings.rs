@@ -1,0 +1,171 @@
+//! The limiter's one lock under schedules that a machine would seldom choose: random ones, and ones that let threads
+//! overtake each other at the worst moments. Run with `cargo test --features shuttle --test interleavings`.
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
+
+use animal_store::clock::Timestamp;
+use animal_store::limit::{BanPolicy, DayUse, Decision, Meter, Verdict};
+use animal_store::plan::Limits;
+use shuttle::sync::Mutex;
+use shuttle::thread::{self, JoinHandle};
+
+const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
+const SCHEDULES: usize = 2_000;
+
+/// Runs a scene under many schedules.
+fn under_all(scene: impl Fn() + Copy + Send + Sync + 'static) {
+    shuttle::check_random(scene, SCHEDULES);
+    for depth in 1..=3 {
+        shuttle::check_pct(scene, SCHEDULES / 3, depth);
+    }
+}
+
+fn bans(after: u32) -> BanPolicy {
+    BanPolicy {
+        after,
+        ..BanPolicy::default()
+    }
+}
+
+/// A thread that asks so many times under these limits, and gives what was decided.
+fn asks(
+    meter: &Arc<Meter>,
+    times: usize,
+    limits: (u32, u32),
+    after: u32,
+) -> JoinHandle<Vec<Decision>> {
+    let meter = Arc::clone(meter);
+    thread::spawn(move || {
+        let limits = Limits::new(limits.0, limits.1).expect("limits");
+        let ask = |_| meter.decide(limits, &bans(after), NOW);
+        (0..times).map(ask).collect()
+    })
+}
+
+fn decisions(threads: Vec<JoinHandle<Vec<Decision>>>) -> Vec<Decision> {
+    let decisions = threads.into_iter().map(JoinHandle::join);
+    decisions.flat_map(|all| all.expect("decisions")).collect()
+}
+
+fn count(decisions: &[Decision], yes: impl Fn(Verdict) -> bool) -> usize {
+    decisions
+        .iter()
+        .filter(|decision| yes(decision.verdict))
+        .count()
+}
+
+/// Requests and refusals in all.
+fn sums(uses: &[DayUse]) -> (u32, u32) {
+    let sum = |(requests, refused), on: &DayUse| (requests + on.requests, refused + on.refused);
+    uses.iter().fold((0, 0), sum)
+}
+
+fn exactly_the_limit(limits: (u32, u32)) {
+    let meter = Arc::new(Meter::default());
+    let threads = (0..4).map(|_| asks(&meter, 3, limits, 0)).collect();
+    let decisions = decisions(threads);
+    let admitted = decisions
+        .iter()
+        .filter(|decision| decision.verdict == Verdict::Admitted);
+    let mut left: Vec<_> = admitted.map(|decision| decision.rate.remaining).collect();
+    left.sort_unstable();
+    assert_eq!(left, (0..7).collect::<Vec<_>>(), "each number once");
+    assert_eq!(sums(&meter.read_out()), (7, 5));
+}
+
+#[test]
+fn threads_on_one_key_admit_exactly_the_limit_of_the_minute() {
+    under_all(|| exactly_the_limit((7, 100)));
+}
+
+#[test]
+fn threads_on_one_key_admit_exactly_the_limit_of_the_day() {
+    under_all(|| exactly_the_limit((100, 7)));
+}
+
+#[test]
+fn a_ban_begins_exactly_once() {
+    under_all(|| {
+        let meter = Arc::new(Meter::default());
+        let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 3)).collect();
+        let decisions = decisions(threads);
+        let begun = |verdict| matches!(verdict, Verdict::Banned { new: Some(_), .. });
+        let banned = |verdict| matches!(verdict, Verdict::Banned { .. });
+        let limited = |verdict| matches!(verdict, Verdict::RateLimited { .. });
+        assert_eq!(count(&decisions, |verdict| verdict == Verdict::Admitted), 2);
+        assert_eq!(count(&decisions, limited), 3);
+        assert_eq!(count(&decisions, banned), 4);
+        assert_eq!(count(&decisions, begun), 1);
+    });
+}
+
+#[test]
+fn reading_out_and_putting_back_while_others_count_loses_nothing_and_doubles_nothing() {
+    under_all(|| {
+        let meter = Arc::new(Meter::default());
+        let threads = (0..3).map(|_| asks(&meter, 3, (4, 100), 0)).collect();
+        let teller = {
+            let meter = Arc::clone(&meter);
+            thread::spawn(move || {
+                let told = meter.read_out();
+                let failed = meter.read_out();
+                meter.put_back(failed);
+                sums(&told)
+            })
+        };
+        decisions(threads);
+        let told = teller.join().expect("sums");
+        let rest = sums(&meter.read_out());
+        assert_eq!((told.0 + rest.0, told.1 + rest.1), (4, 5));
+        assert!(meter.read_out().is_empty());
+    });
+}
+
+#[test]
+fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
+    under_all(|| {
+        let (meter, noted) = (Arc::new(Meter::default()), Arc::new(Mutex::new(false)));
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (meter, noted) = (Arc::clone(&meter), Arc::clone(&noted));
+                thread::spawn(move || {
+                    let limits = Limits::new(9, 9).expect("limits");
+                    for _ in 0..2 {
+                        if meter.decide(limits, &bans(0), NOW).first_unread {
+                            *noted.lock().expect("a lock") = true;
+                        }
+                    }
+                })
+            })
+            .collect();
+        let flush = || {
+            let was_noted = std::mem::take(&mut *noted.lock().expect("a lock"));
+            if was_noted {
+                sums(&meter.read_out()).0
+            } else {
+                0
+            }
+        };
+        let mut told = flush() + flush();
+        for thread in threads {
+            thread.join().expect("a thread");
+        }
+        told += flush();
+        assert_eq!(told, 6);
+    });
+}
+
+#[test]
+fn a_pardon_among_requests_admits_no_more_than_the_limit() {
+    under_all(|| {
+        let meter = Arc::new(Meter::default());
+        let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 1)).collect();
+        meter.obey(None, Some(NOW));
+        let decisions = decisions(threads);
+        assert_eq!(count(&decisions, |verdict| verdict == Verdict::Admitted), 2);
+        let begun = |verdict| matches!(verdict, Verdict::Banned { new: Some(_), .. });
+        assert!((1..=2).contains(&count(&decisions, begun)));
+        assert_eq!(sums(&meter.read_out()), (2, 7));
+    });
+}

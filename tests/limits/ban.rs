@@ -1,0 +1,225 @@
+//! The ban of a key that does not stop.
+
+use std::time::Duration;
+
+use animal_store::clock::Timestamp;
+use harness::{Answer, App, Client, START, enterprise};
+use serde_json::json;
+
+use crate::{
+    DAY_END, again, ask, ask_times, banned, millis, refused, retry_after, secs, served, set,
+    within_a_second,
+};
+
+/// A server that bans after one refusal.
+fn strict() -> App {
+    App::start_with(|config| config.bans.after = 1).0
+}
+
+/// Sends requests until the key is banned, and gives the answer that says so first.
+fn provoke(client: &Client) -> Answer {
+    let answers = ask_times(client, 110).into_iter();
+    let is_ban = |answer: &Answer| answer.status == 429 && answer.code() == "key_banned";
+    answers.into_iter().find(is_ban).expect("a ban")
+}
+
+/// The end of the ban that begins now, in seconds from now.
+fn length_of_next_ban(client: &Client) -> u64 {
+    retry_after(&provoke(client)).as_secs()
+}
+
+#[test]
+fn a_hundred_429s_within_a_minute_are_forgiven_and_the_101st_is_a_ban_of_5_minutes() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(1, 1_000));
+    served(&key, 1);
+    refused(&key, 100);
+    let ban = banned(&key);
+    assert_eq!(retry_after(&ban), secs(300));
+    assert!(ban.message().contains(" 300 seconds"), "{ban}");
+}
+
+#[test]
+fn being_refused_does_not_prolong_a_ban() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(1, 1_000));
+    provoke(&key);
+    for left in [300, 200, 100] {
+        for answer in ask_times(&key, 150) {
+            answer.is_error(429, "key_banned");
+            assert_eq!(retry_after(&answer).as_secs(), left);
+        }
+        app.clock.advance(secs(100));
+    }
+    served(&key, 1);
+}
+
+#[test]
+fn refusals_during_a_ban_do_not_count_towards_the_next() {
+    let (app, ..) = App::start_with(|config| {
+        config.bans.after = 5;
+        config.bans.first = secs(1);
+    });
+    let key = app.key(enterprise(1, 1_000));
+    served(&key, 1);
+    refused(&key, 5);
+    ask_times(&key, 50);
+    app.clock.advance(secs(1));
+    refused(&key, 5);
+    banned(&key);
+}
+
+#[test]
+fn each_further_ban_within_24_hours_lasts_twice_the_one_before_and_an_hour_at_most() {
+    let app = strict();
+    let key = app.key(enterprise(1, 1_000));
+    for minutes in [5, 10, 20, 40, 60, 60] {
+        let length = length_of_next_ban(&key);
+        assert_eq!(length, minutes * 60);
+        app.clock.advance(secs(length) - millis(1));
+        banned(&key);
+        app.clock.advance(millis(1));
+    }
+}
+
+#[test]
+fn a_ban_24_hours_after_the_last_is_a_first_one_again() {
+    let app = strict();
+    let key = app.key(enterprise(1, 1_000));
+    let hour = 3_600;
+    for (pause, minutes) in [(0, 5), (23 * hour, 10), (23 * hour, 20), (25 * hour, 5)] {
+        app.clock.advance(secs(pause));
+        assert_eq!(length_of_next_ban(&key), minutes * 60, "after {pause} s");
+    }
+}
+
+#[test]
+fn ban_after_0_switches_bans_off() {
+    let (app, ..) = App::start_with(|config| config.bans.after = 0);
+    let key = app.key(enterprise(1, 1_000));
+    served(&key, 1);
+    refused(&key, 300);
+}
+
+#[test]
+fn ban_after_and_ban_for_change_the_figures() {
+    let (app, ..) = App::start_with(|config| {
+        config.bans.after = 3;
+        config.bans.first = secs(17);
+    });
+    let key = app.key(enterprise(1, 1_000));
+    served(&key, 1);
+    refused(&key, 3);
+    assert_eq!(retry_after(&banned(&key)), secs(17));
+    app.clock.advance(secs(60));
+    assert_eq!(length_of_next_ban(&key), 34);
+}
+
+#[test]
+fn refusals_spread_over_two_minutes_bring_no_ban() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(1, 1_000));
+    for _ in 0..3 {
+        served(&key, 1);
+        refused(&key, 100);
+        app.clock.advance(secs(60));
+    }
+    served(&key, 1);
+    refused(&key, 100);
+    banned(&key);
+}
+
+#[test]
+fn refusals_by_the_day_count_towards_a_ban_too() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(1_000, 1));
+    served(&key, 1);
+    refused(&key, 100);
+    banned(&key);
+}
+
+#[test]
+fn during_a_ban_headers_show_nothing_left_until_its_end() {
+    let app = strict();
+    let key = app.key(enterprise(2, 1_000));
+    let end = START.as_secs_ceil() + 300;
+    assert_eq!(provoke(&key).rate(), (2, 0, end));
+    app.clock.advance(secs(120));
+    assert_eq!(banned(&key).rate(), (2, 0, end), "with a fresh minute");
+}
+
+#[test]
+fn during_a_ban_headers_show_an_exhausted_day_if_that_ends_later() {
+    let app = strict();
+    let key = app.key(enterprise(9, 2));
+    assert_eq!(provoke(&key).rate(), (2, 0, DAY_END));
+    let key = app.key(enterprise(9, 2));
+    set(&app, DAY_END - 100);
+    assert_eq!(
+        provoke(&key).rate(),
+        (9, 0, DAY_END + 200),
+        "the ban ends later"
+    );
+}
+
+#[test]
+fn reset_is_rounded_up_where_a_ban_ends_within_a_second() {
+    let app = strict();
+    app.clock.set(Timestamp::from_millis(START.as_millis() + 1));
+    let ban = provoke(&app.key(enterprise(2, 1_000)));
+    assert_eq!(ban.rate().2, START.as_secs_ceil() + 301);
+}
+
+#[test]
+fn a_banned_key_can_do_nothing_and_other_keys_everything() {
+    let app = strict();
+    let (key, other) = (app.key(enterprise(1, 9)), app.key(enterprise(9, 9)));
+    provoke(&key);
+    key.create(&json!({"name": "Rex", "categoryId": 1}))
+        .is_error(429, "key_banned");
+    for target in ["/v1", "/v1/pets/1", "/v1/nothing"] {
+        key.get(target).is_error(429, "key_banned");
+    }
+    assert_eq!(other.get("/v1/pets").json(), json!([]));
+}
+
+#[test]
+fn a_ban_outlives_a_restart_and_so_does_its_length_for_the_next() {
+    let mut app = strict();
+    let key = app.key(enterprise(1, 1_000));
+    provoke(&key);
+    app.clock.advance(secs(100));
+    app.restart();
+    let key = again(&app, &key);
+    assert_eq!(retry_after(&banned(&key)), secs(200));
+    app.clock.advance(secs(200));
+    served(&key, 1);
+    app.restart();
+    let key = again(&app, &key);
+    assert_eq!(length_of_next_ban(&key), 600);
+}
+
+#[test]
+fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
+    let app = strict();
+    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    provoke(&key);
+    app.clock.advance(secs(60));
+    banned(&key);
+    let record = app.block_on(app.store().unban(id, app.clock.now()));
+    assert!(record.unwrap().unwrap().ban.is_none());
+    within_a_second("the pardon", &key, |answer| answer.status == 200);
+    app.clock.advance(Duration::from_secs(60));
+    assert_eq!(length_of_next_ban(&key), 300);
+}
+
+#[test]
+fn a_change_of_plan_does_not_end_a_ban() {
+    let app = strict();
+    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    provoke(&key);
+    crate::set_plan(&app, id, enterprise(7, 1_000));
+    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 7);
+    answer.is_error(429, "key_banned");
+    assert_eq!(ask(&key).rate().1, 0);
+}

@@ -1,0 +1,131 @@
+//! Keys that end, change their secret or their plan, on a server that runs.
+
+use animal_store::key::{KeyId, Secret};
+use animal_store::plan::Plan;
+use harness::{App, Client, enterprise};
+
+use crate::{MINUTE_END, ask, millis, refused, secs, served, set_plan, within_a_second};
+
+/// Gives a key a new secret, and a client that has it. The old one works so many seconds longer.
+fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
+    let secret = Secret::generate().expect("randomness");
+    let until = app.clock.now().after(secs(grace));
+    let record = app.block_on(app.store().rotate(id, &secret, until));
+    assert!(record.expect("a store").is_some());
+    Client::new(app.address(), Some(secret.reveal().to_owned()))
+}
+
+fn revoke(app: &App, id: KeyId) {
+    let record = app.block_on(app.store().revoke(id, app.clock.now()));
+    assert!(record.expect("a store").is_some());
+}
+
+#[test]
+fn a_key_ends_exactly_when_it_expires() {
+    let (app, ..) = App::start();
+    let (_, key) = app.issue(Plan::Free, Some(secs(90)));
+    app.clock.advance(millis(89_999));
+    served(&key, 1);
+    app.clock.advance(millis(1));
+    ask(&key).is_error(401, "invalid_api_key");
+}
+
+#[test]
+fn a_revoked_key_is_refused_within_a_second_and_for_ever() {
+    let (mut app, ..) = App::start();
+    let (id, key) = app.issue(Plan::Free, None);
+    served(&key, 1);
+    revoke(&app, id);
+    let answer = within_a_second("the end", &key, |answer| answer.status == 401);
+    answer.is_error(401, "invalid_api_key");
+    app.restart();
+    ask(&crate::again(&app, &key)).is_error(401, "invalid_api_key");
+}
+
+#[test]
+fn after_a_rotation_the_old_secret_works_until_exactly_the_end_of_the_grace() {
+    let (app, ..) = App::start();
+    let (id, old) = app.issue(enterprise(100, 1_000), None);
+    served(&old, 1);
+    let new = rotate(&app, id, 3_600);
+    served(&new, 1);
+    app.clock.advance(millis(3_599_999));
+    served(&old, 1);
+    served(&new, 1);
+    app.clock.advance(millis(1));
+    ask(&old).is_error(401, "invalid_api_key");
+    served(&new, 1);
+}
+
+#[test]
+fn both_secrets_of_a_rotated_key_use_the_same_counters() {
+    let (app, ..) = App::start();
+    let (id, old) = app.issue(enterprise(4, 1_000), None);
+    assert_eq!(ask(&old).rate().1, 3);
+    let new = rotate(&app, id, 3_600);
+    assert_eq!(ask(&new).rate().1, 2);
+    assert_eq!(ask(&old).rate().1, 1);
+    assert_eq!(ask(&new).rate().1, 0);
+    refused(&old, 1);
+    refused(&new, 1);
+}
+
+#[test]
+fn a_rotation_without_grace_ends_the_old_secret_within_a_second() {
+    let (app, ..) = App::start();
+    let (id, old) = app.issue(Plan::Free, None);
+    served(&old, 1);
+    let new = rotate(&app, id, 0);
+    within_a_second("the end of the old", &old, |answer| answer.status == 401);
+    served(&new, 1);
+}
+
+#[test]
+fn a_second_rotation_ends_the_first_secret() {
+    let (app, ..) = App::start();
+    let (id, first) = app.issue(Plan::Free, None);
+    let second = rotate(&app, id, 3_600);
+    let third = rotate(&app, id, 3_600);
+    served(&third, 1);
+    served(&second, 1);
+    ask(&first).is_error(401, "invalid_api_key");
+}
+
+#[test]
+fn an_old_secret_does_not_outlive_the_key() {
+    let (app, ..) = App::start();
+    let (id, old) = app.issue(Plan::Free, Some(secs(60)));
+    let new = rotate(&app, id, 3_600);
+    served(&old, 1);
+    app.clock.advance(secs(60));
+    ask(&old).is_error(401, "invalid_api_key");
+    ask(&new).is_error(401, "invalid_api_key");
+    let (id, old) = app.issue(Plan::Free, None);
+    let new = rotate(&app, id, 3_600);
+    served(&new, 1);
+    revoke(&app, id);
+    within_a_second("the end of the new", &new, |answer| answer.status == 401);
+    ask(&old).is_error(401, "invalid_api_key");
+}
+
+#[test]
+fn a_key_keeps_what_it_has_used_when_its_plan_changes() {
+    let (app, ..) = App::start();
+    let (id, key) = app.issue(Plan::Free, None);
+    served(&key, 10);
+    set_plan(&app, id, Plan::Pro);
+    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 300);
+    let left = answer.rate().1;
+    assert!(left < 290, "{answer}");
+    assert_eq!(ask(&key).rate(), (300, left - 1, MINUTE_END));
+}
+
+#[test]
+fn a_smaller_plan_is_used_up_at_once_by_what_was_used_before() {
+    let (app, ..) = App::start();
+    let (id, key) = app.issue(Plan::Free, None);
+    served(&key, 10);
+    set_plan(&app, id, enterprise(5, 1_000));
+    let answer = within_a_second("the new plan", &key, |answer| answer.status == 429);
+    assert_eq!(answer.rate(), (5, 0, MINUTE_END));
+}

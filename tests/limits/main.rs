@@ -1,0 +1,107 @@
+//! Limits, bans, plans and keys: over a real socket with a clock that the test moves, against a model, and as
+//! processes that talk only by the file. Each test is named by the sentence it proves.
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod address;
+mod ban;
+mod command;
+mod headers;
+mod keys;
+mod model;
+mod retry_after;
+mod running;
+mod stored;
+mod threads;
+mod windows;
+
+use std::time::Duration;
+
+use animal_store::clock::Timestamp;
+use animal_store::key::KeyId;
+use animal_store::plan::Plan;
+use harness::{Answer, App, Client};
+
+/// The end of the minute in which a test begins, in Unix seconds.
+const MINUTE_END: i64 = 1_794_830_460;
+
+/// The end of that day, 17 November 2026, 00:00 UTC.
+const DAY_END: i64 = 1_794_873_600;
+
+/// One request.
+fn ask(client: &Client) -> Answer {
+    client.get("/v1/pets?limit=1")
+}
+
+/// So many requests, one after another.
+fn ask_times(client: &Client, count: usize) -> Vec<Answer> {
+    let mut connection = client.connect();
+    let ask = |_| {
+        client
+            .request("GET", "/v1/pets?limit=1")
+            .send_on(&mut connection)
+    };
+    (0..count).map(ask).collect()
+}
+
+/// Panics unless so many requests are served.
+#[track_caller]
+fn served(client: &Client, count: usize) {
+    for answer in ask_times(client, count) {
+        assert_eq!(answer.status, 200, "{answer}");
+    }
+}
+
+/// Panics unless so many requests are refused because a window is used up. Gives the last answer.
+#[track_caller]
+fn refused(client: &Client, count: usize) -> Answer {
+    let mut answers = ask_times(client, count);
+    for answer in &answers {
+        answer.is_error(429, "rate_limited");
+    }
+    answers.pop().expect("an answer")
+}
+
+/// Panics unless the key is banned, and gives the answer.
+#[track_caller]
+fn banned(client: &Client) -> Answer {
+    let answer = ask(client);
+    answer.is_error(429, "key_banned");
+    answer
+}
+
+/// Seconds after which a refused client may come again.
+fn retry_after(refusal: &Answer) -> Duration {
+    Duration::from_secs(refusal.number("retry-after").unsigned_abs())
+}
+
+const fn secs(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Moves the clock to so many seconds after the epoch.
+fn set(app: &App, seconds: i64) {
+    app.clock.set(Timestamp::from_secs(seconds));
+}
+
+/// The same caller, after a restart has given the server another address.
+fn again(app: &App, client: &Client) -> Client {
+    Client::new(app.address(), client.key.clone())
+}
+
+/// Gives a key another plan in the store.
+fn set_plan(app: &App, id: KeyId, plan: Plan) {
+    let record = app.block_on(app.store().set_plan(id, plan));
+    assert!(record.expect("a store").is_some());
+}
+
+/// Asks until the answer is as promised, for a second at most, and gives it.
+#[track_caller]
+fn within_a_second(what: &str, client: &Client, yes: impl Fn(&Answer) -> bool) -> Answer {
+    let mut last = None;
+    harness::eventually(secs(1), what, || yes(last.insert(ask(client))));
+    last.expect("an answer")
+}

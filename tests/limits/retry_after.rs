@@ -1,0 +1,121 @@
+//! `Retry-After`: whole seconds, rounded up, at least one; and a client that waits exactly that long is served.
+
+use std::time::Duration;
+
+use animal_store::clock::Timestamp;
+use harness::{App, Client, enterprise};
+
+use crate::{DAY_END, MINUTE_END, ask, banned, millis, refused, retry_after, served};
+
+/// Moments so many milliseconds before a window ends, and what Retry-After says there.
+const BEFORE_THE_END: [(i64, u64); 7] = [
+    (50_000, 50),
+    (49_999, 50),
+    (49_001, 50),
+    (49_000, 49),
+    (1_001, 2),
+    (1_000, 1),
+    (1, 1),
+];
+
+/// At each of these moments before `end`: the refused key is told how long to wait, and served after that.
+fn waits_exactly(app: &App, end: i64, period: i64, exhaust: impl Fn() -> Client) {
+    for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {
+        let end = (end + round * period) * 1_000;
+        app.clock.set(Timestamp::from_millis(end - before));
+        let key = exhaust();
+        let refusal = refused(&key, 1);
+        assert_eq!(
+            retry_after(&refusal).as_secs(),
+            seconds,
+            "{before} ms before"
+        );
+        app.clock.set(Timestamp::from_millis(end - 1));
+        refused(&key, 1);
+        app.clock.set(Timestamp::from_millis(end - before));
+        app.clock.advance(retry_after(&refusal));
+        served(&key, 1);
+    }
+}
+
+#[test]
+fn a_client_that_waits_exactly_that_long_is_served_in_the_next_minute() {
+    let (app, ..) = App::start();
+    waits_exactly(&app, MINUTE_END, 60, || {
+        let key = app.key(enterprise(2, 1_000));
+        served(&key, 2);
+        key
+    });
+}
+
+#[test]
+fn a_client_that_waits_exactly_that_long_is_served_on_the_next_day() {
+    let (app, ..) = App::start();
+    waits_exactly(&app, DAY_END, 86_400, || {
+        let key = app.key(enterprise(1_000, 2));
+        served(&key, 2);
+        key
+    });
+}
+
+#[test]
+fn with_both_windows_exhausted_the_wait_is_for_the_later() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(2, 2));
+    served(&key, 2);
+    let refusal = refused(&key, 1);
+    assert_eq!(retry_after(&refusal).as_secs(), 43_190);
+    app.clock.advance(retry_after(&refusal));
+    served(&key, 1);
+}
+
+#[test]
+fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
+    let (app, ..) = App::start_with(|config| config.bans.after = 1);
+    for part in [0, 1, 999] {
+        app.clock.advance(millis(part));
+        let key = app.key(enterprise(1, 1_000));
+        served(&key, 1);
+        refused(&key, 1);
+        let begin = banned(&key);
+        assert_eq!(retry_after(&begin).as_secs(), 300);
+        app.clock.advance(millis(1));
+        assert_eq!(retry_after(&banned(&key)).as_secs(), 300, "rounded up");
+        app.clock.advance(millis(299_998));
+        let last = banned(&key);
+        assert_eq!(retry_after(&last).as_secs(), 1, "at least one");
+        app.clock.advance(millis(1));
+        served(&key, 1);
+    }
+}
+
+#[test]
+fn a_client_that_waits_exactly_that_long_may_fail_to_authenticate_again() {
+    let (app, anyone, _) = App::start();
+    for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {
+        let end = (MINUTE_END + round * 120) * 1_000;
+        app.clock.set(Timestamp::from_millis(end - before));
+        for answer in crate::ask_times(&anyone, 60) {
+            answer.is_error(401, "missing_api_key");
+        }
+        let refusal = refused(&anyone, 1);
+        assert_eq!(
+            retry_after(&refusal).as_secs(),
+            seconds,
+            "{before} ms before"
+        );
+        app.clock.advance(retry_after(&refusal));
+        ask(&anyone).is_error(401, "missing_api_key");
+    }
+}
+
+#[test]
+fn the_message_tells_the_same_seconds() {
+    let (app, ..) = App::start();
+    let key = app.key(enterprise(1, 9));
+    served(&key, 1);
+    app.clock.advance(Duration::from_secs(7));
+    let refusal = refused(&key, 1);
+    assert_eq!(retry_after(&refusal).as_secs(), 43);
+    assert!(refusal.message().contains(" 43 seconds"), "{refusal}");
+}

@@ -1,0 +1,113 @@
+//! What the store keeps of use: for the day's limit after a restart, and for the usage report.
+
+use animal_store::key::KeyId;
+use harness::{App, START, enterprise, eventually};
+
+use crate::{DAY_END, again, ask, refused, secs, served, set};
+
+/// The key's days as the store has them: day, requests, refused.
+fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
+    let rows = app.block_on(app.store().usage(Some(id))).expect("a store");
+    rows.into_iter()
+        .map(|row| (row.day, row.requests, row.refused))
+        .collect()
+}
+
+fn day(name: &str, requests: i64, refused: i64) -> (String, i64, i64) {
+    (name.to_owned(), requests, refused)
+}
+
+#[test]
+fn the_days_use_outlives_every_restart() {
+    let (mut app, ..) = App::start();
+    let mut key = app.key(enterprise(100, 5));
+    for left in [4, 3, 2, 1, 0] {
+        assert_eq!(ask(&key).rate(), (5, left, DAY_END));
+        app.restart();
+        key = again(&app, &key);
+    }
+    assert_eq!(refused(&key, 1).rate(), (5, 0, DAY_END));
+}
+
+#[test]
+fn a_restart_on_the_next_day_begins_a_new_day() {
+    let (mut app, ..) = App::start();
+    let key = app.key(enterprise(100, 5));
+    served(&key, 5);
+    app.stop();
+    set(&app, DAY_END);
+    app.restart();
+    assert_eq!(ask(&again(&app, &key)).rate(), (5, 4, DAY_END + 86_400));
+}
+
+#[test]
+fn refused_requests_use_up_nothing_of_the_day_after_a_restart_either() {
+    let (mut app, ..) = App::start();
+    let key = app.key(enterprise(2, 5));
+    served(&key, 2);
+    refused(&key, 20);
+    app.restart();
+    app.clock.advance(secs(60));
+    let key = again(&app, &key);
+    served(&key, 2);
+    app.clock.advance(secs(60));
+    assert_eq!(ask(&key).rate(), (5, 0, DAY_END));
+}
+
+#[test]
+fn use_is_kept_by_day_the_latest_first_for_each_key() {
+    let (mut app, ..) = App::start();
+    let (id, key) = app.issue(enterprise(2, 100), None);
+    let (other_id, other) = app.issue(enterprise(9, 9), None);
+    served(&key, 2);
+    refused(&key, 3);
+    served(&other, 1);
+    set(&app, DAY_END);
+    served(&key, 1);
+    key.get("/v1/nothing");
+    app.stop();
+    app.restart();
+    let expected = [day("2026-11-17", 2, 0), day("2026-11-16", 2, 3)];
+    assert_eq!(usage(&app, id), expected);
+    assert_eq!(usage(&app, other_id), [day("2026-11-16", 1, 0)]);
+}
+
+#[test]
+fn refusals_of_a_ban_are_counted_as_refused() {
+    let (mut app, ..) = App::start_with(|config| config.bans.after = 2);
+    let (id, key) = app.issue(enterprise(1, 100), None);
+    crate::ask_times(&key, 10);
+    app.restart();
+    assert_eq!(usage(&app, id), [day("2026-11-16", 1, 9)]);
+}
+
+#[test]
+fn use_reaches_the_store_every_second_while_the_server_runs() {
+    let (app, ..) = App::start();
+    let (id, key) = app.issue(enterprise(3, 100), None);
+    served(&key, 3);
+    refused(&key, 2);
+    eventually(secs(2), "the use is stored", || {
+        usage(&app, id) == [day("2026-11-16", 3, 2)]
+    });
+    refused(&key, 4);
+    eventually(secs(2), "what came since is added", || {
+        usage(&app, id) == [day("2026-11-16", 3, 6)]
+    });
+}
+
+#[test]
+fn last_use_is_the_moment_of_the_last_request() {
+    let (mut app, ..) = App::start();
+    let (id, key) = app.issue(enterprise(3, 100), None);
+    let last_used = |app: &App| {
+        let record = app.block_on(app.store().key(id)).unwrap();
+        record.unwrap().last_used_at
+    };
+    assert_eq!(last_used(&app), None);
+    served(&key, 1);
+    app.clock.advance(secs(5));
+    served(&key, 1);
+    app.restart();
+    assert_eq!(last_used(&app), Some(START.after(secs(5))));
+}

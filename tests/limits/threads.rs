@@ -1,0 +1,80 @@
+//! Many callers at once.
+
+use std::sync::Barrier;
+
+use harness::{Answer, App, Client, enterprise};
+
+use crate::{ask_times, secs};
+
+/// Sixteen threads, each with a connection of its own, ask so many times each.
+fn sixteen(client: &Client, times: usize) -> Vec<Answer> {
+    let together = Barrier::new(16);
+    let caller = || {
+        together.wait();
+        ask_times(client, times)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(caller)).collect();
+        let answers = threads.into_iter().map(|thread| thread.join());
+        answers
+            .flat_map(|answers| answers.expect("answers"))
+            .collect()
+    })
+}
+
+fn count(answers: &[Answer], status: u16) -> usize {
+    answers
+        .iter()
+        .filter(|answer| answer.status == status)
+        .count()
+}
+
+/// What the admitted were told is left: each number once, down to nothing, if no two were counted as one.
+fn left(answers: &[Answer], status: u16) -> Vec<i64> {
+    let admitted = answers.iter().filter(|answer| answer.status == status);
+    let mut left: Vec<_> = admitted.map(|answer| answer.rate().1).collect();
+    left.sort_unstable();
+    left
+}
+
+#[test]
+fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
+    let (mut app, ..) = App::start_with(|config| config.bans.after = 0);
+    for plan in [enterprise(500, 100_000), enterprise(100_000, 500)] {
+        let (id, key) = app.issue(plan, None);
+        let key = crate::again(&app, &key);
+        let answers = sixteen(&key, 50);
+        assert_eq!((count(&answers, 200), count(&answers, 429)), (500, 300));
+        assert_eq!(left(&answers, 200), (0..500).collect::<Vec<_>>());
+        app.restart();
+        let usage = app.block_on(app.store().usage(Some(id))).unwrap();
+        assert_eq!((usage[0].requests, usage[0].refused), (500, 300));
+    }
+}
+
+#[test]
+fn sixteen_threads_without_a_key_fail_exactly_60_times() {
+    let (_app, anyone, _) = App::start();
+    let answers = sixteen(&anyone, 10);
+    assert_eq!((count(&answers, 401), count(&answers, 429)), (60, 100));
+    assert_eq!(left(&answers, 401), (0..60).collect::<Vec<_>>());
+}
+
+#[test]
+fn sixteen_threads_bring_one_ban_after_exactly_as_many_refusals() {
+    let (app, ..) = App::start_with(|config| config.bans.after = 20);
+    let key = app.key(enterprise(30, 1_000));
+    let answers = sixteen(&key, 10);
+    let refusals: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.status == 429)
+        .collect();
+    let bans = refusals
+        .iter()
+        .filter(|answer| answer.code() == "key_banned");
+    assert_eq!((refusals.len(), bans.clone().count()), (130, 110));
+    assert!(
+        bans.into_iter()
+            .all(|ban| crate::retry_after(ban) == secs(300))
+    );
+}

@@ -1,0 +1,268 @@
+//! `kill -9` under write load: what was acknowledged is there, and no identifier is given twice.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Connection, Process, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, faulty_program, large_key};
+
+/// Set to 1, it asks for the long version.
+const LONG: &str = "ANIMAL_STORE_TEST_LONG";
+
+/// Connections that write at once.
+const WRITERS: usize = 6;
+
+/// Where a walk over everything begins.
+const FIRST_PAGE: &str = "/v1/pets?limit=100";
+
+/// How soon after its start a server must be ready, whatever the last one left behind.
+const READY: Duration = Duration::from_secs(1);
+
+#[test]
+fn every_acknowledged_animal_outlives_kill_9_and_no_identifier_is_given_twice() {
+    let long = std::env::var(LONG).is_ok_and(|value| value == "1");
+    let cycles = if long { 1_000 } else { 25 };
+    let run = Run::new(PROGRAM, "none").go(cycles, Process::kill);
+    assert!(run.violations.is_empty(), "{:#?}", run.violations);
+    let acknowledged = run.acknowledged.len();
+    assert!(
+        acknowledged > 10 * cycles,
+        "hardly any load: {acknowledged} animals"
+    );
+}
+
+#[test]
+fn every_acknowledged_animal_is_there_after_a_server_was_stopped_under_load() {
+    let run = Run::new(PROGRAM, "none").go(3, |process| {
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+    });
+    assert!(run.violations.is_empty(), "{:#?}", run.violations);
+}
+
+#[test]
+fn the_same_check_catches_a_server_that_acknowledges_before_the_commit() {
+    let run = Run::new(&faulty_program(), "ack-before-commit").go(5, Process::kill);
+    let caught = |what: &str| {
+        run.violations
+            .iter()
+            .any(|violation| violation.contains(what))
+    };
+    assert!(
+        caught("is gone") && caught("was given twice"),
+        "{:#?}",
+        run.violations
+    );
+}
+
+/// One folder, and what became of the servers that worked in it.
+struct Run {
+    program: String,
+    fault: String,
+    folder: TempDir,
+    key: String,
+    /// Every animal that was acknowledged, by its identifier.
+    acknowledged: BTreeMap<i64, Value>,
+    /// Creations with an `Idempotency-Key` that the last end left without an answer.
+    unanswered: Vec<Creation>,
+    /// The page with which the next walk begins: the last one of the walk before.
+    page: String,
+    /// The last identifier before that page.
+    checked: i64,
+    violations: Vec<String>,
+}
+
+/// An animal to be added. Its name is like no other's.
+#[derive(Clone)]
+struct Creation {
+    animal: Value,
+    retry: Option<String>,
+}
+
+/// What a writer has seen until the server was gone.
+#[derive(Default)]
+struct Seen {
+    acknowledged: Vec<Value>,
+    unanswered: Option<Creation>,
+}
+
+impl Run {
+    fn new(program: &str, fault: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        Self {
+            program: program.into(),
+            fault: fault.into(),
+            key: large_key(folder.path()),
+            folder,
+            acknowledged: BTreeMap::new(),
+            unanswered: Vec::new(),
+            page: FIRST_PAGE.into(),
+            checked: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Starts, checks, writes and ends so many times; then checks everything once more.
+    fn go(mut self, cycles: usize, end: impl Fn(&mut Process)) -> Self {
+        for cycle in 0..cycles {
+            let (mut process, client) = self.start();
+            self.check_new(&client);
+            self.retry(&client);
+            let before = self.acknowledged.last_key_value().map_or(0, |(id, _)| *id);
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| write(&client, cycle, writer))
+                .collect();
+            std::thread::sleep(random_moment());
+            end(&mut process);
+            for writer in writers {
+                let seen = writer.join().expect("a writer");
+                self.unanswered
+                    .extend(seen.unanswered.filter(|creation| creation.retry.is_some()));
+                for animal in seen.acknowledged {
+                    let id = animal["id"].as_i64().expect("an id");
+                    if id <= before {
+                        self.violations
+                            .push(format!("{id} came after {before}, in cycle {cycle}"));
+                    }
+                    self.acknowledge(animal);
+                }
+            }
+        }
+        let (_process, client) = self.start();
+        self.retry(&client);
+        (self.page, self.checked) = (FIRST_PAGE.into(), 0);
+        let stored = self.check_new(&client);
+        if stored < self.acknowledged.len() {
+            self.violations
+                .push(format!("{stored} of {}", self.acknowledged.len()));
+        }
+        self
+    }
+
+    fn start(&mut self) -> (Process, Client) {
+        let began = Instant::now();
+        let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
+        let words = ["--no-first-key", "--log-level", "warn"];
+        let process = Process::serve_with(&self.program, self.folder.path(), &words, &vars);
+        let client = process.client(Some(&self.key));
+        eventually(Duration::from_secs(10), "ready", || {
+            client.get("/readyz").status == 200
+        });
+        let took = began.elapsed();
+        if took > READY {
+            self.violations.push(format!("ready only after {took:?}"));
+        }
+        (process, client)
+    }
+
+    fn acknowledge(&mut self, animal: Value) {
+        let id = animal["id"].as_i64().expect("an id");
+        if let Some(other) = self.acknowledged.insert(id, animal.clone()) {
+            self.violations
+                .push(format!("{id} was given twice: {other} {animal}"));
+        }
+    }
+
+    /// Sends again what was not answered. Whether the first try was stored or not, there is one animal afterwards.
+    fn retry(&mut self, client: &Client) {
+        let mut connection = client.connect();
+        for creation in std::mem::take(&mut self.unanswered) {
+            let answer = creation.send(client, &mut connection).expect("an answer");
+            self.acknowledge(answer);
+        }
+    }
+
+    /// Walks over what is stored, from where the last walk ended, and compares it with what was acknowledged.
+    fn check_new(&mut self, client: &Client) -> usize {
+        let from = self.checked;
+        let mut stored: Vec<(i64, Value)> = Vec::new();
+        let mut connection = client.connect();
+        loop {
+            let page = client.request("GET", &self.page).send_on(&mut connection);
+            assert_eq!(page.status, 200, "{page}");
+            let animals = page.json().as_array().expect("a list").clone();
+            stored.extend(page.ids().into_iter().zip(animals));
+            let (Some(next), Some((last, _))) = (page.next(), stored.last()) else {
+                break;
+            };
+            let path = next.find("/v1/").expect("a path");
+            (self.page, self.checked) = (next[path..].to_owned(), *last);
+        }
+        if !stored.is_sorted_by(|(one, _), (next, _)| one < next) {
+            self.violations.push("identifiers do not ascend".into());
+        }
+        let names: HashSet<&str> = stored
+            .iter()
+            .filter_map(|(_, animal)| animal["name"].as_str())
+            .collect();
+        if names.len() < stored.len() {
+            self.violations.push("an animal is there twice".into());
+        }
+        let count = stored.len();
+        let stored: BTreeMap<i64, Value> = stored.into_iter().collect();
+        for (id, animal) in self.acknowledged.range(from + 1..) {
+            match stored.get(id) {
+                Some(stored) if stored == animal => {}
+                Some(stored) => self.violations.push(format!("{animal} became {stored}")),
+                None => self.violations.push(format!("{animal} is gone")),
+            }
+        }
+        count
+    }
+}
+
+impl Creation {
+    fn new(cycle: usize, writer: usize, number: usize) -> Self {
+        let name = format!("{cycle}-{writer}-{number}");
+        let status = ["available", "pending", "sold"][number % 3];
+        Self {
+            // Every other writer makes its creations safe to retry.
+            retry: writer.is_multiple_of(2).then(|| format!("try-{name}")),
+            animal: json!({"name": name, "categoryId": number, "status": status}),
+        }
+    }
+
+    /// The animal as acknowledged; none if the server went away first.
+    fn send(&self, client: &Client, connection: &mut Connection) -> Option<Value> {
+        let mut request = client.request("POST", "/v1/pets").json(&self.animal);
+        if let Some(retry) = &self.retry {
+            request = request.header("Idempotency-Key", retry);
+        }
+        let answer = request.try_send_on(connection).ok()?;
+        assert_eq!(answer.status, 201, "{answer}");
+        let mut sent = answer.json();
+        sent.as_object_mut().expect("an animal").remove("id");
+        assert_eq!(sent, self.animal, "{answer}");
+        Some(answer.json())
+    }
+}
+
+/// Adds animals as fast as it can until the server is gone.
+fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<Seen> {
+    let client = client.clone();
+    std::thread::spawn(move || {
+        let mut connection = client.connect();
+        let mut seen = Seen::default();
+        for number in 0.. {
+            let creation = Creation::new(cycle, writer, number);
+            match creation.send(&client, &mut connection) {
+                Some(animal) => seen.acknowledged.push(animal),
+                None => {
+                    seen.unanswered = Some(creation);
+                    break;
+                }
+            }
+        }
+        seen
+    })
+}
+
+/// Some time from 10 to 110 milliseconds.
+fn random_moment() -> Duration {
+    Duration::from_micros(10_000 + RandomState::new().hash_one(0) % 100_000)
+}

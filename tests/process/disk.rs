@@ -1,0 +1,132 @@
+//! A disk that fails, as `strace` makes the system calls of the real program fail.
+
+use std::time::Duration;
+
+use harness::Process;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{FREE_PORTS, PROGRAM, large_key};
+
+/// Starts a server whose system calls fail as `inject` says. Calls are counted for each thread: only the writer makes
+/// that many.
+fn serve_with_failing_calls(folder: &TempDir, inject: &str) -> Process {
+    let inject = format!("inject={inject}");
+    // -D: the program stays our child, and strace looks on from aside.
+    let strace = [
+        "-D",
+        "-f",
+        "-o",
+        "calls",
+        "-e",
+        &inject,
+        PROGRAM,
+        "serve",
+        "--no-first-key",
+    ];
+    Process::start(
+        "strace",
+        folder.path(),
+        &[&strace[..], &FREE_PORTS].concat(),
+        &[],
+    )
+}
+
+/// Adds animals until one is refused or so many are there: those that were acknowledged, and the last status, if there
+/// was an answer.
+fn add(process: &Process, key: &str, most: usize) -> (Vec<Value>, Option<u16>) {
+    let client = process.client(Some(key));
+    let mut connection = client.connect();
+    let mut acknowledged = Vec::new();
+    let mut last = None;
+    while acknowledged.len() < most {
+        let animal = json!({"name": format!("pet {}", acknowledged.len()), "categoryId": 1});
+        let request = client.request("POST", "/v1/pets").json(&animal);
+        let Ok(answer) = request.try_send_on(&mut connection) else {
+            return (acknowledged, None);
+        };
+        last = Some(answer.status);
+        if answer.status != 201 {
+            break;
+        }
+        acknowledged.push(answer.json());
+    }
+    (acknowledged, last)
+}
+
+fn stored(folder: &TempDir, key: &str) -> Vec<Value> {
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    let list = process.client(Some(key)).get("/v1/pets?limit=100").json();
+    list.as_array().expect("a list").clone()
+}
+
+#[test]
+fn a_write_whose_sync_fails_is_not_acknowledged_and_ends_the_process_with_exit_1() {
+    for first in [3, 8] {
+        let folder = TempDir::new().expect("a folder");
+        let key = large_key(folder.path());
+        let calls = format!("fdatasync,fsync:error=EIO:when={first}+");
+        let mut process = serve_with_failing_calls(&folder, &calls);
+        let (acknowledged, last) = add(&process, &key, 100);
+        assert!(acknowledged.len() < 100, "no sync failed");
+        assert!(last.is_none_or(|status| status >= 500), "{last:?}");
+        assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
+        let log = process.log();
+        assert!(log.contains("disk I/O error"), "{log}");
+        let last = log.lines().last().expect("a line");
+        assert!(
+            last.starts_with("animal-store: the writer has stopped"),
+            "{log}"
+        );
+        // The one that failed may have reached the file before its sync failed; those acknowledged must have.
+        let stored = stored(&folder, &key);
+        assert!(stored.starts_with(&acknowledged), "{stored:#?}");
+        assert!(stored.len() <= acknowledged.len() + 1, "{stored:#?}");
+    }
+}
+
+#[test]
+fn a_write_for_which_the_disk_is_full_is_answered_503_and_the_next_one_after_there_is_room_is_stored()
+ {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let mut process = serve_with_failing_calls(&folder, "pwrite64:error=ENOSPC:when=40..44");
+    let (mut acknowledged, last) = add(&process, &key, 100);
+    assert_eq!(last, Some(503), "after {}", acknowledged.len());
+    let mut refused = 1;
+    while refused < 20 {
+        let (more, last) = add(&process, &key, 5);
+        acknowledged.extend(more);
+        if last == Some(201) {
+            break;
+        }
+        assert_eq!(last, Some(503));
+        refused += 1;
+    }
+    assert!(refused < 20, "it does not recover");
+    process.kill();
+    assert_eq!(stored(&folder, &key), acknowledged);
+}
+
+#[test]
+fn a_new_file_whose_making_was_cut_short_is_made_by_the_next_command() {
+    let points = [
+        ("pwrite64", 1..=24),
+        ("fsync", 1..=8),
+        ("unlink", 1..=4),
+        ("linkat", 1..=1),
+        ("ftruncate", 1..=1),
+    ];
+    for (call, times) in points {
+        for time in times {
+            let folder = TempDir::new().expect("a folder");
+            let inject = format!("inject={call}:signal=KILL:when={time}");
+            let strace = ["-f", "-o", "calls", "-e", &inject, PROGRAM];
+            let create = ["keys", "create", "--name", "first", "--plan", "free"];
+            let words = [&strace[..], &create].concat();
+            let killed = harness::run("strace", folder.path(), &words);
+            assert_ne!(killed.code, Some(0), "{call} {time}: it was not killed");
+            large_key(folder.path());
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! From the greeting to the end: the first key, the log, and how a server stops.
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Connection, Process, eventually};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, large_key, logged, run};
+
+/// How long what runs may still take when a server stops.
+const DRAIN: Duration = Duration::from_secs(10);
+
+fn folder() -> TempDir {
+    TempDir::new().expect("a folder")
+}
+
+/// The end of a request that is still on its way.
+const REST_OF_BODY: &[u8] = br#"Rex","categoryId":1}"#;
+
+/// A request of which the end is still to come. The server has asked for its body, so it is under way.
+fn begin_request(client: &Client) -> Connection {
+    let start = br#"{"name":""#;
+    let key = client.key.as_deref().expect("a key");
+    let head = format!(
+        "POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nX-Request-Id: slow\r\n\
+         Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        start.len() + REST_OF_BODY.len()
+    );
+    let mut connection = client.connect();
+    connection.send(head.as_bytes());
+    assert_eq!(connection.answer().status, 100);
+    connection.send(start);
+    connection
+}
+
+#[test]
+fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_works() {
+    let folder = folder();
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    let greeting = process.greeting.clone();
+    let line = greeting
+        .lines()
+        .find(|line| line.trim_start().starts_with("curl "))
+        .expect("a line to try");
+    let tried = Command::new("sh")
+        .args(["-c", line])
+        .output()
+        .expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&tried.stdout), "[]", "{tried:?}");
+    assert!(tried.status.success());
+    let key = greeting
+        .split_whitespace()
+        .find(|word| word.starts_with("as_"))
+        .expect("a key");
+    assert_eq!(
+        process
+            .client(Some(key))
+            .get("/v1/pets")
+            .number("x-ratelimit-limit"),
+        60
+    );
+
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN), Some(0));
+    assert!(!process.log().contains(key), "the key is in the log");
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    assert!(!process.greeting.contains("as_"), "{}", process.greeting);
+    assert_eq!(process.client(Some(key)).get("/v1/pets").status, 200);
+}
+
+#[test]
+fn no_first_key_is_issued_where_none_is_wanted() {
+    let folder = folder();
+    let process = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    assert!(!process.greeting.contains("as_"), "{}", process.greeting);
+    let list = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
+    assert_eq!(list.stdout.trim(), "[]");
+}
+
+#[test]
+fn sigterm_and_sigint_drain_so_that_what_runs_is_answered_and_its_use_is_stored() {
+    for signal in ["TERM", "INT"] {
+        let folder = folder();
+        let key = large_key(folder.path());
+        let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+        let client = process.client(Some(&key));
+        let mut idle = client.connect();
+        assert_eq!(
+            client.request("GET", "/v1/pets").send_on(&mut idle).status,
+            200
+        );
+        let mut slow = begin_request(&client);
+
+        process.signal(signal);
+        eventually(
+            Duration::from_secs(2),
+            "new connections are refused",
+            || {
+                let refused = TcpStream::connect(client.address).map_err(|error| error.kind());
+                matches!(refused, Err(ErrorKind::ConnectionRefused))
+            },
+        );
+        assert!(idle.is_closed());
+        slow.send(REST_OF_BODY);
+        let answer = slow.answer();
+        assert_eq!(
+            (answer.status, answer.json()["name"].as_str()),
+            (201, Some("Rex")),
+            "{answer}"
+        );
+        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        assert!(slow.is_closed());
+        let answered = Instant::now();
+        assert_eq!(process.ends_within(DRAIN), Some(0));
+        assert!(
+            answered.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            answered.elapsed()
+        );
+
+        let usage = run(folder.path(), &[], &["keys", "usage", "--json"]).exits(0);
+        let usage: Value = serde_json::from_str(&usage.stdout).expect("JSON");
+        assert_eq!(usage[0]["requests"], 2, "{usage}");
+        let log = process.log();
+        assert!(log.contains(&format!("SIG{signal}")), "{log}");
+        assert!(
+            log.lines()
+                .any(|line| line.contains("id=slow") && line.contains("status=201")),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a_server_stops_within_ten_seconds_whatever_its_callers_do() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &["--request-timeout", "60s"]);
+    let client = process.client(Some(&key));
+    let mut silent = client.connect();
+    let mut half_a_head = client.connect();
+    half_a_head.send(b"GET /v1/pets HTTP/1.1\r\nHost");
+    let mut half_a_body = begin_request(&client);
+    let admin = TcpStream::connect(process.admin).expect("a connection");
+
+    let began = Instant::now();
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN + Duration::from_secs(2)), Some(0));
+    assert!(
+        began.elapsed() > DRAIN.mul_f32(0.9),
+        "the half request was given no time"
+    );
+    for connection in [&mut silent, &mut half_a_head, &mut half_a_body] {
+        assert!(connection.is_closed());
+    }
+    drop(admin);
+    run(folder.path(), &[], &["keys", "list"]).exits(0);
+}
+
+#[test]
+fn a_server_with_nothing_but_silent_connections_stops_at_once() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    let client = process.client(Some(&key));
+    let silent: Vec<Connection> = (0..10).map(|_| client.connect()).collect();
+    let mut used = client.connect();
+    assert_eq!(
+        client.request("GET", "/v1/pets").send_on(&mut used).status,
+        200
+    );
+    let began = Instant::now();
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN), Some(0));
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    drop((silent, used));
+}
+
+/// Makes one request of each kind; their ids and what their lines must say.
+fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> {
+    let ask = |method: &str, target: &str, id: &str| {
+        let request = client.request(method, target).header("X-Request-Id", id);
+        assert_eq!(request.clone().send().header("x-request-id"), Some(id));
+    };
+    ask("GET", "/v1/pets?limit=5", "list");
+    ask("GET", "/v1/pets/7", "get");
+    ask("GET", "/v1/nothing", "unknown");
+    ask("GET", "/docs", "docs");
+    let animal = json!({"name": "Rex", "categoryId": 1});
+    let made = client
+        .request("POST", "/v1/pets")
+        .header("X-Request-Id", "create")
+        .json(&animal)
+        .send();
+    assert_eq!(made.status, 201);
+    let stranger = client.with_key(None);
+    let refused = stranger
+        .request("GET", "/v1/pets")
+        .header("X-Request-Id", "stranger")
+        .send();
+    assert_eq!(refused.status, 401);
+    for health in ["/livez", "/readyz"] {
+        assert_eq!(
+            stranger
+                .request("GET", health)
+                .header("X-Request-Id", "health")
+                .send()
+                .status,
+            200
+        );
+    }
+    vec![
+        ("list", "listPets", 200, true),
+        ("get", "getPet", 404, true),
+        ("unknown", "unknown", 404, true),
+        ("docs", "docs", 200, false),
+        ("create", "createPet", 201, true),
+        ("stranger", "listPets", 401, false),
+    ]
+}
+
+#[test]
+fn every_request_but_a_health_check_leaves_one_line_of_text() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    let expected = one_of_each(&process.client(Some(&key)));
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN), Some(0));
+    let log = process.log();
+    let requests: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains(" request id="))
+        .collect();
+    assert_eq!(requests.len(), expected.len(), "{log}");
+    for (id, operation, status, with_key) in expected {
+        let start = format!("id={id} operation={operation} status={status} ms=");
+        let line = requests
+            .iter()
+            .find(|line| line.contains(&start))
+            .unwrap_or_else(|| panic!("no {start}: {log}"));
+        assert_eq!(line.ends_with(" key=1"), with_key, "{line}");
+        assert!(
+            line.starts_with("20") && line.contains("Z  INFO "),
+            "{line}"
+        );
+        let ms = line
+            .split("ms=")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .expect("a duration");
+        assert!(ms.parse::<f64>().is_ok_and(|ms| ms > 0.0), "{line}");
+    }
+}
+
+#[test]
+fn every_request_but_a_health_check_leaves_one_line_of_json() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &["--log", "json"]);
+    let expected = one_of_each(&process.client(Some(&key)));
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN), Some(0));
+    let parse =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+    let lines: Vec<Value> = process.log().lines().map(parse).collect();
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["timestamp"].is_string() && line["level"].is_string()),
+        "{lines:#?}"
+    );
+    let requests: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["message"] == "request")
+        .collect();
+    assert_eq!(requests.len(), expected.len(), "{lines:#?}");
+    for (id, operation, status, with_key) in expected {
+        let line = requests
+            .iter()
+            .find(|line| line["id"] == id)
+            .unwrap_or_else(|| panic!("no {id}: {lines:#?}"));
+        assert_eq!(
+            (&line["operation"], &line["status"]),
+            (&json!(operation), &json!(status))
+        );
+        assert_eq!(line.get("key"), with_key.then_some(&json!(1)), "{line}");
+        assert!(line["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{line}");
+    }
+}
+
+#[test]
+fn a_request_whose_caller_goes_away_leaves_a_line() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    let client = process.client(Some(&key));
+    drop(begin_request(&client));
+    logged(&process, &["id=slow", "operation=createPet", "key=1"]);
+    assert!(client.get("/v1/pets").ids().is_empty());
+}
+
+#[test]
+fn requests_are_logged_from_info_on() {
+    for (level, is_logged) in [("warn", false), ("info", true), ("debug", true)] {
+        let folder = folder();
+        let key = large_key(folder.path());
+        let mut process = Process::serve(PROGRAM, folder.path(), &["--log-level", level]);
+        assert_eq!(process.client(Some(&key)).get("/v1/pets").status, 200);
+        process.signal("TERM");
+        assert_eq!(process.ends_within(DRAIN), Some(0));
+        assert_eq!(
+            process.log().contains("operation=listPets"),
+            is_logged,
+            "{level}"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! The program as its operators run it: what it does when it is killed, stopped, misconfigured or given a file that it
+//! cannot use; when callers are slow, disks fail and secrets are sent to the wrong place.
+//! Each test is named by the sentence it proves.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod config;
+mod crash;
+mod disk;
+mod faults;
+mod life;
+mod refusal;
+mod secrets;
+mod slow;
+
+use std::path::Path;
+use std::time::Duration;
+
+use harness::{Output, Process, eventually};
+
+/// The program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
+
+/// Free ports, for a server that is started without the harness.
+const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+
+/// Where the program with the faults of `src/fault.rs` compiled in is.
+const FAULTY_PROGRAM: &str = "ANIMAL_STORE_FAULTY_BIN";
+
+fn faulty_program() -> String {
+    std::env::var(FAULTY_PROGRAM).unwrap_or_else(|_| {
+        panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test crash")
+    })
+}
+
+/// Runs the program to its end. One that goes on for longer than it ever should is ended, with code 124.
+fn run(folder: &Path, vars: &[(&str, &str)], words: &[&str]) -> Output {
+    let vars: Vec<String> = vars
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let mut all = vec!["20", "env"];
+    all.extend(vars.iter().map(String::as_str));
+    all.push(PROGRAM);
+    all.extend(words);
+    harness::run("timeout", folder, &all)
+}
+
+/// Issues a key that no test exhausts.
+fn large_key(folder: &Path) -> String {
+    let words = ["keys", "create", "--name", "test", "--plan", "enterprise"];
+    let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
+    let output = run(folder, &[], &[&words[..], &limits].concat()).exits(0);
+    output.stdout.trim().to_owned()
+}
+
+/// Waits until the log has a line with all of these words, and gives all that was logged until then.
+#[track_caller]
+fn logged(process: &Process, words: &[&str]) -> String {
+    let mut log = String::new();
+    eventually(
+        Duration::from_secs(5),
+        &format!("a line with {words:?}"),
+        || {
+            log.push_str(&process.log());
+            log.lines()
+                .any(|line| words.iter().all(|word| line.contains(word)))
+        },
+    );
+    log
+}

@@ -1,0 +1,304 @@
+//! Files that cannot be used are refused in one line and never touched; files that only look odd are taken.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use harness::Process;
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{FREE_PORTS, PROGRAM, large_key, run};
+
+/// Where `serve` and `keys` look by default.
+const FILE: &str = "animal-store.db";
+
+/// Up to this size a file is checked whole.
+const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
+
+const PAGE: u64 = 4096;
+
+/// A folder with a database of ours, of about so many bytes.
+fn folder_with_animals(bytes: u64) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    large_key(folder.path());
+    let database = open(folder.path());
+    let name = "x".repeat(255);
+    let count = (bytes / 260) as i64;
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                INSERT INTO pets (name, category_id, status) SELECT ?2, i, 'available' FROM n";
+    database
+        .pragma_update(None, "synchronous", "OFF")
+        .expect("fast");
+    database
+        .execute(fill, rusqlite::params![count, name])
+        .expect("animals");
+    close(database);
+    folder
+}
+
+fn open(folder: &Path) -> Connection {
+    Connection::open(folder.join(FILE)).expect("a database")
+}
+
+/// Closes it with nothing left in its log.
+fn close(database: Connection) {
+    database
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
+        .expect("a checkpoint");
+    database.close().expect("closed");
+}
+
+/// Every file in a folder with its bytes.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry"));
+    let content = |file: fs::DirEntry| {
+        let name = file.file_name().into_string().expect("a name");
+        (name, fs::read(file.path()).unwrap_or_default())
+    };
+    files.map(content).collect()
+}
+
+/// Has the file refused, by `serve` and by `keys`, with one line that holds these words. Nothing in the folder changes.
+#[track_caller]
+fn is_refused(folder: &Path, words: &[&str]) {
+    let before = contents(folder);
+    let serve = [&["serve"][..], &FREE_PORTS].concat();
+    let create = ["keys", "create", "--name", "new", "--plan", "free"];
+    for command in [&serve[..], &["keys", "list"], &create] {
+        let line = run(folder, &[], command).refuses(1);
+        for word in words {
+            assert!(line.contains(word), "{command:?}: no {word} in {line:?}");
+        }
+        assert!(line.contains(FILE), "{line}");
+        let after = contents(folder);
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>(),
+            "{command:?}"
+        );
+        assert!(before == after, "{command:?} changed a file");
+    }
+}
+
+#[test]
+fn a_text_file_is_refused_and_not_touched() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(
+        folder.path().join(FILE),
+        "To whom it may concern\n".repeat(100),
+    )
+    .expect("a file");
+    is_refused(
+        folder.path(),
+        &["not a SQLite database", "--database sqlite:PATH"],
+    );
+    fs::write(folder.path().join(FILE), "x").expect("a file");
+    is_refused(
+        folder.path(),
+        &["not a SQLite database", "--database sqlite:PATH"],
+    );
+}
+
+#[test]
+fn a_folder_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    fs::create_dir(folder.path().join(FILE)).expect("a folder");
+    is_refused(folder.path(), &["it is a folder"]);
+}
+
+#[test]
+fn a_file_in_a_folder_that_is_not_there_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    let words = ["serve", "--database", "sqlite:not/there.db"];
+    let line = run(folder.path(), &[], &[&words[..], &FREE_PORTS].concat()).refuses(1);
+    assert!(line.contains("cannot open not/there.db"), "{line}");
+    assert!(contents(folder.path()).is_empty());
+}
+
+#[test]
+fn commands_on_keys_make_no_new_file_unless_they_create_one() {
+    let folder = TempDir::new().expect("a folder");
+    for words in [
+        &["keys", "list"][..],
+        &["keys", "show", "1"],
+        &["keys", "usage"],
+        &["keys", "revoke", "1"],
+    ] {
+        let line = run(folder.path(), &[], words).refuses(1);
+        assert!(
+            line.contains("there is no database at animal-store.db"),
+            "{line}"
+        );
+    }
+    assert!(contents(folder.path()).is_empty());
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_not_touched() {
+    for pragma in [
+        "journal_mode = DELETE",
+        "journal_mode = WAL",
+        "application_id = 77",
+        "user_version = 1",
+    ] {
+        let folder = TempDir::new().expect("a folder");
+        let database = open(folder.path());
+        let table =
+            format!("PRAGMA {pragma}; CREATE TABLE pets (id INTEGER PRIMARY KEY, name TEXT)");
+        database.execute_batch(&table).expect("a table");
+        database.close().expect("closed");
+        is_refused(
+            folder.path(),
+            &["another program", "--database sqlite:PATH"],
+        );
+    }
+}
+
+#[test]
+fn a_file_of_a_newer_format_is_refused_and_not_touched() {
+    let folder = folder_with_animals(PAGE);
+    let database = open(folder.path());
+    database
+        .pragma_update(None, "user_version", 99)
+        .expect("a version");
+    close(database);
+    is_refused(folder.path(), &["format 99", "use a newer animal-store"]);
+}
+
+#[test]
+fn a_file_with_junk_in_its_pages_is_refused_and_not_touched() {
+    let folder = folder_with_animals(40 * PAGE);
+    let path = folder.path().join(FILE);
+    let whole = fs::read(&path).expect("a file");
+    let pages = whole.len() as u64 / PAGE;
+    for first in [1, 4, pages / 2, pages - 2] {
+        fs::write(&path, &whole).expect("a file");
+        let file = fs::File::options().write(true).open(&path).expect("a file");
+        file.write_all_at(&[0xa5; 2 * PAGE as usize], first * PAGE)
+            .expect("junk");
+        is_refused(folder.path(), &["is damaged", "restore it from a backup"]);
+    }
+}
+
+#[test]
+fn a_truncated_file_is_refused_and_not_touched_however_large_it_is() {
+    for bytes in [40 * PAGE, CHECKED_WHOLE + 1_000 * PAGE] {
+        let folder = folder_with_animals(bytes);
+        let path = folder.path().join(FILE);
+        let file = fs::File::options().write(true).open(&path).expect("a file");
+        let length = file.metadata().expect("a length").len();
+        for less in [PAGE, 3 * PAGE + 100] {
+            assert_eq!(length - less > CHECKED_WHOLE, bytes > CHECKED_WHOLE);
+            file.set_len(length - less).expect("shorter");
+            is_refused(folder.path(), &["is damaged", "restore it from a backup"]);
+        }
+    }
+}
+
+#[test]
+fn a_large_file_that_is_whole_is_taken() {
+    let folder = folder_with_animals(CHECKED_WHOLE + 1_000 * PAGE);
+    let key = large_key(folder.path());
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    let list = process.client(Some(&key)).get("/v1/pets?limit=2");
+    assert_eq!(list.ids(), [1, 2]);
+}
+
+#[test]
+fn an_empty_file_is_taken_as_new() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join(FILE), "").expect("a file");
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    assert!(
+        process.greeting.contains("A first API key"),
+        "{}",
+        process.greeting
+    );
+}
+
+#[test]
+fn the_log_that_kill_9_leaves_beside_a_file_is_recovered() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    process.client(Some(&key)).create_many(20);
+    process.kill();
+    let log = fs::metadata(folder.path().join(format!("{FILE}-wal"))).expect("a log");
+    assert!(log.len() > 0);
+    // A command on the keys recovers it as well as a server does, and loses nothing for the server.
+    run(folder.path(), &[], &["keys", "list"]).exits(0);
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    let list = process.client(Some(&key)).get("/v1/pets");
+    assert_eq!(list.ids(), (1..=20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_server_that_ends_in_order_leaves_one_file() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    process.client(Some(&key)).create_many(3);
+    process.signal("TERM");
+    assert_eq!(
+        process.ends_within(std::time::Duration::from_secs(5)),
+        Some(0)
+    );
+    assert_eq!(
+        contents(folder.path()).into_keys().collect::<Vec<_>>(),
+        [FILE]
+    );
+}
+
+#[test]
+fn two_servers_on_one_file_give_no_identifier_twice_and_see_each_others_animals() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let servers = [(); 2].map(|()| Process::serve(PROGRAM, folder.path(), &[]));
+    std::thread::scope(|scope| {
+        for server in &servers {
+            let client = server.client(Some(&key));
+            scope.spawn(move || client.create_many(50));
+        }
+    });
+    for server in &servers {
+        let list = server.client(Some(&key)).get("/v1/pets?limit=100");
+        assert_eq!(list.ids(), (1..=100).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn two_servers_that_start_at_once_on_a_new_file_both_serve_it_and_one_shows_a_first_key() {
+    for _ in 0..5 {
+        let folder = TempDir::new().expect("a folder");
+        let servers: Vec<Process> = std::thread::scope(|scope| {
+            let start = || Process::serve(PROGRAM, folder.path(), &[]);
+            let starting = [scope.spawn(start), scope.spawn(start)];
+            starting
+                .map(|server| server.join().expect("it starts"))
+                .into()
+        });
+        let greeted = servers
+            .iter()
+            .filter(|server| server.greeting.contains("A first API key"));
+        assert_eq!(greeted.count(), 1);
+        let key = large_key(folder.path());
+        for (number, server) in (1..).zip(&servers) {
+            let made = server
+                .client(Some(&key))
+                .create(&json!({"name": "one", "categoryId": 1}));
+            assert_eq!(
+                (made.status, made.json()["id"].as_i64()),
+                (201, Some(number)),
+                "{made}"
+            );
+        }
+        for server in &servers {
+            assert_eq!(server.client(Some(&key)).get("/v1/pets").ids(), [1, 2]);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! No secret is ever written: not to a log, a file of the database, an error or a metric, wherever a caller puts it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use animal_store::key::Secret;
+use harness::{Answer, Client, Process};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{PROGRAM, large_key, run};
+
+/// The parts of a secret that nobody else would write by chance. The first eight characters of a key are no secret.
+fn traces(secret: &str) -> [&str; 2] {
+    let middle = secret.len() / 2;
+    [&secret[8..middle + 4], &secret[middle..]]
+}
+
+#[track_caller]
+fn is_clean(what: &str, bytes: &[u8], secrets: &[&str]) {
+    for (number, secret) in secrets.iter().enumerate() {
+        for trace in traces(secret) {
+            let found = bytes
+                .windows(trace.len())
+                .any(|window| window == trace.as_bytes());
+            assert!(!found, "{what} holds secret {number}");
+        }
+    }
+}
+
+/// Sends a secret to every place where it could be put, right and wrong; gives everything that came back.
+fn send_everywhere(client: &Client, secret: &str) -> Vec<Answer> {
+    let good = json!({"name": "Rex", "categoryId": 1});
+    let holder = client.with_key(Some(secret));
+    let post = |client: &Client, body: &str| {
+        let request = client
+            .request("POST", "/v1/pets")
+            .header("Content-Type", "application/json");
+        request.body(body).send()
+    };
+    let mut answers = vec![
+        holder.get("/v1/pets"),
+        holder.get("/v1/nothing"),
+        holder.create(&good),
+        client.get(&format!("/v1/pets?api_key={secret}&limit={secret}")),
+        client.get(&format!("/v1/pets?status={secret}")),
+        client.get(&format!("/v1/pets?cursor={secret}")),
+        client.get(&format!("/v1/pets/{secret}")),
+        client.get(&format!("/v1/{secret}")),
+        client.get(&format!("/{secret}")),
+        client.get(&format!("/docs/{secret}")),
+        client.request("POST", &format!("/v1/pets/{secret}")).send(),
+        client.request(secret, "/v1/pets").send(),
+        client
+            .request("GET", "/v1/pets")
+            .header("X-Request-Id", secret)
+            .send(),
+        client
+            .request("GET", "/v1/pets")
+            .header("X-Request-Id", &format!("Bearer {secret}"))
+            .send(),
+        client
+            .request("GET", "/v1/pets")
+            .header("Cookie", secret)
+            .header("X-Api-Key", secret)
+            .send(),
+        client
+            .request("GET", "/v1/pets")
+            .header("X-Forwarded-For", secret)
+            .send(),
+        client
+            .request("POST", "/v1/pets")
+            .header("Idempotency-Key", secret)
+            .json(&good)
+            .send(),
+        client
+            .request("POST", "/v1/pets")
+            .header("Idempotency-Key", secret)
+            .json(&json!({"name": 1}))
+            .send(),
+        client
+            .request("POST", "/v1/pets")
+            .header("Content-Type", secret)
+            .body("{}")
+            .send(),
+        client
+            .with_key(None)
+            .request("GET", "/v1/pets")
+            .header("Authorization", secret)
+            .send(),
+        client
+            .with_key(None)
+            .request("GET", "/v1/pets")
+            .header("Authorization", &format!("Basic {secret}"))
+            .send(),
+        post(client, secret),
+        post(client, &format!("{{\"name\":\"{secret}")),
+        post(client, &format!("{{\"{secret}\":1}}")),
+        post(
+            client,
+            &format!("{{\"name\":5,\"categoryId\":\"{secret}\",\"status\":\"{secret}\"}}"),
+        ),
+        post(
+            client,
+            &format!("{{\"name\":\"{}\\n\",\"categoryId\":1}}", secret),
+        ),
+    ];
+    // What is no HTTP at all.
+    let mut connection = client.connect();
+    connection.send(format!("GET /v1/pets HTTP/1.1\r\n{secret} {secret}\r\n\r\n").as_bytes());
+    answers.push(connection.answer());
+    answers
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|file| file.expect("an entry").path());
+    files
+        .map(|path| (path.display().to_string(), fs::read(&path).expect("bytes")))
+        .collect()
+}
+
+#[test]
+fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
+    for format in ["text", "json"] {
+        let folder = TempDir::new().expect("a folder");
+        let key = large_key(folder.path());
+        let revoked = large_key(folder.path());
+        let rotated = large_key(folder.path());
+        run(folder.path(), &[], &["keys", "revoke", "2"]).exits(0);
+        let output = run(folder.path(), &[], &["keys", "rotate", "3"]).exits(0);
+        let fresh = output.stdout.trim();
+        is_clean("rotate", output.stderr.as_bytes(), &[fresh, &rotated]);
+        let token = "an-admin-token!of-length.0123456789-abcdefghijklmnopq";
+        let words = [
+            "--no-first-key",
+            "--log-level",
+            "trace",
+            "--log",
+            format,
+            "--admin-token",
+            token,
+        ];
+        let mut process = Process::serve(PROGRAM, folder.path(), &words);
+        let client = process.client(Some(&key));
+        let unknown = Secret::generate().expect("randomness");
+        let secrets = [&*key, &*revoked, &*rotated, fresh, unknown.reveal(), token];
+
+        for secret in secrets {
+            for answer in send_everywhere(&client, secret) {
+                let head: String = answer
+                    .headers
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {value}\n"))
+                    .collect();
+                is_clean(&head, head.as_bytes(), &secrets);
+                is_clean(
+                    &String::from_utf8_lossy(&answer.body),
+                    &answer.body,
+                    &secrets,
+                );
+            }
+        }
+        for (number, secret) in secrets.iter().enumerate() {
+            let admin = Client::new(process.admin, Some((*secret).to_owned()));
+            let metrics = admin.get("/metrics");
+            assert_eq!(metrics.status == 200, *secret == token, "secret {number}");
+            is_clean("/metrics", &metrics.body, &secrets);
+            is_clean(
+                "the admin listener",
+                &admin.get(&format!("/{secret}?x={secret}")).body,
+                &secrets,
+            );
+        }
+        for words in [
+            &["keys", "list"][..],
+            &["keys", "list", "--json"],
+            &["keys", "show", "1"],
+        ] {
+            let output = run(folder.path(), &[], words).exits(0);
+            is_clean(
+                "keys",
+                (output.stdout + &output.stderr).as_bytes(),
+                &secrets,
+            );
+        }
+        for (file, bytes) in files(folder.path()) {
+            is_clean(&file, &bytes, &secrets);
+        }
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(12)), Some(0));
+        for (file, bytes) in files(folder.path()) {
+            is_clean(&file, &bytes, &secrets);
+        }
+        let log = process.log();
+        assert!(
+            log.contains("TRACE") || log.contains("DEBUG") || log.contains("createPet"),
+            "{log}"
+        );
+        is_clean("the log", log.as_bytes(), &secrets);
+        is_clean("the greeting", process.greeting.as_bytes(), &secrets);
+        // The search finds what is there.
+        let found = std::panic::catch_unwind(|| is_clean("this", key.as_bytes(), &secrets));
+        assert!(found.is_err());
+    }
+}

@@ -1,0 +1,337 @@
+//! Callers that are slow, silent or too many, and a disk that lets writes wait.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use harness::{Answer, App, Client, Connection, eventually};
+use rusqlite::Connection as Database;
+use serde_json::json;
+
+/// The time-out that a test sets, and the other one, which must not be what ends its connection.
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
+
+/// What an overload may take to be told.
+const FAST: Duration = Duration::from_millis(100);
+
+fn with_timeouts(request: Duration, idle: Duration) -> (App, Client) {
+    let (app, _, key) = App::start_with(|config| {
+        config.request_timeout = request;
+        config.idle_timeout = idle;
+    });
+    (app, key)
+}
+
+/// Panics unless `began` lies one time-out back: not less, and not much more.
+#[track_caller]
+fn is_on_time(began: Instant) {
+    let took = began.elapsed();
+    assert!(took >= SHORT.mul_f32(0.9) && took < SHORT * 4, "{took:?}");
+}
+
+/// A head that asks for a body of so many bytes.
+fn head(key: &Client, length: usize) -> String {
+    let key = key.key.as_deref().expect("a key");
+    format!(
+        "POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
+#[track_caller]
+fn is_raw_error(answer: &Answer, status: u16, code: &str) {
+    answer.is_error(status, code);
+    assert_eq!(
+        answer.json().as_object().expect("an object").len(),
+        3,
+        "{answer}"
+    );
+    assert_eq!(answer.json()["status"], status, "{answer}");
+    assert_eq!(
+        answer.header("content-type"),
+        Some("application/json"),
+        "{answer}"
+    );
+    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    assert!(answer.header("x-request-id").is_some(), "{answer}");
+    assert_eq!(
+        answer.header("x-content-type-options"),
+        Some("nosniff"),
+        "{answer}"
+    );
+    answer.rate();
+}
+
+#[test]
+fn a_connection_without_a_first_byte_is_closed() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let began = Instant::now();
+    let mut connection = key.connect();
+    assert!(connection.is_closed());
+    is_on_time(began);
+}
+
+#[test]
+fn half_a_head_is_answered_408_and_the_connection_closed() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let began = Instant::now();
+    let mut connection = key.connect();
+    connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: ");
+    is_raw_error(&connection.answer(), 408, "request_timeout");
+    assert!(connection.is_closed());
+    is_on_time(began);
+}
+
+#[test]
+fn a_head_that_trickles_is_answered_408_though_each_byte_comes_in_time() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let began = Instant::now();
+    let stream = TcpStream::connect(key.address).expect("a connection");
+    trickle(stream.try_clone().expect("a clone"));
+    let mut connection = Connection::from(stream);
+    is_raw_error(&connection.answer(), 408, "request_timeout");
+    is_on_time(began);
+}
+
+#[test]
+fn half_a_head_after_an_answer_is_answered_408_too() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let mut connection = key.connect();
+    assert_eq!(
+        key.request("GET", "/v1/pets")
+            .send_on(&mut connection)
+            .status,
+        200
+    );
+    let began = Instant::now();
+    connection.send(b"GET /v1/pe");
+    is_raw_error(&connection.answer(), 408, "request_timeout");
+    assert!(connection.is_closed());
+    is_on_time(began);
+}
+
+#[test]
+fn a_body_that_trickles_is_answered_408_though_each_byte_comes_in_time() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    stream
+        .write_all(head(&key, 10_000).as_bytes())
+        .expect("a head");
+    trickle(stream.try_clone().expect("a clone"));
+    let answer = Connection::from(stream).answer();
+    answer.is_error(408, "request_timeout");
+    answer.rate();
+    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    is_on_time(began);
+    assert!(key.get("/v1/pets").ids().is_empty());
+}
+
+#[test]
+fn a_body_that_nobody_asked_for_is_not_waited_for() {
+    let (_app, key) = with_timeouts(SHORT, SHORT);
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    let head = head(&key.with_key(Some("wrong")), 10_000);
+    stream.write_all(head.as_bytes()).expect("a head");
+    trickle(stream.try_clone().expect("a clone"));
+    let mut connection = Connection::from(stream);
+    connection.answer().is_error(401, "invalid_api_key");
+    assert!(connection.is_closed());
+    assert!(began.elapsed() < SHORT * 4, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_connection_that_is_silent_after_an_answer_is_closed() {
+    for request_timeout in [LONG, SHORT / 3] {
+        let (_app, key) = with_timeouts(request_timeout, SHORT);
+        let mut connection = key.connect();
+        for _ in 0..2 {
+            assert_eq!(
+                key.request("GET", "/v1/pets")
+                    .send_on(&mut connection)
+                    .status,
+                200
+            );
+        }
+        let began = Instant::now();
+        assert!(connection.is_closed());
+        is_on_time(began);
+    }
+}
+
+#[test]
+fn the_admin_listener_does_not_wait_for_ever_either() {
+    let (app, _) = with_timeouts(SHORT, LONG);
+    let began = Instant::now();
+    let mut silent = Connection::new(app.admin_address());
+    let mut half = Connection::new(app.admin_address());
+    half.send(b"GET /metrics HTTP/1.1\r\nHost");
+    half.answer().is_error(408, "request_timeout");
+    assert!(silent.is_closed() && half.is_closed());
+    is_on_time(began);
+}
+
+/// Sends a byte every now and then, until the other side has had enough.
+fn trickle(mut stream: TcpStream) {
+    std::thread::spawn(move || {
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(SHORT / 10);
+        }
+    });
+}
+
+#[test]
+fn a_caller_that_does_not_take_its_answers_is_closed() {
+    let (app, key) = with_timeouts(SHORT, SHORT);
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    stream
+        .set_write_timeout(Some(Duration::from_secs(5)))
+        .expect("a time-out");
+    let began = Instant::now();
+    // Each answer is larger than a megabyte: what the system takes on its own is soon used up.
+    let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut sent = 0;
+    let closed = loop {
+        match stream.write_all(request) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{sent} requests, and still open"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let kind = closed.kind();
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    assert!(matches!(kind, BrokenPipe | ConnectionReset), "{kind:?}");
+    assert!(began.elapsed() >= SHORT.mul_f32(0.9));
+    assert_eq!(app.anyone().get("/livez").status, 200);
+}
+
+#[test]
+fn a_connection_too_many_is_answered_503_at_once_and_one_that_ends_makes_room() {
+    let (app, _, key) = App::start_with(|config| config.max_connections = 4);
+    let mut open: Vec<Connection> = (0..4).map(|_| app.anyone().connect()).collect();
+    for connection in &mut open {
+        assert_eq!(
+            key.request("GET", "/v1/pets").send_on(connection).status,
+            200
+        );
+    }
+    for asks in [true, false] {
+        let began = Instant::now();
+        let mut connection = key.connect();
+        if asks {
+            connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+        let answer = connection.answer();
+        assert!(began.elapsed() < FAST, "{:?}", began.elapsed());
+        is_raw_error(&answer, 503, "unavailable");
+        assert_eq!(answer.header("retry-after"), Some("1"), "{answer}");
+        assert!(connection.is_closed());
+    }
+    // Those that are served are not touched.
+    assert_eq!(
+        key.request("GET", "/v1/pets").send_on(&mut open[0]).status,
+        200
+    );
+    open.pop();
+    eventually(Duration::from_secs(2), "room for one", || {
+        let mut connection = key.connect();
+        connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        connection.answer().status == 200
+    });
+}
+
+/// Holds the lock that every write needs, until it is dropped.
+fn hold(app: &App) -> Database {
+    let database = Database::open(app.database()).expect("the database");
+    database.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    database
+}
+
+fn create(key: &Client, name: &str) -> JoinHandle<Answer> {
+    let (key, animal) = (key.clone(), json!({"name": name, "categoryId": 1}));
+    std::thread::spawn(move || key.create(&animal))
+}
+
+#[test]
+fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
+    let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
+    let lock = hold(&app);
+    let began = Instant::now();
+    // Some are with the writer, three wait, and the next is refused.
+    let mut asked = Vec::new();
+    eventually(Duration::from_secs(1), "a refusal", || {
+        asked.push(create(&key, "patient"));
+        asked.iter().any(JoinHandle::is_finished)
+    });
+    let one_more = Instant::now();
+    let refused = key.create(&json!({"name": "one more", "categoryId": 1}));
+    let took = one_more.elapsed();
+    refused.is_error(503, "unavailable");
+    assert!(took < FAST, "{took:?}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(
+        !refused.message().contains("waiting"),
+        "it tells the cause: {refused}"
+    );
+    assert_eq!(key.get("/v1/pets").status, 200, "reads do not wait");
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "too late to let go"
+    );
+    drop(lock);
+
+    let answers: Vec<Answer> = asked
+        .into_iter()
+        .map(|asked| asked.join().expect("an answer"))
+        .collect();
+    let count = |status| {
+        answers
+            .iter()
+            .filter(|answer| answer.status == status)
+            .count()
+    };
+    let (stored, refused) = (count(201), count(503));
+    assert!(
+        stored >= 4 && refused >= 1 && stored + refused == answers.len(),
+        "{stored} {refused}"
+    );
+    assert_eq!(
+        key.create(&json!({"name": "later", "categoryId": 1}))
+            .status,
+        201
+    );
+    assert_eq!(key.get("/v1/pets?limit=100").ids().len(), stored + 1);
+}
+
+#[test]
+fn a_write_that_waits_too_long_is_answered_503_and_stored_neither_then_nor_later() {
+    let (app, _, key) = App::start();
+    let lock = hold(&app);
+    let began = Instant::now();
+    let answer = key
+        .request("POST", "/v1/pets")
+        .header("Idempotency-Key", "once")
+        .json(&json!({"name": "late", "categoryId": 1}))
+        .send();
+    let took = began.elapsed();
+    answer.is_error(503, "unavailable");
+    assert!(
+        took > Duration::from_secs(1) && took < Duration::from_secs(5),
+        "{took:?}"
+    );
+    drop(lock);
+    assert_eq!(
+        key.create(&json!({"name": "next", "categoryId": 1})).status,
+        201
+    );
+    let list = key.get("/v1/pets").json();
+    assert_eq!(list.as_array().expect("a list").len(), 1, "{list}");
+    assert_eq!(list[0]["name"], "next");
+}
