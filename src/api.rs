@@ -10,6 +10,8 @@ pub mod error;
 mod get_pet;
 pub mod header;
 mod idempotency;
+mod link;
+mod list_orders;
 mod list_pets;
 pub mod operation;
 mod query;
@@ -68,6 +70,7 @@ impl Api {
             Operation::ListPets => self.list_pets(head.uri.query()).await,
             Operation::CreatePet => self.create_pet(&head.headers, body, caller, now).await,
             Operation::GetPet { id } => self.get_pet(id, now).await,
+            Operation::ListOrders => self.list_orders(head.uri.query()).await,
         }
     }
 

@@ -1,16 +1,19 @@
 //! The command line: one file for each command. What is typed wrongly is told in one line, exit 2; what fails, exit 1.
 
 mod completions;
+mod data;
 mod healthcheck;
 mod keys;
 mod openapi;
+mod orders;
+mod pets;
 mod print;
 mod serve;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::file;
@@ -31,6 +34,10 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Issue, look at and change API keys
     Keys(keys::Keys),
+    /// Change animals
+    Pets(pets::Pets),
+    /// Place, complete, cancel and list orders
+    Orders(orders::Orders),
     /// Print the OpenAPI document
     Openapi(openapi::Openapi),
     /// Exit 0 when a server is ready: for containers
@@ -72,6 +79,8 @@ fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Serve(serve) => serve.run(),
         Command::Keys(keys) => keys.run(),
+        Command::Pets(pets) => pets.run(),
+        Command::Orders(orders) => orders.run(),
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
         Command::Completions(completions) => completions.run(&mut Cli::command()),
@@ -135,6 +144,13 @@ const SECRET: [&str; 1] = ["--admin-token"];
 /// The first paragraph of what clap has to say, on one line.
 pub(crate) fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let usage = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Usage: "))
+            .unwrap_or_default();
+        return format!("a subcommand is missing: {usage}");
+    }
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first
         .trim_start_matches("error: ")

@@ -2,6 +2,7 @@
 //! and the only place that asks the operating system what time it is. Everything else is told.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -59,6 +60,27 @@ impl Timestamp {
     /// The UTC day this moment lies in.
     pub const fn day(self) -> Day {
         Day(self.0.div_euclid(86_400_000))
+    }
+}
+
+/// A text that is no moment.
+#[derive(Debug, thiserror::Error)]
+#[error("takes a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
+pub struct NotAMoment;
+
+/// Reads RFC 3339, or a date, which is its first moment in UTC. To the second.
+impl FromStr for Timestamp {
+    type Err = NotAMoment;
+
+    fn from_str(text: &str) -> Result<Self, NotAMoment> {
+        let date_alone = text.len() == "2026-12-24".len();
+        let whole = if date_alone {
+            format!("{text}T00:00:00Z")
+        } else {
+            text.to_owned()
+        };
+        let moment: jiff::Timestamp = whole.parse().map_err(|_| NotAMoment)?;
+        Ok(Self::from_secs(moment.as_second()))
     }
 }
 
@@ -164,6 +186,28 @@ mod tests {
         assert_eq!(Timestamp::from_millis(11_000).seconds_from(now), 1);
         assert_eq!(now.seconds_from(now), 1);
         assert_eq!(Timestamp::from_millis(0).seconds_from(now), 1);
+    }
+
+    #[test]
+    fn a_moment_is_read_from_a_date_or_a_date_and_time() {
+        for (text, shown) in [
+            ("2026-12-24", "2026-12-24T00:00:00Z"),
+            ("2026-12-24T18:00:00Z", "2026-12-24T18:00:00Z"),
+            ("2026-12-24T18:00:00.9+01:00", "2026-12-24T17:00:00Z"),
+        ] {
+            assert_eq!(text.parse::<Timestamp>().unwrap().to_string(), shown);
+        }
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-13-01",
+            "2026-02-30",
+            "24.12.2026",
+            "2026-12-24T18:00",
+            "18:00",
+        ] {
+            assert!(bad.parse::<Timestamp>().is_err(), "{bad}");
+        }
     }
 
     #[test]

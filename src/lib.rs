@@ -8,7 +8,7 @@
 //! threads    calling    go on     it is   and their use are
 //! ```
 //!
-//! Nothing below knows anything above. The domain, [`pet`], [`page`], [`plan`] and [`key`], knows no one.
+//! Nothing below knows anything above. The domain, [`pet`], [`order`], [`page`], [`plan`] and [`key`], knows no one.
 //! The [`clock`] is handed in. [`config`] and [`cli`] stand before the server, [`admin`] beside it.
 
 pub mod access;
@@ -21,6 +21,7 @@ pub mod fault;
 pub mod key;
 pub mod limit;
 pub mod log;
+pub mod order;
 pub mod page;
 pub mod pet;
 pub mod plan;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::pet::{PetId, PetStatus};
+use crate::pet::PetStatus;
 
 /// How many animals a page holds at most: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,9 +56,9 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const CHECKS: &[u8; 16] = b"ghijklmnopqrstuv";
 
 impl Cursor {
-    /// The place behind this animal. No row has a negative identifier, so a list begins behind zero.
-    pub const fn after(id: PetId) -> Self {
-        Self(if id.0 < 0 { 0 } else { id.0.unsigned_abs() })
+    /// The place behind the row with this identifier. None has a negative one, so a list begins behind zero.
+    pub const fn after(id: i64) -> Self {
+        Self(if id < 0 { 0 } else { id.unsigned_abs() })
     }
 
     /// The identifier behind which the page begins.
@@ -121,6 +121,15 @@ pub struct PetQuery {
     pub cursor: Cursor,
 }
 
+/// Which page of the orders is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct OrderQuery {
+    /// Its size.
+    pub limit: PageSize,
+    /// Where it begins.
+    pub cursor: Cursor,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,18 +137,18 @@ mod tests {
     #[test]
     fn a_cursor_reads_as_it_was_written() {
         for id in [0, 1, 0x1234_5678_9abc_def0, i64::MAX] {
-            let text = Cursor::after(PetId(id)).to_string();
+            let text = Cursor::after(id).to_string();
             assert_eq!(text.parse::<Cursor>().unwrap().id(), id, "{text}");
         }
         assert_eq!(
-            Cursor::after(PetId(0xf7)).to_string(),
+            Cursor::after(0xf7).to_string(),
             "0g0g0g0g0g0g0g0g0g0g0g0g0g0gfv7n"
         );
     }
 
     #[test]
     fn every_changed_lost_or_added_character_breaks_a_cursor() {
-        let text = Cursor::after(PetId(77)).to_string();
+        let text = Cursor::after(77).to_string();
         for place in 0..text.len() {
             for other in b'!'..=b'~' {
                 let mut changed = text.clone().into_bytes();

@@ -12,8 +12,10 @@ use bytes::Bytes;
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, DayUse};
-use crate::page::{Cursor, PetQuery};
-use crate::pet::{NewPet, Pet, PetId};
+use crate::order::life::Event;
+use crate::order::{self, Order, OrderId};
+use crate::page::{Cursor, OrderQuery, PetQuery};
+use crate::pet::{NewPet, Pet, PetId, PetStatus};
 use crate::plan::Plan;
 use cache::Cache;
 use sqlite::Sqlite;
@@ -79,6 +81,18 @@ pub struct Revisions {
     pub keys: i64,
 }
 
+/// What setting a status did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusSet {
+    /// The status before.
+    pub before: PetStatus,
+    /// The order that was withdrawn for it.
+    pub withdrawn: Option<OrderId>,
+}
+
+/// What a store did, or why an animal's life does not allow it.
+pub type Allowed<T> = Result<std::result::Result<T, order::Refusal>>;
+
 /// The store: an engine, and a cache of what it has read.
 #[derive(Debug)]
 pub struct Store {
@@ -131,6 +145,51 @@ impl Store {
     /// Forgets what was read of animals, because one of them changed.
     pub fn pets_changed(&self) {
         self.cache.clear();
+    }
+
+    /// A page of orders in ascending order of identifiers. Cancelled ones are not listed. Not cached: an order changes.
+    pub async fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        self.engine.order_page(query)
+    }
+
+    /// All orders, cancelled ones too.
+    pub async fn orders(&self) -> Result<Vec<Order>> {
+        self.engine.orders()
+    }
+
+    /// Places an order. MUST change the order and the animal in one transaction, and MUST allow one open order for an
+    /// animal at most, whoever else is placing one.
+    pub async fn place_order(
+        &self,
+        pet: PetId,
+        ship_date: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        match ship_date {
+            Some(date) if date < now => Ok(Err(order::Refusal::ShipDatePast(date))),
+            _ => self.engine.place_order(pet, ship_date, now).await,
+        }
+    }
+
+    /// Completes an order, and the animal is sold. MUST change both in one transaction.
+    pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+        self.engine.end_order(id, Event::Complete, now).await
+    }
+
+    /// Cancels an order, and the animal is available again. MUST change both in one transaction.
+    pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+        self.engine.end_order(id, Event::Cancel, now).await
+    }
+
+    /// Sets a status outright. By force also against an open order, which MUST be withdrawn in the same transaction.
+    pub async fn set_status(
+        &self,
+        pet: PetId,
+        to: PetStatus,
+        force: bool,
+        now: Timestamp,
+    ) -> Allowed<StatusSet> {
+        self.engine.set_status(pet, to, force, now).await
     }
 
     /// The numbers that tell of changes. MUST be cheap enough to ask for several times a second.

@@ -16,6 +16,8 @@ pub enum Operation<'a> {
         /// The last segment of the path, as sent.
         id: &'a str,
     },
+    /// `GET /store/orders`, beta.
+    ListOrders,
 }
 
 /// What lies outside `/v1`, for everyone.
@@ -64,31 +66,31 @@ impl<'a> Route<'a> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match path.strip_prefix("/v1") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                match rest.strip_prefix("/pets") {
-                    Some("") if reads => Self::Operation(Operation::ListPets),
-                    Some("") if *method == Method::POST => Self::Operation(Operation::CreatePet),
-                    Some("") => Self::WrongMethod {
-                        allowed: "GET, HEAD, POST",
-                    },
-                    Some(rest) => match rest.strip_prefix('/') {
-                        Some(id) if !id.contains('/') => {
-                            if reads {
-                                Self::Operation(Operation::GetPet { id })
-                            } else {
-                                Self::WrongMethod {
-                                    allowed: "GET, HEAD",
-                                }
-                            }
-                        }
-                        _ => Self::Unknown,
-                    },
-                    None => Self::Unknown,
-                }
+                Self::under_v1(method, reads, rest)
             }
             _ => match OpenPage::of(path) {
                 Some(page) if reads => Self::Open(page),
                 Some(_) => Self::OpenWrongMethod,
                 None => Self::OpenUnknown,
+            },
+        }
+    }
+
+    fn under_v1(method: &Method, reads: bool, path: &'a str) -> Self {
+        const READ_ONLY: &str = "GET, HEAD";
+        match path {
+            "/pets" if reads => Self::Operation(Operation::ListPets),
+            "/pets" if *method == Method::POST => Self::Operation(Operation::CreatePet),
+            "/pets" => Self::WrongMethod {
+                allowed: "GET, HEAD, POST",
+            },
+            "/store/orders" if reads => Self::Operation(Operation::ListOrders),
+            "/store/orders" => Self::WrongMethod { allowed: READ_ONLY },
+            _ => match path.strip_prefix("/pets/") {
+                Some(id) if id.contains('/') => Self::Unknown,
+                Some(id) if reads => Self::Operation(Operation::GetPet { id }),
+                Some(_) => Self::WrongMethod { allowed: READ_ONLY },
+                None => Self::Unknown,
             },
         }
     }
@@ -184,7 +186,9 @@ mod tests {
             "/v1/",
             "/v1/petsx",
             "/v1/pets/7/x",
-            "/v1/store/orders",
+            "/v1/store",
+            "/v1/store/orders/",
+            "/v1/orders",
         ] {
             assert_eq!(route("GET", path), Route::Unknown, "{path}");
         }

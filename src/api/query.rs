@@ -1,17 +1,17 @@
 //! The query string of a list: known parameters, each at most once; unknown ones are ignored.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::error::ApiError;
 use super::operation::decode;
-use crate::page::PetQuery;
+use crate::page::{OrderQuery, PetQuery};
 
 /// Reads `limit`, `status` and `cursor`.
-pub(super) fn read(query: Option<&str>) -> Result<PetQuery, ApiError> {
+pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
-    for pair in query.unwrap_or_default().split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match decode(name).as_deref() {
+    for (name, value) in pairs(query) {
+        match name.as_deref() {
             Some("limit") => once(&mut limit, "limit", value)?,
             Some("status") => once(&mut status, "status", value)?,
             Some("cursor") => once(&mut cursor, "cursor", value)?,
@@ -22,6 +22,30 @@ pub(super) fn read(query: Option<&str>) -> Result<PetQuery, ApiError> {
         limit: limit.unwrap_or_default(),
         status,
         cursor: cursor.unwrap_or_default(),
+    })
+}
+
+/// Reads `limit` and `cursor`.
+pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
+    let (mut limit, mut cursor) = (None, None);
+    for (name, value) in pairs(query) {
+        match name.as_deref() {
+            Some("limit") => once(&mut limit, "limit", value)?,
+            Some("cursor") => once(&mut cursor, "cursor", value)?,
+            _ => {}
+        }
+    }
+    Ok(OrderQuery {
+        limit: limit.unwrap_or_default(),
+        cursor: cursor.unwrap_or_default(),
+    })
+}
+
+/// Names, decoded where they can be, and values as sent.
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
+    query.unwrap_or_default().split('&').map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), value)
     })
 }
 
@@ -51,9 +75,9 @@ mod tests {
 
     #[test]
     fn known_parameters_are_read_and_unknown_ignored() {
-        assert_eq!(read(None).unwrap(), PetQuery::default());
-        assert_eq!(read(Some("")).unwrap(), PetQuery::default());
-        let query = read(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
+        assert_eq!(of_pets(None).unwrap(), PetQuery::default());
+        assert_eq!(of_pets(Some("")).unwrap(), PetQuery::default());
+        let query = of_pets(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
         assert_eq!(
             (query.limit.get(), query.status),
             (5, Some(PetStatus::Sold))
@@ -78,7 +102,7 @@ mod tests {
             ("limit=1&l%69mit=2", "limit is given twice: give it once."),
         ] {
             assert_eq!(
-                read(Some(query)).unwrap_err().to_string(),
+                of_pets(Some(query)).unwrap_err().to_string(),
                 message,
                 "{query}"
             );

@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
 
+use super::data::Common;
 use super::{Failure, Outcome, print};
-use crate::clock::{Clock, Timestamp};
-use crate::config::{Database, DatabaseOptions, options};
+use crate::clock::Timestamp;
+use crate::config::options;
 use crate::key::{KeyId, Secret};
 use crate::plan::{Plan, PlanName};
 use crate::span::Span;
-use crate::store::sqlite::{Mode, Sqlite};
-use crate::store::{KeyRecord, NewKey, Store};
+use crate::store::{KeyRecord, NewKey};
 use report::HandOver;
 
 /// Issue, look at and change API keys.
@@ -91,15 +91,6 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    database: DatabaseOptions,
-}
-
-#[derive(Debug, clap::Args)]
 struct OneKey {
     /// The key's number
     id: i64,
@@ -137,10 +128,7 @@ fn name(text: &str) -> Result<String, &'static str> {
 
 impl Keys {
     pub(super) fn run(self) -> Outcome {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .context("cannot start")?;
-        runtime.block_on(self.command.run(Clock::system().now()))
+        super::data::run(async |now| self.command.run(now).await)
     }
 }
 
@@ -155,7 +143,7 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = open(&common.database.database, Mode::CreateIfMissing)?;
+                let store = common.open_or_create()?;
                 let expires_at = expires.map(|span| now.after(span.duration()));
                 let secret = Secret::generate().context("cannot make a key")?;
                 let key = NewKey {
@@ -171,7 +159,8 @@ impl Command {
                 hand_over(&record, &secret, now, common.json, "created")
             }
             Self::List { common } => {
-                let mut records = read(&common)?
+                let mut records = common
+                    .open()?
                     .keys_since(-1)
                     .await
                     .context("cannot read the keys")?;
@@ -179,7 +168,7 @@ impl Command {
                 report::list(&records, now, common.json)
             }
             Self::Show { key } => {
-                let store = read(&key.common)?;
+                let store = key.common.open()?;
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
                 let uses = store
@@ -189,7 +178,7 @@ impl Command {
                 report::show(&record, &uses, now, key.common.json)
             }
             Self::Usage { id, common } => {
-                let store = read(&common)?;
+                let store = common.open()?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     found(id, store.key(id).await)?;
@@ -206,12 +195,12 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let record = found(KeyId(id), read(&common)?.set_plan(KeyId(id), plan).await)?;
+                let record = found(KeyId(id), common.open()?.set_plan(KeyId(id), plan).await)?;
                 let done = format!("has plan {}", record.plan.name());
                 report::changed(&record, now, common.json, &done)
             }
             Self::Rotate { key, grace } => {
-                let store = read(&key.common)?;
+                let store = key.common.open()?;
                 let id = KeyId(key.id);
                 if found(id, store.key(id).await)?.revoked_at.is_some() {
                     return Err(anyhow!("key {id} is revoked: create a new one").into());
@@ -229,14 +218,14 @@ impl Command {
             Self::Revoke { key } => {
                 let record = found(
                     KeyId(key.id),
-                    read(&key.common)?.revoke(KeyId(key.id), now).await,
+                    key.common.open()?.revoke(KeyId(key.id), now).await,
                 )?;
                 report::changed(&record, now, key.common.json, "is revoked")
             }
             Self::Unban { key } => {
                 let record = found(
                     KeyId(key.id),
-                    read(&key.common)?.unban(KeyId(key.id), now).await,
+                    key.common.open()?.unban(KeyId(key.id), now).await,
                 )?;
                 report::changed(&record, now, key.common.json, "is not banned")
             }
@@ -267,16 +256,6 @@ fn hand_over(
         );
     }
     Ok(())
-}
-
-fn read(common: &Common) -> Result<Store, Failure> {
-    open(&common.database.database, Mode::MustExist)
-}
-
-fn open(database: &Database, mode: Mode) -> Result<Store, Failure> {
-    // One command writes one thing.
-    let engine = Sqlite::open(&database.0, mode, 1).map_err(anyhow::Error::from)?;
-    Ok(Store::new(engine))
 }
 
 fn found(id: KeyId, answer: crate::store::Result<Option<KeyRecord>>) -> anyhow::Result<KeyRecord> {

@@ -8,14 +8,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Shared;
 use crate::store::{self, Retry, Revisions};
 
-/// How often the store is asked for changes: well within the second that is promised.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the store is asked for changes: well within the second that is promised, at some 10 µs each.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How many looks there are to one flush of what was counted: once a second.
-const FLUSH: u64 = 5;
+const FLUSH: u64 = 10;
 
 /// And to one sweep of retries that are too old: once a minute.
-const SWEEP: u64 = 300;
+const SWEEP: u64 = 600;
 
 /// The keeper of one server.
 #[derive(Debug)]

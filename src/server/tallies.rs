@@ -15,6 +15,8 @@ pub enum Subject {
     CreatePet,
     /// `getPet`
     GetPet,
+    /// `listOrders`
+    ListOrders,
     /// A path or method that is no operation.
     Unknown,
     /// The docs and the document.
@@ -25,10 +27,11 @@ pub enum Subject {
 
 impl Subject {
     /// Every subject, in the order of their counters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ListPets,
         Self::CreatePet,
         Self::GetPet,
+        Self::ListOrders,
         Self::Unknown,
         Self::Docs,
         Self::Health,
@@ -40,6 +43,7 @@ impl Subject {
             Route::Operation(Operation::ListPets) => Self::ListPets,
             Route::Operation(Operation::CreatePet) => Self::CreatePet,
             Route::Operation(Operation::GetPet { .. }) => Self::GetPet,
+            Route::Operation(Operation::ListOrders) => Self::ListOrders,
             Route::Open(OpenPage::Live | OpenPage::Ready) => Self::Health,
             Route::Open(_) => Self::Docs,
             Route::WrongMethod { .. }
@@ -55,6 +59,7 @@ impl Subject {
             Self::ListPets => "listPets",
             Self::CreatePet => "createPet",
             Self::GetPet => "getPet",
+            Self::ListOrders => "listOrders",
             Self::Unknown => "unknown",
             Self::Docs => "docs",
             Self::Health => "health",

@@ -4,6 +4,8 @@
 mod keys;
 mod migrations;
 mod open;
+mod orders;
+mod pages;
 mod pets;
 mod readers;
 mod usage;
@@ -17,12 +19,17 @@ use std::path::Path;
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StoreError, UsageRow};
+use super::{
+    Allowed, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet, StoreError,
+    UsageRow,
+};
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, DayUse};
-use crate::page::PetQuery;
-use crate::pet::{NewPet, PetId};
+use crate::order::life::Event;
+use crate::order::{Order, OrderId};
+use crate::page::{OrderQuery, PetQuery};
+use crate::pet::{NewPet, PetId, PetStatus};
 use crate::plan::Plan;
 use readers::Readers;
 use writer::Writer;
@@ -135,6 +142,48 @@ impl Sqlite {
 
     pub(super) fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
         self.read(|connection| usage::by_day(connection, id))
+    }
+
+    pub(super) fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        self.read(|connection| orders::page(connection, query))
+    }
+
+    pub(super) fn orders(&self) -> Result<Vec<Order>> {
+        self.read(orders::all)
+    }
+
+    pub(super) async fn place_order(
+        &self,
+        pet: PetId,
+        ship_date: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        self.writer
+            .run(move |connection| orders::place(connection, pet, ship_date, now))
+            .await
+    }
+
+    pub(super) async fn end_order(
+        &self,
+        id: OrderId,
+        event: Event,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        self.writer
+            .run(move |connection| orders::end(connection, id, event, now))
+            .await
+    }
+
+    pub(super) async fn set_status(
+        &self,
+        pet: PetId,
+        to: PetStatus,
+        force: bool,
+        now: Timestamp,
+    ) -> Allowed<StatusSet> {
+        self.writer
+            .run(move |connection| orders::set_status(connection, pet, to, force, now))
+            .await
     }
 
     pub(super) async fn forget_retries(&self, before: Timestamp) -> Result<()> {

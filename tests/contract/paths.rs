@@ -4,7 +4,7 @@ use harness::App;
 
 use crate::rex;
 
-const NOWHERE: [&str; 12] = [
+const NOWHERE: [&str; 13] = [
     "/v1",
     "/v1/",
     "/v1/pet",
@@ -14,7 +14,8 @@ const NOWHERE: [&str; 12] = [
     "/v1/pets/1/x",
     "/v1/pets//",
     "/v1//pets",
-    "/v1/store/orders",
+    "/v1/store",
+    "/v1/store/orders/1",
     "/v1/docs",
     "/v1?limit=0",
 ];

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 const CONNECTIONS: usize = 32;
 
+const ORDERS: (&str, &str) = ("listOrders", "/v1/store/orders");
+
 /// Each operation with each status the document lists for it.
 fn documented(client: &Client) -> BTreeSet<(String, u16)> {
     let document = client.get("/openapi.json").json();
@@ -89,17 +91,19 @@ fn every_documented_status_of_every_operation_can_be_had() {
         .as_bytes(),
     );
     note("createPet", slow.answer().status);
-    for (operation, target) in [("listPets", "/v1/pets"), ("getPet", "/v1/pets/1")] {
+    for (operation, target) in [("listPets", "/v1/pets"), ("getPet", "/v1/pets/1"), ORDERS] {
         note(operation, key.get(target).status);
         note(operation, anyone.get(target).status);
         note(operation, key.get(&format!("{target}?{long}")).status);
     }
     note("listPets", key.get("/v1/pets?limit=0").status);
+    note(ORDERS.0, key.get("/v1/store/orders?limit=0").status);
     note("getPet", key.get("/v1/pets/999").status);
     for (operation, method, target) in [
         ("listPets", "GET", "/v1/pets"),
         ("createPet", "POST", "/v1/pets"),
         ("getPet", "GET", "/v1/pets/1"),
+        (ORDERS.0, "GET", ORDERS.1),
     ] {
         let spent = app.key(enterprise(1, 1));
         spent.get("/v1/pets");
@@ -113,6 +117,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
         ("listPets", "/v1/pets"),
         ("createPet", "/v1/pets"),
         ("getPet", "/v1/pets/1"),
+        ORDERS,
     ] {
         note(operation, key.request("DELETE", target).send().status);
     }
@@ -140,6 +145,10 @@ fn every_documented_status_of_every_operation_can_be_had() {
         .execute_batch("ALTER TABLE pets RENAME TO gone")
         .unwrap();
     note("listPets", key.get("/v1/pets?limit=7").status);
+    other
+        .execute_batch("ALTER TABLE orders RENAME TO lost")
+        .unwrap();
+    note(ORDERS.0, key.get(ORDERS.1).status);
     note("getPet", key.get("/v1/pets/77").status);
     note("createPet", key.create(&pet).status);
     app.clock.set(Timestamp::from_secs(1_922_659_200));
@@ -153,6 +162,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     }
     note("listPets", key.get("/v1/pets").status);
     note("getPet", key.get("/v1/pets/1").status);
+    note(ORDERS.0, key.get(ORDERS.1).status);
 
     let missing: Vec<_> = wanted.difference(&had).collect();
     assert!(missing.is_empty(), "documented, but not seen: {missing:?}");

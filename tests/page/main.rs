@@ -33,7 +33,7 @@ fn a_key_can_be_entered_and_every_operation_tried_and_nothing_comes_from_elsewhe
         browser.run(
             "return document.querySelectorAll('.opblock').length",
             json!([]),
-        ) == 3
+        ) == 4
     });
     browser.click(".authorize");
     browser.fill(".auth-container input", key.trim());
@@ -45,6 +45,8 @@ fn a_key_can_be_entered_and_every_operation_tried_and_nothing_comes_from_elsewhe
     browser.click("[id$='-getPet'] .opblock-summary-control");
     browser.fill("[id$='-getPet'] input[placeholder='petId']", "1");
     assert_eq!(execute(&browser, "getPet"), "200");
+
+    assert_eq!(try_out(&browser, "listOrders"), "200");
 
     browser.screenshot();
     let loaded = browser.run(

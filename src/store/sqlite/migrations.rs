@@ -5,7 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::APPLICATION_ID;
 
 /// One script for each format, the first makes format 1.
-const SCRIPTS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const SCRIPTS: [&str; 2] = [
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_orders.sql"),
+];
 
 /// The format this version writes.
 pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
@@ -31,4 +34,33 @@ pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<bool> {
     }
     transaction.commit()?;
     Ok(format == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_every_older_format_is_brought_to_the_present_one_with_all_it_holds() {
+        for format in 1..KNOWN {
+            let mut connection = Connection::open_in_memory().unwrap();
+            for script in &SCRIPTS[..usize::try_from(format).unwrap()] {
+                connection.execute_batch(script).unwrap();
+            }
+            connection
+                .pragma_update(None, "user_version", format)
+                .unwrap();
+            let insert = "INSERT INTO pets (name, category_id, status) VALUES ('Rex', 1, 'sold')";
+            connection.execute_batch(insert).unwrap();
+            assert!(!run(&mut connection).unwrap(), "it was not empty");
+            let name: String = connection
+                .query_row("SELECT name FROM pets", (), |row| row.get(0))
+                .unwrap();
+            let now: i32 = connection
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .unwrap();
+            assert_eq!((name.as_str(), now), ("Rex", KNOWN));
+            connection.execute_batch("SELECT * FROM orders").unwrap();
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::pages;
 use crate::fault::Fault;
-use crate::page::{Cursor, PetQuery};
+use crate::page::PetQuery;
 use crate::pet::{self, NewPet, PetId};
 use crate::store::{Created, Page, Retry};
 
@@ -73,41 +74,21 @@ pub(super) fn one(connection: &Connection, id: PetId) -> rusqlite::Result<Option
         .optional()
 }
 
-/// A page as JSON. One row more than the page holds is read, to know whether there is a next one.
+/// A page as JSON.
 pub(super) fn page(connection: &Connection, query: PetQuery) -> rusqlite::Result<Page> {
-    let size = query.limit.get();
+    let (after, most) = (query.cursor.id(), pages::asked_for(query.limit));
     let mut statement = connection.prepare_cached(match query.status {
         None => "SELECT id, name, category_id, status FROM pets WHERE id > ?1 ORDER BY id LIMIT ?2",
         Some(_) => {
-            "SELECT id, name, category_id, status FROM pets WHERE id > ?1 AND status = ?3 ORDER BY id LIMIT ?2"
+            "SELECT id, name, category_id, status FROM pets
+             WHERE id > ?1 AND status = ?3 ORDER BY id LIMIT ?2"
         }
     })?;
-    let (after, most) = (query.cursor.id(), size as i64 + 1);
-    let mut rows = match query.status {
+    let rows = match query.status {
         None => statement.query(params![after, most])?,
         Some(status) => statement.query(params![after, most, status.word()])?,
     };
-    let mut json = Vec::with_capacity(2 + 80 * size);
-    let mut last = None;
-    let mut count = 0;
-    let mut next = None;
-    json.push(b'[');
-    while let Some(row) = rows.next()? {
-        if count == size {
-            next = last.map(Cursor::after);
-            break;
-        }
-        if count > 0 {
-            json.push(b',');
-        }
-        last = Some(write_json(&mut json, row)?);
-        count += 1;
-    }
-    json.push(b']');
-    Ok(Page {
-        json: Bytes::from(json),
-        next,
-    })
+    pages::write(rows, query.limit, write_json)
 }
 
 /// Deletes the retries that came before.
@@ -121,11 +102,11 @@ pub(super) fn forget_retries(
         .map(drop)
 }
 
-fn write_json(json: &mut Vec<u8>, row: &Row<'_>) -> rusqlite::Result<PetId> {
-    let id = PetId(row.get(0)?);
+fn write_json(json: &mut Vec<u8>, row: &Row<'_>) -> rusqlite::Result<i64> {
+    let id = row.get(0)?;
     pet::write_json(
         json,
-        id,
+        PetId(id),
         row.get_ref(1)?.as_str()?,
         row.get(2)?,
         row.get_ref(3)?.as_str()?,

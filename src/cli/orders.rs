@@ -1,0 +1,178 @@
+//! `animal-store orders`: places, completes and cancels orders. A running server shows it within a second.
+
+use anyhow::Context;
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::data::Common;
+use super::{Outcome, print};
+use crate::clock::Timestamp;
+use crate::order::{Order, OrderId, OrderState, QUANTITY};
+use crate::pet::{PetId, PetStatus};
+
+/// Place, complete, cancel and list orders.
+#[derive(Debug, clap::Args)]
+pub(super) struct Orders {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Place an order for an available animal, which becomes pending
+    Place {
+        /// The animal's number
+        #[arg(long, value_name = "ID")]
+        pet: i64,
+        /// When it leaves: a date, or a date and time, such as 2026-12-24T18:00:00Z
+        #[arg(long, value_name = "T")]
+        ship_date: Option<Timestamp>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Complete an order: the animal is sold
+    Complete {
+        #[command(flatten)]
+        order: OneOrder,
+    },
+    /// Cancel an order that is not complete: the animal is available again
+    Cancel {
+        #[command(flatten)]
+        order: OneOrder,
+    },
+    /// List all orders, cancelled ones too
+    List {
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct OneOrder {
+    /// The order's number
+    id: i64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Orders {
+    pub(super) fn run(self) -> Outcome {
+        super::data::run(async |now| self.command.run(now).await)
+    }
+}
+
+impl Command {
+    async fn run(self, now: Timestamp) -> Outcome {
+        match self {
+            Self::Place {
+                pet,
+                ship_date,
+                common,
+            } => {
+                let placed = common.open()?.place_order(PetId(pet), ship_date, now).await;
+                told(
+                    placed.context("cannot place the order")?,
+                    &common,
+                    "placed",
+                    PetStatus::Pending,
+                )
+            }
+            Self::Complete {
+                order: OneOrder { id, common },
+            } => {
+                let completed = common.open()?.complete_order(OrderId(id), now).await;
+                told(
+                    completed.context("cannot complete the order")?,
+                    &common,
+                    "complete",
+                    PetStatus::Sold,
+                )
+            }
+            Self::Cancel {
+                order: OneOrder { id, common },
+            } => {
+                let cancelled = common.open()?.cancel_order(OrderId(id), now).await;
+                told(
+                    cancelled.context("cannot cancel the order")?,
+                    &common,
+                    "cancelled",
+                    PetStatus::Available,
+                )
+            }
+            Self::List { common } => list(
+                &common
+                    .open()?
+                    .orders()
+                    .await
+                    .context("cannot read the orders")?,
+                common.json,
+            ),
+        }
+    }
+}
+
+/// Says in one line what became of an order and of its animal.
+fn told(
+    outcome: Result<Order, crate::order::Refusal>,
+    common: &Common,
+    done: &str,
+    status: PetStatus,
+) -> Outcome {
+    let order = outcome.map_err(anyhow::Error::from)?;
+    if common.json {
+        return Ok(print::json(&OrderReport::from(&order))?);
+    }
+    let line = format!(
+        "order {} is {done}: animal {} is {}",
+        order.id,
+        order.pet,
+        status.word()
+    );
+    Ok(print::line(&line)?)
+}
+
+/// An order in JSON: as the API shows it, and its state.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OrderReport {
+    id: i64,
+    pet_id: i64,
+    quantity: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ship_date: Option<String>,
+    complete: bool,
+    state: &'static str,
+}
+
+impl From<&Order> for OrderReport {
+    fn from(order: &Order) -> Self {
+        Self {
+            id: order.id.0,
+            pet_id: order.pet.0,
+            quantity: QUANTITY,
+            ship_date: order.ship_date.map(|date| date.to_string()),
+            complete: order.state == OrderState::Complete,
+            state: order.state.word(),
+        }
+    }
+}
+
+fn list(orders: &[Order], json: bool) -> Outcome {
+    let reports: Vec<OrderReport> = orders.iter().map(OrderReport::from).collect();
+    if json {
+        return Ok(print::json(&reports)?);
+    }
+    let row = |report: OrderReport| {
+        let ship_date = report.ship_date.unwrap_or_else(|| "not known".into());
+        [
+            report.id.to_string(),
+            report.pet_id.to_string(),
+            ship_date,
+            report.state.to_owned(),
+        ]
+    };
+    Ok(print::table(
+        ["id", "animal", "ship date", "state"],
+        reports.into_iter().map(row).collect(),
+    )?)
+}

@@ -1,0 +1,72 @@
+//! `animal-store pets`: changes animals. A running server shows it within a second.
+
+use anyhow::Context;
+use clap::Subcommand;
+use serde_json::json;
+
+use super::data::Common;
+use super::{Outcome, print};
+use crate::clock::Timestamp;
+use crate::pet::{PetId, PetStatus};
+
+/// Change animals.
+#[derive(Debug, clap::Args)]
+pub(super) struct Pets {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Set an animal's status outright
+    SetStatus {
+        /// The animal's number
+        id: i64,
+        /// available, pending or sold
+        status: PetStatus,
+        /// Also against an open order, which is then withdrawn
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+impl Pets {
+    pub(super) fn run(self) -> Outcome {
+        super::data::run(async |now| self.command.run(now).await)
+    }
+}
+
+impl Command {
+    async fn run(self, now: Timestamp) -> Outcome {
+        let Self::SetStatus {
+            id,
+            status,
+            force,
+            common,
+        } = self;
+        let set = common
+            .open()?
+            .set_status(PetId(id), status, force, now)
+            .await;
+        let set = set
+            .context("cannot set the status")?
+            .map_err(anyhow::Error::from)?;
+        let withdrawn = set.withdrawn.map(|order| order.0);
+        if common.json {
+            let before = set.before.word();
+            let report = json!({"id": id, "status": status.word(), "before": before, "withdrawnOrder": withdrawn});
+            return Ok(print::json(&report)?);
+        }
+        let mut line = format!(
+            "animal {id} is {} (it was {})",
+            status.word(),
+            set.before.word()
+        );
+        if let Some(order) = withdrawn {
+            line.push_str(&format!("; order {order} is withdrawn"));
+        }
+        Ok(print::line(&line)?)
+    }
+}

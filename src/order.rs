@@ -1,0 +1,132 @@
+//! The order: someone takes an animal home. Its types, its one JSON form, and how it and the animal's status change
+//! together. Knows nothing of HTTP or of where orders are kept.
+
+pub mod life;
+
+use std::fmt;
+use std::io::Write;
+
+use crate::clock::Timestamp;
+use crate::pet::PetId;
+
+/// An order's identifier, assigned when it is placed and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderId(pub i64);
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How many an order is for: an animal is one animal.
+pub const QUANTITY: u8 = 1;
+
+/// How far an order has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderState {
+    /// It is placed, and the animal waits.
+    Open,
+    /// The animal has gone home.
+    Complete,
+    /// It was withdrawn. It is no longer listed.
+    Cancelled,
+}
+
+impl OrderState {
+    /// Every state.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Complete, Self::Cancelled];
+
+    /// The word used in the database.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Complete => "complete",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The state of this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word() == word)
+    }
+}
+
+/// An order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its identifier.
+    pub id: OrderId,
+    /// The animal it is for.
+    pub pet: PetId,
+    /// When the animal leaves, where that is known.
+    pub ship_date: Option<Timestamp>,
+    /// How far it has come.
+    pub state: OrderState,
+}
+
+impl Order {
+    /// Appends the order's JSON object.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        // Writing to a Vec cannot fail, and no part of an order needs escaping.
+        let _ = write!(
+            out,
+            "{{\"id\":{},\"petId\":{},\"quantity\":{QUANTITY}",
+            self.id, self.pet
+        );
+        if let Some(date) = self.ship_date {
+            let _ = write!(out, ",\"shipDate\":\"{date}\"");
+        }
+        let _ = write!(
+            out,
+            ",\"complete\":{}}}",
+            self.state == OrderState::Complete
+        );
+    }
+}
+
+/// Why an order or a status was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such animal.
+    #[error("there is no animal {0}")]
+    NoSuchPet(PetId),
+    /// There is no such order.
+    #[error("there is no order {0}: see orders list")]
+    NoSuchOrder(OrderId),
+    /// It would have to leave in the past.
+    #[error("the ship date {0} is in the past")]
+    ShipDatePast(Timestamp),
+    /// The animal's life does not allow it.
+    #[error(transparent)]
+    Life(#[from] life::NotAllowed),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ship_date_is_shown_where_it_is_known() {
+        let mut order = Order {
+            id: OrderId(1),
+            pet: PetId(2),
+            ship_date: None,
+            state: OrderState::Open,
+        };
+        let json = |order: &Order| {
+            let mut out = Vec::new();
+            order.write_json(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            json(&order),
+            r#"{"id":1,"petId":2,"quantity":1,"complete":false}"#
+        );
+        order.ship_date = Some(Timestamp::from_secs(1_794_700_800));
+        order.state = OrderState::Complete;
+        let expected =
+            r#"{"id":1,"petId":2,"quantity":1,"shipDate":"2026-11-15T00:00:00Z","complete":true}"#;
+        assert_eq!(json(&order), expected);
+    }
+}

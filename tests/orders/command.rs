@@ -1,0 +1,194 @@
+//! `orders` and `pets set-status`, as an operator types them.
+
+use std::path::Path;
+
+use harness::{Output, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// A store with three available animals.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    run(
+        PROGRAM,
+        folder.path(),
+        &["keys", "create", "--name", "a", "--plan", "free"],
+    )
+    .exits(0);
+    let file = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let insert = "INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'available')";
+    (0..3).for_each(|_| file.execute_batch(insert).expect("a pet"));
+    folder
+}
+
+fn typed(folder: &TempDir, words: &str) -> Output {
+    run(
+        PROGRAM,
+        folder.path(),
+        &words.split(' ').collect::<Vec<_>>(),
+    )
+}
+
+fn says(folder: &TempDir, words: &str) -> String {
+    let output = typed(folder, words).exits(0);
+    assert_eq!(output.stderr, "");
+    output.stdout.trim_end().to_owned()
+}
+
+fn status(folder: &Path, pet: i64) -> String {
+    let file = rusqlite::Connection::open(folder.join("animal-store.db")).expect("a file");
+    file.query_row("SELECT status FROM pets WHERE id = ?1", [pet], |row| {
+        row.get(0)
+    })
+    .expect("a pet")
+}
+
+#[test]
+fn each_command_says_what_it_did_in_one_line() {
+    let folder = folder();
+    assert_eq!(
+        says(&folder, "orders place --pet 1"),
+        "order 1 is placed: animal 1 is pending"
+    );
+    assert_eq!(status(folder.path(), 1), "pending");
+    assert_eq!(
+        says(&folder, "orders complete 1"),
+        "order 1 is complete: animal 1 is sold"
+    );
+    assert_eq!(status(folder.path(), 1), "sold");
+    assert_eq!(
+        says(&folder, "orders place --pet 2 --ship-date 2999-12-24"),
+        "order 2 is placed: animal 2 is pending"
+    );
+    assert_eq!(
+        says(&folder, "orders cancel 2"),
+        "order 2 is cancelled: animal 2 is available"
+    );
+    assert_eq!(status(folder.path(), 2), "available");
+    assert_eq!(
+        says(&folder, "pets set-status 1 available"),
+        "animal 1 is available (it was sold)"
+    );
+    assert_eq!(
+        says(&folder, "orders place --pet 1"),
+        "order 3 is placed: animal 1 is pending"
+    );
+    let list = "id\tanimal\tship date\tstate\n1\t1\tnot known\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tnot known\topen";
+    assert_eq!(says(&folder, "orders list"), list);
+}
+
+#[test]
+fn with_json_a_script_reads_the_same() {
+    let folder = folder();
+    let json = |words: &str| serde_json::from_str::<Value>(&says(&folder, words)).expect("JSON");
+    let placed = json!({"id": 1, "petId": 1, "quantity": 1, "shipDate": "2999-12-24T18:00:00Z", "complete": false, "state": "open"});
+    assert_eq!(
+        json("orders place --pet 1 --ship-date 2999-12-24T18:00:00Z --json"),
+        placed
+    );
+    assert_eq!(json("orders list --json"), json!([placed]));
+    assert_eq!(json("orders complete 1 --json")["state"], "complete");
+    let set = json!({"id": 1, "status": "pending", "before": "sold", "withdrawnOrder": null});
+    assert_eq!(json("pets set-status 1 pending --json"), set);
+    assert_eq!(json("orders place --pet 2 --json")["id"], 2);
+    let forced = json!({"id": 2, "status": "sold", "before": "pending", "withdrawnOrder": 2});
+    assert_eq!(json("pets set-status 2 sold --force --json"), forced);
+    assert_eq!(json("orders list --json")[1]["state"], "cancelled");
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_nothing() {
+    let folder = folder();
+    says(&folder, "orders place --pet 1");
+    says(&folder, "orders complete 1");
+    says(&folder, "orders place --pet 2");
+    says(&folder, "orders place --pet 3");
+    says(&folder, "orders cancel 3");
+    let before = says(&folder, "orders list");
+    for (words, line) in [
+        ("orders place --pet 99", "there is no animal 99"),
+        (
+            "orders place --pet 1",
+            "the animal is not available: it is sold",
+        ),
+        (
+            "orders place --pet 2",
+            "the animal is not available: it is pending",
+        ),
+        (
+            "orders place --pet 3 --ship-date 2001-01-01",
+            "the ship date 2001-01-01T00:00:00Z is in the past",
+        ),
+        (
+            "orders complete 99",
+            "there is no order 99: see orders list",
+        ),
+        ("orders complete 1", "the order is already complete"),
+        ("orders complete 3", "the order was cancelled"),
+        ("orders cancel 99", "there is no order 99: see orders list"),
+        ("orders cancel 1", "the order is already complete"),
+        ("orders cancel 3", "the order was cancelled"),
+        ("pets set-status 99 sold", "there is no animal 99"),
+        (
+            "pets set-status 2 sold",
+            "the animal has an open order: complete or cancel it, or use --force, which withdraws it",
+        ),
+    ] {
+        assert_eq!(
+            typed(&folder, words).refuses(1),
+            format!("animal-store: {line}"),
+            "{words}"
+        );
+    }
+    assert_eq!(says(&folder, "orders list"), before);
+    assert_eq!(
+        [1, 2, 3].map(|pet| status(folder.path(), pet)),
+        ["sold", "pending", "available"]
+    );
+}
+
+#[test]
+fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
+    let folder = folder();
+    says(&folder, "orders place --pet 1");
+    assert_eq!(
+        says(&folder, "pets set-status 1 pending"),
+        "animal 1 is pending (it was pending)"
+    );
+    assert_eq!(
+        says(&folder, "pets set-status 1 pending --force"),
+        "animal 1 is pending (it was pending)"
+    );
+    assert_eq!(
+        says(&folder, "pets set-status 1 available --force"),
+        "animal 1 is available (it was pending); order 1 is withdrawn"
+    );
+    typed(&folder, "orders complete 1").refuses(1);
+}
+
+#[test]
+fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
+    let folder = folder();
+    for (words, part) in [
+        ("orders place", "--pet"),
+        ("orders place --pet x", "--pet"),
+        (
+            "orders place --pet 1 --ship-date tomorrow",
+            "takes a date, or a date and time",
+        ),
+        ("orders place --pet 1 --ship-date 2026-02-30", "--ship-date"),
+        ("orders complete", "<ID>"),
+        ("orders cancel one", "<ID>"),
+        (
+            "pets set-status 1 lost",
+            "must be one of available, pending, sold",
+        ),
+        ("pets set-status 1", "<STATUS>"),
+        ("orders", "subcommand"),
+    ] {
+        let line = typed(&folder, words).refuses(2);
+        assert!(line.contains(part), "{words}: {line}");
+    }
+}

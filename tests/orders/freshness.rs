@@ -1,0 +1,161 @@
+//! What a running server shows of changes that another made, though it caches.
+
+use std::time::Duration;
+
+use animal_store::order::OrderId;
+use animal_store::pet::{PetId, PetStatus};
+use animal_store::store::Store;
+use harness::{App, Client, Connection, START, eventually};
+use rusqlite::Connection as File;
+use serde_json::{Value, json};
+
+use crate::second_store;
+
+const PETS: i64 = 25;
+const CHANGES: usize = 1_000;
+const PROMISED: Duration = Duration::from_secs(1);
+
+/// Numbers that look random and are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: i64) -> i64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from(self.0 >> 33).expect("31 bits") % bound
+    }
+}
+
+async fn change(store: &Store, numbers: &mut Numbers) -> bool {
+    let pet = PetId(1 + numbers.below(PETS));
+    let orders = store.orders().await.expect("orders");
+    let order = OrderId(1 + numbers.below(1 + orders.len() as i64));
+    match numbers.below(4) {
+        0 => store
+            .place_order(pet, None, START)
+            .await
+            .expect("store")
+            .is_ok(),
+        1 => store
+            .complete_order(order, START)
+            .await
+            .expect("store")
+            .is_ok(),
+        2 => store
+            .cancel_order(order, START)
+            .await
+            .expect("store")
+            .is_ok(),
+        _ => {
+            let status = PetStatus::ALL[usize::try_from(numbers.below(3)).expect("small")];
+            let set = store
+                .set_status(pet, status, true, START)
+                .await
+                .expect("store");
+            set.is_ok_and(|set| set.before != status)
+        }
+    }
+}
+
+/// Every page a caller can ask for with these sizes, as the file has it right now.
+fn expected(file: &File) -> Vec<(String, Value)> {
+    let select = "SELECT id, name, category_id, status FROM pets ORDER BY id";
+    let mut statement = file.prepare_cached(select).expect("SQL");
+    let row = |row: &rusqlite::Row<'_>| {
+        let (id, name, category, status): (i64, String, i64, String) =
+            (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        Ok(json!({"id": id, "name": name, "categoryId": category, "status": status}))
+    };
+    let pets: Vec<Value> = statement
+        .query_map((), row)
+        .expect("rows")
+        .map(|pet| pet.expect("a row"))
+        .collect();
+    let mut all: Vec<(String, Value)> = pets
+        .iter()
+        .map(|pet| (format!("/v1/pets/{}", pet["id"]), pet.clone()))
+        .collect();
+    for limit in [1, 7, 20, 100] {
+        let page = |pets: Vec<&Value>| json!(pets.into_iter().take(limit).collect::<Vec<_>>());
+        all.push((
+            format!("/v1/pets?limit={limit}"),
+            page(pets.iter().collect()),
+        ));
+        for status in PetStatus::ALL.map(PetStatus::word) {
+            let those = pets.iter().filter(|pet| pet["status"] == status).collect();
+            all.push((
+                format!("/v1/pets?limit={limit}&status={status}"),
+                page(those),
+            ));
+        }
+    }
+    all
+}
+
+fn differs(
+    key: &Client,
+    connection: &mut Connection,
+    wanted: &[(String, Value)],
+) -> Option<String> {
+    wanted.iter().find_map(|(target, value)| {
+        let answer = key.request("GET", target).send_on(connection);
+        (answer.json() != *value).then(|| format!("{answer}\nnot {value}"))
+    })
+}
+
+#[test]
+fn after_each_of_1000_random_changes_every_page_and_animal_equals_the_store_within_a_second() {
+    let (app, _, key) = App::start();
+    key.create_many(usize::try_from(PETS).expect("small"));
+    let store = second_store(&app);
+    let file = File::open(app.database()).expect("a file");
+    let mut connection = key.connect();
+    let mut numbers = Numbers(7);
+    let mut done = 0;
+    while done < CHANGES {
+        if !app.block_on(change(&store, &mut numbers)) {
+            continue;
+        }
+        done += 1;
+        let wanted = expected(&file);
+        eventually(PROMISED, &format!("change {done}"), || {
+            differs(&key, &mut connection, &wanted).is_none()
+        });
+    }
+}
+
+#[test]
+fn a_walk_in_progress_neither_repeats_nor_loses_an_animal_whose_status_did_not_change() {
+    let (app, _, key) = App::start();
+    key.create_many(200);
+    let store = second_store(&app);
+    // Every third animal changes to and fro; the others stay available.
+    let changing: Vec<i64> = (1..=200).filter(|id| id % 3 == 0).collect();
+    for filter in ["", "&status=available"] {
+        let mut numbers = Numbers(11);
+        let mut seen = Vec::new();
+        let mut page = key.get(&format!("/v1/pets?limit=10{filter}"));
+        loop {
+            seen.extend(page.ids());
+            for _ in 0..5 {
+                let which = usize::try_from(numbers.below(changing.len() as i64)).expect("small");
+                let status = PetStatus::ALL[usize::try_from(numbers.below(3)).expect("small")];
+                let set = store.set_status(PetId(changing[which]), status, true, START);
+                app.block_on(set).expect("store").expect("set");
+            }
+            let Some(next) = page.next() else { break };
+            page = key.follow(&next);
+        }
+        let unchanged: Vec<i64> = seen.iter().copied().filter(|id| id % 3 != 0).collect();
+        assert_eq!(
+            unchanged,
+            (1..=200).filter(|id| id % 3 != 0).collect::<Vec<_>>()
+        );
+        assert!(
+            seen.is_sorted_by(|one, other| one < other),
+            "none twice, in order: {seen:?}"
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! The state machine: its table row by row, and the store that follows it against a model.
+
+use animal_store::order::life::{Event, NotAllowed, next};
+use animal_store::order::{OrderId, OrderState, Refusal};
+use animal_store::pet::{NewPet, PetId, PetStatus};
+use animal_store::store::sqlite::{Mode, Sqlite};
+use animal_store::store::{Created, Store};
+use harness::START;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use OrderState::{Cancelled, Complete, Open};
+use PetStatus::{Available, Pending, Sold};
+
+#[test]
+fn every_row_of_the_table_and_nothing_else_is_allowed() {
+    let set = |to, force| Event::SetStatus { to, force };
+    for status in PetStatus::ALL {
+        for order in [None, Some(Open), Some(Complete), Some(Cancelled)] {
+            let is_open = order == Some(Open);
+            let place = if status == Available && !is_open {
+                Ok((Pending, Some(Open)))
+            } else {
+                Err(NotAllowed::NotAvailable(status))
+            };
+            assert_eq!(next(status, order, Event::Place), place);
+            let ended = |animal, state| match order {
+                Some(Open) => Ok((animal, Some(state))),
+                Some(Complete) => Err(NotAllowed::AlreadyComplete),
+                Some(Cancelled) => Err(NotAllowed::WasCancelled),
+                None => Err(NotAllowed::NoOrder),
+            };
+            assert_eq!(next(status, order, Event::Complete), ended(Sold, Complete));
+            assert_eq!(
+                next(status, order, Event::Cancel),
+                ended(Available, Cancelled)
+            );
+            for to in PetStatus::ALL {
+                let gently = match to {
+                    _ if !is_open => Ok((to, order)),
+                    Pending => Ok((Pending, order)),
+                    _ => Err(NotAllowed::HasOpenOrder),
+                };
+                let by_force = if is_open && to != Pending {
+                    Ok((to, Some(Cancelled)))
+                } else {
+                    Ok((to, order))
+                };
+                assert_eq!(next(status, order, set(to, false)), gently);
+                assert_eq!(next(status, order, set(to, true)), by_force);
+            }
+        }
+    }
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Place(usize),
+    Complete(usize),
+    Cancel(usize),
+    Set(usize, PetStatus, bool),
+}
+
+const PETS: usize = 3;
+
+/// The plainest thing that could be right: who is what, and which orders there are.
+#[derive(Debug)]
+struct Model {
+    pets: [PetStatus; PETS],
+    orders: Vec<(usize, OrderState)>,
+}
+
+impl Model {
+    fn open_order(&self, pet: usize) -> Option<usize> {
+        self.orders.iter().position(|order| *order == (pet, Open))
+    }
+
+    /// Does it, or not; says which.
+    fn act(&mut self, act: Act) -> bool {
+        match act {
+            Act::Place(pet) => {
+                let can = self.pets[pet] == Available;
+                if can {
+                    self.pets[pet] = Pending;
+                    self.orders.push((pet, Open));
+                }
+                can
+            }
+            Act::Complete(order) => self.end(order, Complete, Sold),
+            Act::Cancel(order) => self.end(order, Cancelled, Available),
+            Act::Set(pet, to, force) => match self.open_order(pet) {
+                Some(_) if to == Pending => true,
+                Some(order) if force => self.end(order, Cancelled, to),
+                Some(_) => false,
+                None => {
+                    self.pets[pet] = to;
+                    true
+                }
+            },
+        }
+    }
+
+    fn end(&mut self, order: usize, state: OrderState, status: PetStatus) -> bool {
+        match self.orders.get(order).copied() {
+            Some((pet, Open)) => {
+                self.orders[order].1 = state;
+                self.pets[pet] = status;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+async fn act(store: &Store, act: Act) -> bool {
+    let id = |order: usize| OrderId(i64::try_from(order).expect("small") + 1);
+    let pet = |pet: usize| PetId(i64::try_from(pet).expect("small") + 1);
+    match act {
+        Act::Place(which) => store
+            .place_order(pet(which), None, START)
+            .await
+            .expect("the store")
+            .is_ok(),
+        Act::Complete(order) => store
+            .complete_order(id(order), START)
+            .await
+            .expect("the store")
+            .is_ok(),
+        Act::Cancel(order) => store
+            .cancel_order(id(order), START)
+            .await
+            .expect("the store")
+            .is_ok(),
+        Act::Set(which, to, force) => store
+            .set_status(pet(which), to, force, START)
+            .await
+            .expect("the store")
+            .is_ok(),
+    }
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let pet = 0..PETS;
+    let order = 0..8_usize;
+    let status = prop::sample::select(PetStatus::ALL.to_vec());
+    let act = prop_oneof![
+        3 => pet.clone().prop_map(Act::Place),
+        2 => order.clone().prop_map(Act::Complete),
+        2 => order.prop_map(Act::Cancel),
+        2 => (pet, status, any::<bool>()).prop_map(|(pet, to, force)| Act::Set(pet, to, force)),
+    ];
+    prop::collection::vec(act, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_does_what_the_model_does(acts in acts()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let folder = TempDir::new().expect("a folder");
+        let engine = Sqlite::open(&folder.path().join("a.db"), Mode::CreateIfMissing, 1).expect("a file");
+        let store = Store::new(engine);
+        let mut model = Model { pets: [Available; PETS], orders: Vec::new() };
+        runtime.block_on(async {
+            for _ in 0..PETS {
+                let pet = NewPet::from_json(br#"{"name":"a","categoryId":1}"#).expect("a body");
+                assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
+            }
+            for (number, one) in acts.into_iter().enumerate() {
+                let (wanted, done) = (model.act(one), act(&store, one).await);
+                assert_eq!(wanted, done, "{number}: {one:?} on {model:?}");
+                let orders = store.orders().await.expect("orders");
+                let seen: Vec<_> = orders.iter().map(|order| (order.pet.0 - 1, order.state)).collect();
+                let wanted: Vec<_> = model.orders.iter().map(|(pet, state)| (*pet as i64, *state)).collect();
+                assert_eq!(seen, wanted, "{number}: {one:?}");
+                store.pets_changed();
+                for (pet, status) in (1..).zip(model.pets) {
+                    let json = store.pet(PetId(pet)).await.expect("a pet").expect("a pet");
+                    let text = String::from_utf8_lossy(&json).into_owned();
+                    assert!(text.contains(status.word()), "{number}: {one:?}: {text}, not {status:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_so() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    let folder = TempDir::new().expect("a folder");
+    let store = Store::new(
+        Sqlite::open(&folder.path().join("a.db"), Mode::CreateIfMissing, 1).expect("a file"),
+    );
+    runtime.block_on(async {
+        let (pet, order) = (PetId(9), OrderId(9));
+        assert_eq!(
+            store.place_order(pet, None, START).await.expect("store"),
+            Err(Refusal::NoSuchPet(pet))
+        );
+        assert_eq!(
+            store
+                .set_status(pet, Sold, true, START)
+                .await
+                .expect("store"),
+            Err(Refusal::NoSuchPet(pet))
+        );
+        assert_eq!(
+            store.complete_order(order, START).await.expect("store"),
+            Err(Refusal::NoSuchOrder(order))
+        );
+        assert_eq!(
+            store.cancel_order(order, START).await.expect("store"),
+            Err(Refusal::NoSuchOrder(order))
+        );
+    });
+}
+
+#[test]
+fn the_tables_themselves_refuse_a_second_open_order() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("a.db");
+    drop(Sqlite::open(&path, Mode::CreateIfMissing, 1).expect("a file"));
+    let file = rusqlite::Connection::open(path).expect("a file");
+    file.execute_batch("INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'pending')")
+        .expect("a pet");
+    let order = |state: &str, ended: &str| {
+        file.execute_batch(&format!(
+            "INSERT INTO orders (pet_id, status, placed_at, ended_at) VALUES (1, '{state}', 0, {ended})"
+        ))
+    };
+    order("open", "NULL").expect("a first one");
+    order("cancelled", "1").expect("one that is not open");
+    assert!(order("open", "NULL").is_err(), "a second one");
+    assert!(order("open", "1").is_err(), "open and ended");
+    assert!(order("lost", "1").is_err(), "a state that is none");
+}
