@@ -18,6 +18,7 @@ use crate::config::AdminToken;
 use crate::key::NoRandomness;
 use crate::server::Shared;
 use crate::server::connection::Answers;
+use crate::server::panic::caught;
 use crate::server::request_id::RequestIds;
 use metrics::Metrics;
 
@@ -78,11 +79,16 @@ impl Desk {
 impl Answers for Desk {
     async fn answer(&self, request: Request<Incoming>, _peer: IpAddr) -> Answer {
         let (head, _body) = request.into_parts();
-        let answer = self
-            .show(&head)
-            .await
-            .unwrap_or_else(|error| error.answer());
-        dressed(answer, self.ids.of(&head.headers).into_owned())
+        let id = self.ids.of(&head.headers).into_owned();
+        let result = caught(self.show(&head)).await;
+        let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
+        let answer = result.unwrap_or_else(|error| {
+            if let Some(cause) = error.cause() {
+                tracing::error!(id, cause, "an admin request failed");
+            }
+            error.answer()
+        });
+        dressed(answer, id)
     }
 
     fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {

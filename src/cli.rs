@@ -13,14 +13,14 @@ mod serve;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::file;
+use crate::config::{file, usage};
 
 /// An HTTP JSON API for animals offered for adoption.
 ///
-/// Without a command it serves. Every option has an environment variable, and a place in the file given by --config.
+/// Without a command it serves. Every option of the server has an environment variable, and a place in the file given by
+/// --config.
 #[derive(Debug, Parser)]
 #[command(name = "animal-store", version, disable_help_subcommand = true)]
 struct Cli {
@@ -131,41 +131,9 @@ fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
 
 fn wrong_usage(error: clap::Error) -> Failure {
     if error.use_stderr() {
-        return Failure::Usage(format!("{} (see --help)", one_line(&error)));
+        return Failure::Usage(format!("{} (see --help)", usage::one_line(&error)));
     }
     // Help and version are what was asked for. They go to standard output; if that is closed, no one is there to tell.
     let _ = error.print();
     std::process::exit(0)
-}
-
-/// Options whose values are not repeated: a mistyped secret is still one.
-const SECRET: [&str; 1] = ["--admin-token"];
-
-/// The first paragraph of what clap has to say, on one line.
-pub(crate) fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let usage = text
-            .lines()
-            .find_map(|line| line.strip_prefix("Usage: "))
-            .unwrap_or_default();
-        return format!("a subcommand is missing: {usage}");
-    }
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = first
-        .trim_start_matches("error: ")
-        .split_whitespace()
-        .collect();
-    let line = words.join(" ");
-    match (
-        error.get(ContextKind::InvalidArg),
-        error.get(ContextKind::InvalidValue),
-    ) {
-        (Some(ContextValue::String(option)), Some(ContextValue::String(value)))
-            if SECRET.iter().any(|secret| option.starts_with(secret)) =>
-        {
-            line.replace(&format!("'{value}'"), "(not shown)")
-        }
-        _ => line,
-    }
 }

@@ -3,8 +3,9 @@
 
 pub mod file;
 pub mod options;
+pub mod usage;
 
-pub use options::{DatabaseOptions, ServeOptions};
+pub use options::{DatabaseOptions, FileOption, ServeOptions};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -34,16 +34,27 @@ impl PetName {
     /// The most scalar values a name may have.
     pub const MAX: usize = 255;
 
-    /// Takes a text as a name, or says what a name must be.
-    pub fn new(text: String) -> Result<Self, &'static str> {
-        if text.chars().all(char::is_whitespace) {
-            Err("must not be blank")
-        } else if text.chars().nth(Self::MAX).is_some() {
-            Err("must have at most 255 characters")
-        } else if text.chars().any(char::is_control) {
-            Err("must not contain control characters")
-        } else {
+    /// Takes a text as a name, or says all that a name must be and this one is not.
+    pub fn new(text: String) -> Result<Self, String> {
+        let rules = [
+            (text.chars().all(char::is_whitespace), "must not be blank"),
+            (
+                text.chars().nth(Self::MAX).is_some(),
+                "must have at most 255 characters",
+            ),
+            (
+                text.chars().any(char::is_control),
+                "must not contain control characters",
+            ),
+        ];
+        let broken: Vec<&str> = rules
+            .into_iter()
+            .filter_map(|(broken, rule)| broken.then_some(rule))
+            .collect();
+        if broken.is_empty() {
             Ok(Self(text))
+        } else {
+            Err(broken.join(" and "))
         }
     }
 

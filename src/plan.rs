@@ -103,13 +103,13 @@ pub enum PlanName {
 #[derive(Debug, thiserror::Error)]
 pub enum BadPlan {
     /// Enterprise needs both figures.
-    #[error("plan enterprise needs --per-minute and --per-day")]
+    #[error("plan enterprise needs a limit for the minute and one for the day")]
     LimitsMissing,
     /// The others have none to choose.
-    #[error("plan {0} has fixed limits: --per-minute and --per-day go with plan enterprise")]
+    #[error("plan {0} has fixed limits: only those of plan enterprise can be chosen")]
     LimitsFixed(PlanName),
     /// The figures themselves are wrong.
-    #[error("--per-minute and --per-day: each {0}")]
+    #[error("a limit {0}")]
     Limit(#[from] BadLimit),
 }
 

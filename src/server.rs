@@ -8,7 +8,7 @@ mod keeper;
 mod ledger;
 mod listen;
 mod pages;
-mod panic;
+pub(crate) mod panic;
 mod raw;
 pub(crate) mod request_id;
 mod stream;
@@ -76,7 +76,6 @@ pub struct Server {
 impl Server {
     /// Takes the addresses and opens the data, in this order: a first start that finds its port taken leaves nothing behind.
     pub fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
-        listen::raise_file_limit(config.max_connections);
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = listen::api(config.listen, workers)
             .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
@@ -138,11 +137,11 @@ impl Server {
             store,
             clock,
         });
-        let keeper = keeper::Keeper::start(Arc::clone(&shared))
+        let (keeper, keeper_life) = keeper::Keeper::start(Arc::clone(&shared))
             .await
             .context("cannot read the keys")?;
 
-        let cap = connection::Cap::new(config.max_connections);
+        let cap = connection::Cap::new(listen::connections(config.max_connections));
         let timeouts = stream::Timeouts {
             request: config.request_timeout,
             idle: config.idle_timeout,
@@ -169,9 +168,13 @@ impl Server {
             desk,
             keeper,
         )?);
+        if config.public_url.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(links = %local, "others can reach this server, but links lead to this machine: set --public-url");
+        }
         tracing::info!(%address, %admin_address, "ready");
         Ok(Running {
             shared,
+            keeper_life,
             stop,
             threads,
             local,
@@ -186,6 +189,7 @@ impl Server {
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
+    keeper_life: watch::Receiver<()>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     local: BaseUrl,
@@ -216,9 +220,13 @@ impl Running {
         &self.shared.store
     }
 
-    /// Returns when nothing can be stored any more.
-    pub async fn writer_died(&self) {
-        self.shared.store.writer_died().await;
+    /// Returns, with the reason, when the server cannot keep its promises any more.
+    pub async fn failed(&self) -> &'static str {
+        let mut keeper_life = self.keeper_life.clone();
+        tokio::select! {
+            () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored",
+            _ = keeper_life.changed() => "the keeper has stopped: changes of keys would not be obeyed",
+        }
     }
 
     /// Drains and stops: no new connection, what runs is answered, and what was counted is stored.

@@ -93,18 +93,6 @@ impl Collector for Counted {
         )?;
         plain(
             &mut page,
-            "connections_refused",
-            "Connections answered 503",
-            &tallies.connections_refused,
-        )?;
-        plain(
-            &mut page,
-            "heads_unfinished",
-            "Connections answered 408: half a head came",
-            &tallies.heads_unfinished,
-        )?;
-        plain(
-            &mut page,
             "commits",
             "Transactions committed",
             &commits.done,

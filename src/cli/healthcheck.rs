@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use hyper::Uri;
 
 use super::{Failure, Outcome};
-use crate::config::{options, reachable};
+use crate::config::{FileOption, options, reachable};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -20,6 +20,8 @@ pub(super) struct Healthcheck {
     /// Where the API listens
     #[arg(long, env = "ANIMAL_STORE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
     listen: SocketAddr,
+    #[command(flatten)]
+    _file: FileOption,
 }
 
 impl Healthcheck {

@@ -111,7 +111,7 @@ struct EnterpriseLimits {
 impl EnterpriseLimits {
     fn plan(&self, name: PlanName) -> Result<Plan, Failure> {
         name.with(self.per_minute, self.per_day)
-            .map_err(|error| Failure::Usage(error.to_string()))
+            .map_err(|error| Failure::Usage(format!("--per-minute and --per-day: {error}")))
     }
 }
 
@@ -202,8 +202,12 @@ impl Command {
             Self::Rotate { key, grace } => {
                 let store = key.common.open()?;
                 let id = KeyId(key.id);
-                if found(id, store.key(id).await)?.revoked_at.is_some() {
+                let record = found(id, store.key(id).await)?;
+                if record.revoked_at.is_some() {
                     return Err(anyhow!("key {id} is revoked: create a new one").into());
+                }
+                if record.expires_at.is_some_and(|end| end <= now) {
+                    return Err(anyhow!("key {id} has expired: create a new one").into());
                 }
                 let secret = Secret::generate().context("cannot make a key")?;
                 let old_until = now.after(grace.duration());

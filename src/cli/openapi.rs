@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::Outcome;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
+use crate::config::FileOption;
 
 /// Prints the OpenAPI document.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,8 @@ pub(super) struct Openapi {
     /// The address of the staging environment
     #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
     staging_url: Option<BaseUrl>,
+    #[command(flatten)]
+    _file: FileOption,
 }
 
 impl Openapi {

@@ -28,7 +28,10 @@ impl Serve {
             .enable_all()
             .build()
             .context("cannot start")?;
-        runtime.block_on(serve(config)).map_err(Failure::from)
+        let outcome = runtime.block_on(serve(config));
+        // One who asks twice does not wait for what is still being drained.
+        runtime.shutdown_background();
+        outcome.map_err(Failure::from)
     }
 }
 
@@ -37,6 +40,9 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let mut stop = Stop::new()?;
     let clock = Clock::system();
     let sink = Sink::stderr().context("cannot start the log")?;
+    std::panic::set_hook(Box::new(
+        |panic| tracing::error!(%panic, "a thread panicked"),
+    ));
     log::init(&sink, config.log, config.log_level, clock.clone());
 
     let server = Server::open(&config, clock.clone())?;
@@ -51,20 +57,15 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         .write_all(greeting(&config, &running, first_key.as_ref()).as_bytes());
     drop(first_key);
 
-    let died = tokio::select! {
-        () = running.writer_died() => true,
-        signal = stop.wait() => {
-            tracing::info!(signal, "stopping");
-            false
-        }
-    };
-    if died {
-        // Nothing can be acknowledged any more, so there is nothing to drain.
-        return Err(anyhow!(
-            "the writer has stopped: nothing can be stored; see the log"
-        ));
+    tokio::select! {
+        // There is nothing to drain for: what cannot be stored cannot be answered.
+        why = running.failed() => return Err(anyhow!("{why}; see the log")),
+        signal = stop.wait() => tracing::info!(signal, "stopping"),
     }
-    running.stop().await
+    tokio::select! {
+        stopped = running.stop() => stopped,
+        signal = stop.wait() => Err(anyhow!("stopped by a second {signal}, with requests still open")),
+    }
 }
 
 async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {

@@ -8,6 +8,8 @@ use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::usage;
+
 /// What is wrong with a file, in one line with its line number.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -90,9 +92,7 @@ fn check(option: &Arg, name: &str, values: &[String]) -> Result<(), String> {
     let parsed = Command::new("file")
         .arg(option.clone())
         .try_get_matches_from(words);
-    parsed
-        .map(drop)
-        .map_err(|error| crate::cli::one_line(&error))
+    parsed.map(drop).map_err(|error| usage::one_line(&error))
 }
 
 fn with_default(command: Command, name: &str, values: &[String]) -> Command {

@@ -2,6 +2,7 @@
 //! each value is parsed here, once, whichever of them it came from.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use super::{AdminToken, Database};
 use crate::access::proxy::Cidr;
@@ -9,7 +10,7 @@ use crate::api::url::BaseUrl;
 use crate::log::{LogFormat, LogLevel};
 use crate::span::Span;
 
-/// The one option that every command on the data has.
+/// Where the data is: what every command on it needs to know.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DatabaseOptions {
     /// Where the data is
@@ -20,9 +21,17 @@ pub struct DatabaseOptions {
         default_value = "sqlite:animal-store.db"
     )]
     pub database: Database,
-    /// A TOML file with any of these options, by their long names
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a comment here would become help text")]
+    pub file: FileOption,
+}
+
+/// The file with options.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FileOption {
+    /// A TOML file with options, by their long names
     #[arg(long, env = "ANIMAL_STORE_CONFIG", value_name = "FILE")]
-    pub config: Option<std::path::PathBuf>,
+    pub config: Option<PathBuf>,
 }
 
 /// The options of a server.

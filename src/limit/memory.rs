@@ -110,7 +110,8 @@ impl Meter {
             state.ban = None;
             state.refusals = 0;
         }
-        if began(stored) > began(state.ban) {
+        // A ban that was written down only after its pardon is pardoned all the same.
+        if began(stored) > began(state.ban).max(pardoned) {
             state.ban = stored;
         }
     }

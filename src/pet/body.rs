@@ -48,12 +48,12 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     let mut field = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
 
     let name = match members.name.map(|raw| serde_json::from_str(raw.get())) {
-        None => Err("is missing: it must be a string"),
-        Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text"),
-        Some(Err(_)) => Err("must be a string"),
+        None => Err("is missing: it must be a string".to_owned()),
+        Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text".to_owned()),
+        Some(Err(_)) => Err("must be a string".to_owned()),
         Some(Ok(text)) => PetName::new(text),
     }
-    .map_err(|problem| field("name", problem));
+    .map_err(|problem| field("name", &problem));
 
     let category_id = match members.category_id.map(|raw| whole(raw.get())) {
         None => Err("is missing: it must be an integer"),
@@ -281,8 +281,24 @@ mod tests {
         }
         let deep = format!("{{\"x\":{}}}", "[".repeat(10_000));
         assert!(problem(&deep).contains("not valid JSON"));
+        let (open, close) = ("[".repeat(5_000), "]".repeat(5_000));
+        let deep = format!(r#"{{"name":"a","categoryId":1,"x":{open}{close}}}"#);
+        assert!(
+            read(deep.as_bytes()).is_ok(),
+            "what is ignored may be as deep as it likes"
+        );
         assert!(read(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
         assert!(read(b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_a_name_is_told() {
+        let long = format!(r#"{{"name":"{}\u0001","categoryId":1}}"#, "x".repeat(300));
+        let told = problem(&long);
+        assert!(
+            told.contains("255 characters and must not contain control characters"),
+            "{told}"
+        );
     }
 
     #[test]

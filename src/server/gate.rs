@@ -84,16 +84,14 @@ impl Answers for Gate {
     }
 
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
-        let (shared, now) = (&self.shared, self.shared.clock.now());
-        match error {
-            ApiError::Unavailable { .. } => shared.tallies.connections_refused.add(1),
-            _ => shared.tallies.heads_unfinished.add(1),
-        }
+        let now = self.shared.clock.now();
         let mut answer = error.answer();
+        let mut entry = Entry::new(self, now, self.ids.next().into(), Subject::Connection);
+        entry.status = answer.status().as_u16();
         dress(
             &mut answer,
-            Some(shared.access.rate_of(peer, now)),
-            &self.ids.next(),
+            Some(self.shared.access.rate_of(peer, now)),
+            &entry.id,
         );
         answer
     }
@@ -196,13 +194,12 @@ impl Gate {
             limiter,
             ledger,
             tallies,
-            store,
             ..
         } = &*self.shared;
         let decision = limiter.decide(&key.meter, key.limits, now);
         learned.rate.set(Some(decision.rate));
         if decision.first_unread {
-            ledger.note(key);
+            ledger.note_use(key);
         }
         match decision.verdict {
             Verdict::Admitted => Ok(()),
@@ -217,10 +214,12 @@ impl Gate {
                 if let Some(ban) = new {
                     tallies.bans.add(1);
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
-                    let (store, id) = (Arc::clone(store), key.id);
+                    ledger.note_ban(key.id, ban);
+                    let shared = Arc::clone(&self.shared);
+                    // At once, so that it outlives even a crash; the keeper tries again if this fails.
                     tokio::task::spawn_local(async move {
-                        if let Err(error) = store.record_ban(id, ban).await {
-                            tracing::error!(key = id.0, %error, "a ban could not be stored; it ends with this process");
+                        if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
+                            tracing::warn!(%error, "a ban could not be stored yet");
                         }
                     });
                 }

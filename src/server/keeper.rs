@@ -1,8 +1,10 @@
-//! What is done beside serving: obeying changes that others made in the store, and storing what was counted.
+//! What is done beside serving: obeying changes that others made in the store, and storing what was counted. A server whose
+//! keeper died would go on serving keys that were revoked, so its death is the server's.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Shared;
@@ -20,13 +22,15 @@ const SWEEP: u64 = 600;
 /// The keeper of one server.
 #[derive(Debug)]
 pub(super) struct Keeper {
+    /// Its other end tells the server when the keeper is gone, however that came.
+    _alive: watch::Sender<()>,
     shared: Arc<Shared>,
     seen: Revisions,
 }
 
 impl Keeper {
     /// Fills the directory and the day's counters from the store: nothing is served before that.
-    pub(super) async fn start(shared: Arc<Shared>) -> store::Result<Self> {
+    pub(super) async fn start(shared: Arc<Shared>) -> store::Result<(Self, watch::Receiver<()>)> {
         let seen = shared.store.revisions().await?;
         let keys = shared.store.keys_since(-1).await?;
         shared.access.directory.apply_all(&keys);
@@ -35,7 +39,15 @@ impl Keeper {
             .access
             .directory
             .remember(today, &shared.store.use_on(today).await?);
-        Ok(Self { shared, seen })
+        let (alive, life) = watch::channel(());
+        Ok((
+            Self {
+                _alive: alive,
+                shared,
+                seen,
+            },
+            life,
+        ))
     }
 
     /// Goes on until the server stops.
@@ -78,14 +90,16 @@ impl Keeper {
                 .apply_all(&store.keys_since(self.seen.keys).await?);
         }
         self.seen = now;
-        if tick.is_multiple_of(FLUSH) {
-            ledger.flush(store).await?;
-        }
+        // One that fails does not keep the other from its turn.
+        let flushed = match tick.is_multiple_of(FLUSH) {
+            true => ledger.flush(store).await,
+            false => Ok(()),
+        };
         if tick.is_multiple_of(SWEEP) {
             store
                 .forget_retries(clock.now().before(Retry::KEPT))
                 .await?;
         }
-        Ok(())
+        flushed
     }
 }

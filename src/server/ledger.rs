@@ -1,26 +1,53 @@
-//! Which keys have been used since their use was last stored. Raised once a key and second, not once a request.
+//! What the store has yet to be told: which keys have been used, once a key and second and not once a request, and which
+//! have been banned.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::access::Key;
+use crate::key::KeyId;
+use crate::limit::Ban;
 use crate::store::{self, Store};
 
-/// Keys whose meters have something to tell.
+/// What is yet to be told.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(Mutex<Vec<Arc<Key>>>);
+pub(super) struct Ledger {
+    /// Keys whose meters have something to tell.
+    used: Mutex<Vec<Arc<Key>>>,
+    bans: Mutex<Vec<(KeyId, Ban)>>,
+}
 
 impl Ledger {
     /// Notes that a key's meter has something to tell.
-    pub(super) fn note(&self, key: &Arc<Key>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(key));
+    pub(super) fn note_use(&self, key: &Arc<Key>) {
+        lock(&self.used).push(Arc::clone(key));
     }
 
-    /// Stores what the meters have to tell. What cannot be stored is kept for the next time.
+    /// Notes that a key is banned.
+    pub(super) fn note_ban(&self, key: KeyId, ban: Ban) {
+        lock(&self.bans).push((key, ban));
+    }
+
+    /// Tells the store everything. What it does not take is kept for the next time.
     pub(super) async fn flush(&self, store: &Store) -> store::Result<()> {
-        let keys = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let bans = self.flush_bans(store).await;
+        self.flush_uses(store).await.and(bans)
+    }
+
+    /// Tells the store of the bans.
+    pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
+        let mut bans = std::mem::take(&mut *lock(&self.bans));
+        while let Some((key, ban)) = bans.last().copied() {
+            if let Err(error) = store.record_ban(key, ban).await {
+                lock(&self.bans).append(&mut bans);
+                return Err(error);
+            }
+            bans.pop();
+        }
+        Ok(())
+    }
+
+    async fn flush_uses(&self, store: &Store) -> store::Result<()> {
+        let keys = std::mem::take(&mut *lock(&self.used));
         let uses: Vec<_> = keys
             .into_iter()
             .map(|key| (key.meter.read_out(), key))
@@ -34,11 +61,15 @@ impl Ledger {
         }
         let stored = store.record_use(rows).await;
         if stored.is_err() {
-            for (uses, key) in uses {
+            for (uses, key) in uses.into_iter().filter(|(uses, _)| !uses.is_empty()) {
                 key.meter.put_back(uses);
-                self.note(&key);
+                self.note_use(&key);
             }
         }
         stored
     }
+}
+
+fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,8 +9,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Files that are open besides connections: data, sockets, the log.
-const OTHER_FILES: u64 = 128;
+/// Files that are open besides connections: data, sockets, the log, and connections that are being refused.
+const OTHER_FILES: u64 = 256;
 
 /// One socket for each worker, all on the same address: the kernel spreads connections over them.
 pub(super) fn api(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
@@ -42,27 +42,35 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Asks for as many open files as connections are allowed. What the system does not grant is told.
-pub(super) fn raise_file_limit(connections: usize) {
-    let wanted = connections as u64 + OTHER_FILES;
+/// How many connections the system lets us have, of those that are wanted. Asks for as many open files as they need.
+pub(super) fn connections(wanted: usize) -> usize {
+    let files = wanted as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
-    let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= wanted);
-    if enough(limit.current) {
-        return;
+    if limit.current.is_none_or(|current| current >= files) {
+        return wanted;
     }
-    let granted = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let most = limit.maximum.map_or(files, |maximum| maximum.min(files));
     let raised = setrlimit(
         Resource::Nofile,
         Rlimit {
-            current: Some(granted),
+            current: Some(most),
             maximum: limit.maximum,
         },
     );
-    if raised.is_err() || granted < wanted {
+    let granted = if raised.is_ok() {
+        most
+    } else {
+        limit.current.unwrap_or(most)
+    };
+    let connections = usize::try_from(granted.saturating_sub(OTHER_FILES))
+        .unwrap_or(wanted)
+        .clamp(1, wanted);
+    if connections < wanted {
         tracing::warn!(
-            granted,
+            connections,
             wanted,
-            "the limit of open files is lower than --max-connections needs"
+            "the limit of open files allows fewer connections than --max-connections"
         );
     }
+    connections
 }

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 /// Runs a future; a panic inside becomes an error with its message.
-pub(super) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     // What the future has borrowed is either whole or behind a lock that can bear it; the future itself is not used again.
     poll_fn(

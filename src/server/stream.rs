@@ -57,6 +57,8 @@ pub(super) struct Stream<'a> {
     deadline: Instant,
     /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
     timer: Pin<Box<Sleep>>,
+    /// The other side has not taken all we had to say: nothing of ours may be put behind it.
+    stalled: bool,
     /// What to say to one who sent only half a head.
     too_slow: &'a dyn Fn() -> Vec<u8>,
 }
@@ -74,6 +76,7 @@ impl<'a> Stream<'a> {
             progress: Progress(Rc::new(Cell::new(Phase::Silence))),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
+            stalled: false,
             too_slow,
         }
     }
@@ -93,7 +96,7 @@ impl<'a> Stream<'a> {
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= self.deadline {
-                if phase == Phase::Head {
+                if phase == Phase::Head && !self.stalled {
                     // Half a request came: say why there is no answer. If that cannot be sent at once, it is not.
                     let _ = self.tcp.try_write(&(self.too_slow)());
                 }
@@ -109,6 +112,7 @@ impl<'a> Stream<'a> {
         result: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        self.stalled = result.is_pending();
         match result {
             Poll::Pending => self.wait(cx).map(Err),
             done => {

@@ -23,11 +23,13 @@ pub enum Subject {
     Docs,
     /// Health checks, which are not logged.
     Health,
+    /// None: a connection for which there was no place, or whose head never ended.
+    Connection,
 }
 
 impl Subject {
     /// Every subject, in the order of their counters.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ListPets,
         Self::CreatePet,
         Self::GetPet,
@@ -35,6 +37,7 @@ impl Subject {
         Self::Unknown,
         Self::Docs,
         Self::Health,
+        Self::Connection,
     ];
 
     /// The subject of a route.
@@ -63,6 +66,7 @@ impl Subject {
             Self::Unknown => "unknown",
             Self::Docs => "docs",
             Self::Health => "health",
+            Self::Connection => "connection",
         }
     }
 }
@@ -98,10 +102,6 @@ pub struct Tallies {
     pub bans: Counter,
     /// Connections accepted.
     pub connections: Counter,
-    /// Connections refused because there were too many.
-    pub connections_refused: Counter,
-    /// Connections whose request did not get past half a head in time.
-    pub heads_unfinished: Counter,
 }
 
 impl Default for Tallies {
@@ -115,8 +115,6 @@ impl Default for Tallies {
             refused: Default::default(),
             bans: Counter::default(),
             connections: Counter::default(),
-            connections_refused: Counter::default(),
-            heads_unfinished: Counter::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, watch};
 
-use super::connection::{self, Answers, Cap, Place};
+use super::connection::{self, Answers, Cap};
 use super::gate::Gate;
 use super::keeper::Keeper;
 use super::stream::Timeouts;
@@ -21,6 +21,9 @@ use crate::api::ApiError;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
+
+/// Connections of one thread that are being refused politely at the same time.
+const REFUSING: usize = 32;
 
 /// How long an accept loop waits when the system cannot give it another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -89,6 +92,7 @@ async fn accept<A: Answers + 'static>(
     };
     let answers = Rc::new(answers);
     let open = Rc::new(Open::default());
+    let refusing = Rc::new(Open::default());
     loop {
         let (tcp, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -107,14 +111,19 @@ async fn accept<A: Answers + 'static>(
                 cause: "too many connections".into(),
             };
             let answer = raw::unasked(&*answers, &error, peer.ip());
-            tokio::task::spawn_local(refuse(tcp, answer));
+            if refusing.count() < REFUSING {
+                tokio::task::spawn_local(refuse(tcp, answer, refusing.enter()));
+            } else {
+                // No time for manners: what fits is said, and the connection ends.
+                let _ = tcp.try_write(&answer);
+            }
             continue;
         };
         answers.accepted();
         // An answer is written in one piece: waiting to fill a packet would only delay it.
         let _ = tcp.set_nodelay(true);
         let (answers, stopping) = (Rc::clone(&answers), stopping.clone());
-        let mark = open.enter(place);
+        let mark = (open.enter(), place);
         tokio::task::spawn_local(async move {
             connection::serve(tcp, peer.ip(), &*answers, timeouts, stopping).await;
             drop(mark);
@@ -125,15 +134,12 @@ async fn accept<A: Answers + 'static>(
         .await
         .is_err()
     {
-        tracing::warn!(
-            open = open.count.get(),
-            "stopped with connections still open"
-        );
+        tracing::warn!(open = open.count(), "stopped with connections still open");
     }
 }
 
 /// Says that there are too many connections. What the caller sends meanwhile is read, or it would lose the answer.
-async fn refuse(tcp: TcpStream, answer: Vec<u8>) {
+async fn refuse(tcp: TcpStream, answer: Vec<u8>, _mark: Mark) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (mut read, mut write) = tcp.into_split();
     let talk = async {
@@ -153,18 +159,16 @@ struct Open {
 }
 
 /// One of them.
-struct Mark {
-    open: Rc<Open>,
-    _place: Place,
-}
+struct Mark(Rc<Open>);
 
 impl Open {
-    fn enter(self: &Rc<Self>, place: Place) -> Mark {
+    fn enter(self: &Rc<Self>) -> Mark {
         self.count.set(self.count.get() + 1);
-        Mark {
-            open: Rc::clone(self),
-            _place: place,
-        }
+        Mark(Rc::clone(self))
+    }
+
+    fn count(&self) -> usize {
+        self.count.get()
     }
 
     async fn all_closed(&self) {
@@ -176,7 +180,7 @@ impl Open {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        self.open.count.set(self.open.count.get() - 1);
-        self.open.closed.notify_one();
+        self.0.count.set(self.0.count.get() - 1);
+        self.0.closed.notify_one();
     }
 }

@@ -223,3 +223,18 @@ fn a_change_of_plan_does_not_end_a_ban() {
     answer.is_error(429, "key_banned");
     assert_eq!(ask(&key).rate().1, 0);
 }
+
+#[test]
+fn a_ban_that_could_not_be_stored_at_once_is_stored_later_and_outlives_a_restart() {
+    let (mut app, ..) = App::start_with(|config| {
+        config.bans.after = 1;
+        config.max_waiting_writes = 1;
+    });
+    let key = app.key(enterprise(1, 1_000));
+    let other = rusqlite::Connection::open(app.database()).expect("a file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    provoke(&key);
+    other.execute_batch("ROLLBACK").expect("no lock");
+    app.restart();
+    banned(&again(&app, &key));
+}

@@ -423,3 +423,14 @@ fn an_expiry_in_no_time_is_refused() {
     let told = keys(&folder, "create --name me --plan free --expires 0s").refuses(2);
     assert!(told.contains("--expires"), "{told}");
 }
+
+#[test]
+fn a_key_that_has_expired_is_not_rotated() {
+    let folder = folder();
+    keys(&folder, "create --name me --plan free --expires 1s").exits(0);
+    harness::eventually(std::time::Duration::from_secs(5), "it expires", || {
+        keys(&folder, "show 1").stdout.contains("expired")
+    });
+    let told = keys(&folder, "rotate 1").refuses(1);
+    assert!(told.contains("has expired"), "{told}");
+}

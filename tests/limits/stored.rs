@@ -111,3 +111,25 @@ fn last_use_is_the_moment_of_the_last_request() {
     app.restart();
     assert_eq!(last_used(&app), Some(START.after(secs(5))));
 }
+
+#[test]
+fn a_key_cannot_be_deleted_by_hand_nor_get_limits_that_are_none() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(enterprise(1, 1), None);
+    let file = rusqlite::Connection::open(app.database()).expect("a file");
+    for (sql, why) in [
+        ("DELETE FROM api_keys", "keys revoke"),
+        ("UPDATE api_keys SET per_minute = 0", "CHECK"),
+        ("UPDATE api_keys SET per_day = 1000000001", "CHECK"),
+        ("UPDATE api_keys SET per_day = NULL", "CHECK"),
+        ("UPDATE api_keys SET plan = 'gold'", "CHECK"),
+    ] {
+        let error = file.execute_batch(sql).expect_err(sql).to_string();
+        assert!(error.contains(why), "{sql}: {error}");
+    }
+    assert!(
+        app.block_on(app.store().key(id))
+            .expect("a store")
+            .is_some()
+    );
+}

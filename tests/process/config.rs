@@ -455,3 +455,25 @@ fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
         process.greeting
     );
 }
+
+#[test]
+fn healthcheck_and_openapi_read_the_file_too() {
+    let data = folder();
+    let process = Process::serve(PROGRAM, data.path(), &["--no-first-key"]);
+    let file = format!(
+        "listen = \"{}\"\npublic-url = \"https://a.example/v1\"\n",
+        process.address
+    );
+    let folder = folder_with_file(&file);
+    run(folder.path(), &[], &["healthcheck", "--config", "c.toml"]).exits(0);
+    run(
+        folder.path(),
+        &[("ANIMAL_STORE_CONFIG", "c.toml")],
+        &["healthcheck"],
+    )
+    .exits(0);
+    let document = run(folder.path(), &[], &["openapi", "--config", "c.toml"])
+        .exits(0)
+        .stdout;
+    assert!(document.contains("https://a.example/v1"));
+}

@@ -162,6 +162,22 @@ fn a_server_stops_within_ten_seconds_whatever_its_callers_do() {
 }
 
 #[test]
+fn a_second_signal_ends_the_drain_at_once() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &["--request-timeout", "60s"]);
+    let _under_way = begin_request(&process.client(Some(&key)));
+    process.signal("TERM");
+    let mut log = String::new();
+    eventually(Duration::from_secs(2), "it stops", || {
+        log += &process.log();
+        log.contains("stopping")
+    });
+    process.signal("INT");
+    assert_eq!(process.ends_within(Duration::from_secs(2)), Some(1));
+}
+
+#[test]
 fn a_server_with_nothing_but_silent_connections_stops_at_once() {
     let folder = folder();
     let key = large_key(folder.path());

@@ -117,7 +117,8 @@ pub(super) fn revoke(
 pub(super) fn ban(connection: &Connection, id: KeyId, ban: Ban) -> rusqlite::Result<()> {
     connection
         .execute(
-            "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1",
+            "UPDATE api_keys SET banned_at = ?2, banned_until = ?3
+             WHERE id = ?1 AND (unbanned_at IS NULL OR unbanned_at < ?2)",
             params![id.0, ban.began.as_millis(), ban.until.as_millis()],
         )
         .map(drop)

@@ -1,11 +1,15 @@
 //! Opening the file: what is refused, and how a connection is set up.
 //! A file is looked at read-only first, so that one we refuse is never touched.
 
+use std::fs::Permissions;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::migrations;
 
@@ -125,6 +129,8 @@ fn create(path: &Path) -> Result<bool, Refusal> {
     getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
     let unfinished = beside(path, &format!(".new-{:016x}", u64::from_ne_bytes(random)));
     let made = open(&unfinished).and_then(|(connection, _)| {
+        // It holds the hashes of keys. The log, when there is one, gets what the file has.
+        std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(cannot)?;
         // Closing folds the log into the file.
         connection
             .close()
@@ -133,10 +139,12 @@ fn create(path: &Path) -> Result<bool, Refusal> {
     let named = made.and_then(|()| match std::fs::hard_link(&unfinished, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        // A file system that knows no second name for a file.
-        Err(_) => std::fs::rename(&unfinished, path)
-            .map(|()| true)
-            .map_err(cannot),
+        // A file system that knows no second name for a file may know how to move one without writing over another.
+        Err(_) => match renameat_with(CWD, &unfinished, CWD, path, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(error) => Err(cannot(error.into())),
+        },
     });
     for name in ["", "-wal", "-shm", "-journal"] {
         // What is not there need not go.
@@ -240,8 +248,8 @@ fn inspect(path: &Path, length: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A connection that leaves no trace. Where no log lies beside the file, no one is at work on it, and it can be read as if
-/// it could not change; otherwise the log has to be read too.
+/// A connection to look with. Where no log lies beside the file, no one is at work on it, and it can be read as if
+/// it could not change, which leaves no trace; otherwise the log has to be read too.
 fn looker(path: &Path) -> rusqlite::Result<Connection> {
     if beside(path, "-wal").exists() || beside(path, "-journal").exists() {
         return reader(path);

@@ -3,7 +3,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,7 +33,10 @@ pub struct Commits {
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: Option<SyncSender<Job>>,
+    queue: Option<Sender<Job>>,
+    /// Creations that wait, and how many may. What the server itself has to write is little, and always taken.
+    waiting: Arc<AtomicUsize>,
+    max_waiting: usize,
     commits: Arc<Commits>,
     /// Its other end is held by the thread: closed means dead.
     life: watch::Receiver<()>,
@@ -62,17 +66,20 @@ impl Writer {
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
             refused: Counter::default(),
         });
-        let (queue, jobs) = mpsc::sync_channel(max_waiting);
+        let (queue, jobs) = mpsc::channel();
         let (alive, life) = watch::channel(());
-        let counts = Arc::clone(&commits);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let (counts, taken) = (Arc::clone(&commits), Arc::clone(&waiting));
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || {
                 let _alive = alive;
-                write_all(connection, &jobs, &counts);
+                write_all(connection, &jobs, &taken, &counts);
             })?;
         Ok(Self {
             queue: Some(queue),
+            waiting,
+            max_waiting,
             commits,
             life,
             thread: Some(thread),
@@ -80,6 +87,14 @@ impl Writer {
     }
 
     pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        // Raised first and looked at then: two callers can never both take the last place.
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.commits.refused.add(1);
+            return Err(StoreError::Unavailable(
+                "too many writes are waiting".into(),
+            ));
+        }
         let (reply, answer) = oneshot::channel();
         self.send(Job::Create { pet, retry, reply })?;
         answer.await.unwrap_or_else(|_| Err(dead()))
@@ -114,13 +129,7 @@ impl Writer {
 
     fn send(&self, job: Job) -> Result<()> {
         let queue = self.queue.as_ref().ok_or_else(dead)?;
-        queue.try_send(job).map_err(|error| match error {
-            TrySendError::Full(_) => {
-                self.commits.refused.add(1);
-                StoreError::Unavailable("too many writes are waiting".into())
-            }
-            TrySendError::Disconnected(_) => dead(),
-        })
+        queue.send(job).map_err(|_| dead())
     }
 }
 
@@ -138,11 +147,21 @@ fn dead() -> StoreError {
     StoreError::Unavailable("the writer has stopped".into())
 }
 
-fn write_all(connection: Connection, jobs: &Receiver<Job>, commits: &Commits) {
+fn write_all(
+    connection: Connection,
+    jobs: &Receiver<Job>,
+    waiting: &AtomicUsize,
+    commits: &Commits,
+) {
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> = std::iter::once(first)
             .chain(jobs.try_iter().take(BATCH - 1))
             .collect();
+        let creations = batch
+            .iter()
+            .filter(|job| matches!(job, Job::Create { .. }))
+            .count();
+        waiting.fetch_sub(creations, Ordering::Relaxed);
         if let Err(error) = write_batch(&connection, batch, commits) {
             tracing::error!(%error, "the database cannot be written any more; stopping");
             return;
@@ -179,16 +198,19 @@ fn write_batch(
             Ok(())
         }
         Err(error) => {
-            if !connection.is_autocommit() {
-                // Should this fail, the next BEGIN does too, and says so.
-                let _ = connection.execute_batch("ROLLBACK");
-            }
+            let rolled_back =
+                connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
             let told = trouble(&error);
             tracing::error!(%error, "a transaction failed");
             done.into_iter()
                 .for_each(|written| written.answer(Err(told.clone())));
             rest.for_each(|job| job.refuse(told.clone()));
-            if is_fatal(&error) { Err(error) } else { Ok(()) }
+            // A transaction that cannot be ended would swallow all that come after it.
+            if is_fatal(&error) || !rolled_back {
+                Err(error)
+            } else {
+                Ok(())
+            }
         }
     }
 }
@@ -233,7 +255,10 @@ impl Job {
                 connection.execute_batch("SAVEPOINT job")?;
                 match job.write(connection) {
                     Ok(()) => {}
-                    Err(error) if is_fatal(&error) => return Err(error),
+                    // SQLite may have taken back everything by itself; then there is no savepoint left.
+                    Err(error) if is_fatal(&error) || connection.is_autocommit() => {
+                        return Err(error);
+                    }
                     Err(_) => connection.execute_batch("ROLLBACK TO job")?,
                 }
                 connection.execute_batch("RELEASE job")?;

@@ -13,8 +13,8 @@ CREATE TABLE api_keys (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     name         TEXT    NOT NULL,
     plan         TEXT    NOT NULL CHECK (plan IN ('free', 'pro', 'business', 'enterprise')),
-    per_minute   INTEGER CHECK ((per_minute IS NOT NULL) = (plan = 'enterprise')),
-    per_day      INTEGER CHECK ((per_day IS NOT NULL) = (plan = 'enterprise')),
+    per_minute   INTEGER CHECK ((per_minute IS NOT NULL) = (plan = 'enterprise') AND per_minute BETWEEN 1 AND 1000000000),
+    per_day      INTEGER CHECK ((per_day IS NOT NULL) = (plan = 'enterprise') AND per_day BETWEEN 1 AND 1000000000),
     prefix       TEXT    NOT NULL,
     hash         BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
     old_hash     BLOB    UNIQUE CHECK (length(old_hash) = 32),
@@ -32,7 +32,7 @@ CREATE INDEX api_keys_by_revision ON api_keys (revision);
 
 CREATE TABLE usage_by_day (
     day        TEXT    NOT NULL,
-    api_key_id INTEGER NOT NULL REFERENCES api_keys (id),
+    api_key_id INTEGER NOT NULL,
     requests   INTEGER NOT NULL,
     refused    INTEGER NOT NULL,
     PRIMARY KEY (day, api_key_id)
@@ -41,7 +41,7 @@ CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
 -- Of the caller's Idempotency-Key and of the body only the SHA-256 is kept.
 CREATE TABLE idempotency (
-    api_key_id      INTEGER NOT NULL REFERENCES api_keys (id),
+    api_key_id      INTEGER NOT NULL,
     idempotency_key BLOB    NOT NULL CHECK (length(idempotency_key) = 32),
     fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 32),
     pet_id          INTEGER NOT NULL,
@@ -63,6 +63,10 @@ CREATE TRIGGER pets_changed AFTER UPDATE ON pets BEGIN
 END;
 CREATE TRIGGER pets_removed AFTER DELETE ON pets BEGIN
     UPDATE revisions SET number = number + 1 WHERE what = 'pets';
+END;
+-- A key that is gone could not be obeyed any more, and its use could not be told.
+CREATE TRIGGER api_keys_kept BEFORE DELETE ON api_keys BEGIN
+    SELECT raise(ABORT, 'a key is not deleted: revoke it with animal-store keys revoke');
 END;
 CREATE TRIGGER api_keys_added AFTER INSERT ON api_keys BEGIN
     UPDATE revisions SET number = number + 1 WHERE what = 'api_keys';
