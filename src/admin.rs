@@ -4,6 +4,7 @@ pub(crate) mod health;
 mod metrics;
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -19,7 +20,7 @@ use crate::key::NoRandomness;
 use crate::server::Shared;
 use crate::server::connection::Answers;
 use crate::server::panic::caught;
-use crate::server::request_id::RequestIds;
+use crate::server::request_id::{RequestId, RequestIds};
 use metrics::Metrics;
 
 /// Who answers at the admin listener.
@@ -79,12 +80,12 @@ impl Desk {
 impl Answers for Desk {
     async fn answer(&self, request: Request<Incoming>, _peer: IpAddr) -> Answer {
         let (head, _body) = request.into_parts();
-        let id = self.ids.of(&head.headers).into_owned();
-        let result = caught(self.show(&head)).await;
+        let id = self.ids.of(&head.headers);
+        let result = caught(pin!(self.show(&head))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let answer = result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
-                tracing::error!(id, cause, "an admin request failed");
+                tracing::error!(id = id.as_str(), cause, "an admin request failed");
             }
             error.answer()
         });
@@ -100,10 +101,10 @@ impl Answers for Desk {
     }
 }
 
-fn dressed(mut answer: Answer, id: String) -> Answer {
+fn dressed(mut answer: Answer, id: RequestId) -> Answer {
     let headers = answer.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
     headers.insert(CACHE_CONTROL, header::NO_STORE);
-    headers.insert(header::REQUEST_ID, header::value(id));
+    headers.insert(header::REQUEST_ID, id.value());
     answer
 }

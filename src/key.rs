@@ -3,6 +3,7 @@
 //! so that a mistyped key is refused with no look-up. Neither type can be printed by accident.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use sha2::{Digest, Sha256};
 
@@ -74,8 +75,15 @@ impl fmt::Debug for Secret {
 }
 
 /// The SHA-256 of a secret: all the store ever sees of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
+
+/// The bytes alone, without their number, which is always the same.
+impl Hash for KeyHash {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(&self.0);
+    }
+}
 
 impl KeyHash {
     /// The hash of a presented key, or `None` where its form or its check characters are wrong.

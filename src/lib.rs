@@ -17,6 +17,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod digits;
 pub mod fault;
 pub mod key;
 pub mod limit;

@@ -109,8 +109,6 @@ struct Stamp(Clock);
 
 impl FormatTime for Stamp {
     fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
-        let mut text = String::new();
-        request::write_time(&mut text, self.0.now());
-        w.write_str(&text)
+        w.write_str(&request::time(self.0.now()))
     }
 }

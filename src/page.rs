@@ -98,15 +98,21 @@ impl FromStr for Cursor {
     }
 }
 
+impl Cursor {
+    /// The text of the cursor.
+    pub fn text(self) -> [u8; 32] {
+        let mut text = [0; 32];
+        for (place, pair) in text.chunks_exact_mut(2).rev().enumerate() {
+            let digit = (self.0 >> (place * 4) & 15) as usize;
+            pair.copy_from_slice(&[DIGITS[digit], CHECKS[digit]]);
+        }
+        text
+    }
+}
+
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        for place in (0..16).rev() {
-            let digit = (self.0 >> (place * 4) & 15) as usize;
-            f.write_char(char::from(DIGITS[digit]))?;
-            f.write_char(char::from(CHECKS[digit]))?;
-        }
-        Ok(())
+        f.write_str(&String::from_utf8_lossy(&self.text()))
     }
 }
 

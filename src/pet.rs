@@ -8,6 +8,8 @@ pub use body::BodyProblems;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::digits;
+
 /// An animal's identifier, assigned on creation and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PetId(pub i64);
@@ -167,14 +169,16 @@ impl Pet {
 
 /// Appends the JSON object of an animal given by its parts, so that a store can write rows without owning them.
 pub fn write_json(out: &mut Vec<u8>, id: PetId, name: &str, category_id: i64, status: &str) {
-    use std::io::Write;
+    out.extend_from_slice(b"{\"id\":");
+    digits::push_signed(out, id.0);
+    out.extend_from_slice(b",\"name\":");
     // Writing to a Vec cannot fail, and a str always has a JSON form.
-    let _ = write!(out, "{{\"id\":{id},\"name\":");
     let _ = serde_json::to_writer(&mut *out, name);
-    let _ = write!(
-        out,
-        ",\"categoryId\":{category_id},\"status\":\"{status}\"}}"
-    );
+    out.extend_from_slice(b",\"categoryId\":");
+    digits::push_signed(out, category_id);
+    out.extend_from_slice(b",\"status\":\"");
+    out.extend_from_slice(status.as_bytes());
+    out.extend_from_slice(b"\"}");
 }
 
 #[cfg(test)]

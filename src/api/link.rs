@@ -1,11 +1,11 @@
 //! The `Link` to the next page of a list.
 
-use std::fmt::Write;
-
+use bytes::Bytes;
 use hyper::header::{HeaderValue, LINK};
 
+use super::Answer;
 use super::url::BaseUrl;
-use super::{Answer, header};
+use crate::digits;
 use crate::page::{Cursor, PageSize};
 use crate::pet::PetStatus;
 
@@ -32,11 +32,20 @@ fn link(
     limit: PageSize,
     status: Option<PetStatus>,
 ) -> HeaderValue {
-    let mut link = format!("<{base}{path}?limit={limit}");
-    // Writing to a String cannot fail.
+    let mut link = Vec::with_capacity(base.as_str().len() + path.len() + 96);
+    let mut put = |text: &str| link.extend_from_slice(text.as_bytes());
+    put("<");
+    put(base.as_str());
+    put(path);
+    put("?limit=");
+    digits::push(&mut link, limit.get() as u64);
+    let mut put = |text: &[u8]| link.extend_from_slice(text);
     if let Some(status) = status {
-        let _ = write!(link, "&status={}", status.word());
+        put(b"&status=");
+        put(status.word().as_bytes());
     }
-    let _ = write!(link, "&cursor={next}>; rel=\"next\"");
-    header::value(link)
+    put(b"&cursor=");
+    put(&next.text());
+    put(b">; rel=\"next\"");
+    HeaderValue::from_maybe_shared(Bytes::from(link)).unwrap_or(HeaderValue::from_static(""))
 }

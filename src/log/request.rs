@@ -1,12 +1,13 @@
 //! The line of a request. Written by hand, because it is written for every request:
 //! the same line through a general formatter costs several times as much.
 
-use std::fmt::Write;
+use std::cell::RefCell;
 use std::time::Duration;
 
 use super::sink::{Buffer, Sink};
 use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
+use crate::digits;
 use crate::key::KeyId;
 
 /// What is told of a request.
@@ -31,81 +32,117 @@ pub struct RequestLine<'a> {
 pub struct RequestLog {
     format: LogFormat,
     buffer: Option<Buffer>,
+    second: RefCell<Second>,
+}
+
+/// A second as text: most lines of a busy server share it with the line before.
+#[derive(Debug, Default)]
+struct Second {
+    number: i64,
+    text: Vec<u8>,
 }
 
 impl RequestLog {
     /// A log into this sink, or into nothing where requests are not wanted.
     pub fn new(sink: &Sink, format: LogFormat, level: LogLevel) -> Self {
+        let buffer = (level >= LogLevel::Info).then(|| sink.buffer());
         Self {
             format,
-            buffer: (level >= LogLevel::Info).then(|| sink.buffer()),
+            buffer,
+            second: RefCell::default(),
         }
     }
 
     /// Writes one line.
     pub fn write(&self, line: &RequestLine<'_>) {
         let Some(buffer) = &self.buffer else { return };
-        let mut text = String::with_capacity(192);
-        match self.format {
-            LogFormat::Text => write_text(&mut text, line),
-            LogFormat::Json => write_json(&mut text, line),
+        let mut second = self.second.borrow_mut();
+        second.enter(line.at);
+        buffer.put_with(|out| match self.format {
+            LogFormat::Text => write_text(out, &second, line),
+            LogFormat::Json => write_json(out, &second, line),
+        });
+    }
+}
+
+impl Second {
+    fn enter(&mut self, at: Timestamp) {
+        let number = at.as_millis().div_euclid(1000);
+        if number != self.number || self.text.is_empty() {
+            self.number = number;
+            self.text = at.to_string().trim_end_matches('Z').into();
         }
-        buffer.put(text.as_bytes());
+    }
+
+    /// A moment in this second, with its milliseconds: `2026-11-15T08:00:00.123Z`.
+    fn write(&self, out: &mut Vec<u8>, at: Timestamp) {
+        out.extend_from_slice(&self.text);
+        out.push(b'.');
+        digits::push_three(out, at.as_millis().rem_euclid(1000).unsigned_abs());
+        out.push(b'Z');
     }
 }
 
-// Writing to a String cannot fail; and no part of a line needs escaping: an id has only letters, digits, - _ and dots.
-
-fn write_text(text: &mut String, line: &RequestLine<'_>) {
-    write_time(text, line.at);
-    let _ = write!(
-        text,
-        "  INFO request id={} operation={} status={} ms={}",
-        line.id,
-        line.operation,
-        line.status,
-        Millis(line.took)
-    );
-    if let Some(key) = line.key {
-        let _ = write!(text, " key={key}");
-    }
-    text.push('\n');
+/// A moment as it stands at the beginning of a line.
+pub(super) fn time(at: Timestamp) -> String {
+    let mut second = Second::default();
+    second.enter(at);
+    let mut out = Vec::new();
+    second.write(&mut out, at);
+    String::from_utf8(out).unwrap_or_default()
 }
 
-fn write_json(text: &mut String, line: &RequestLine<'_>) {
-    text.push_str("{\"timestamp\":\"");
-    write_time(text, line.at);
-    let _ = write!(
-        text,
-        "\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"{}\",\"operation\":\"{}\",\"status\":{},\"ms\":{}",
-        line.id,
-        line.operation,
-        line.status,
-        Millis(line.took)
-    );
+// No part of a line needs escaping: an id has only letters, digits, - _ and dots.
+
+fn write_text(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
+    second.write(out, line.at);
+    let put = |out: &mut Vec<u8>, name: &str, value: &str| {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(value.as_bytes());
+    };
+    put(out, "  INFO request id=", line.id);
+    put(out, " operation=", line.operation);
+    put(out, " status=", "");
+    digits::push(out, line.status.into());
+    put(out, " ms=", "");
+    push_millis(out, line.took);
     if let Some(key) = line.key {
-        let _ = write!(text, ",\"key\":{key}");
+        put(out, " key=", "");
+        digits::push_signed(out, key.0);
     }
-    text.push_str("}\n");
+    out.push(b'\n');
+}
+
+fn write_json(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
+    let put = |out: &mut Vec<u8>, name: &str, value: &str| {
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(value.as_bytes());
+    };
+    put(out, "{\"timestamp\":\"", "");
+    second.write(out, line.at);
+    put(
+        out,
+        "\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"",
+        line.id,
+    );
+    put(out, "\",\"operation\":\"", line.operation);
+    put(out, "\",\"status\":", "");
+    digits::push(out, line.status.into());
+    put(out, ",\"ms\":", "");
+    push_millis(out, line.took);
+    if let Some(key) = line.key {
+        put(out, ",\"key\":", "");
+        digits::push_signed(out, key.0);
+    }
+    put(out, "}\n", "");
 }
 
 /// A duration in milliseconds to three places.
-struct Millis(Duration);
-
-impl std::fmt::Display for Millis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let micros = self.0.as_micros();
-        write!(f, "{}.{:03}", micros / 1000, micros % 1000)
-    }
-}
-
-/// Appends a moment with its milliseconds: `2026-11-15T08:00:00.123Z`.
-pub(super) fn write_time(text: &mut String, at: Timestamp) {
-    let _ = write!(text, "{at}");
-    if text.ends_with('Z') {
-        text.pop();
-        let _ = write!(text, ".{:03}Z", at.as_millis().rem_euclid(1000));
-    }
+fn push_millis(out: &mut Vec<u8>, took: Duration) {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    digits::push(out, micros / 1000);
+    out.push(b'.');
+    digits::push_three(out, micros);
 }
 
 #[cfg(test)]
@@ -121,10 +158,20 @@ mod tests {
         key: Some(KeyId(7)),
     };
 
+    fn written(
+        write: fn(&mut Vec<u8>, &Second, &RequestLine<'_>),
+        line: &RequestLine<'_>,
+    ) -> String {
+        let mut second = Second::default();
+        second.enter(line.at);
+        let mut out = Vec::new();
+        write(&mut out, &second, line);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn a_line_for_people() {
-        let mut text = String::new();
-        write_text(&mut text, &LINE);
+        let text = written(write_text, &LINE);
         assert_eq!(
             text,
             "2026-11-15T00:00:00.042Z  INFO request id=abc-1 operation=listPets status=200 ms=1.234 key=7\n"
@@ -133,8 +180,7 @@ mod tests {
 
     #[test]
     fn a_line_for_machines_is_one_json_object() {
-        let mut text = String::new();
-        write_json(&mut text, &RequestLine { key: None, ..LINE });
+        let text = written(write_json, &RequestLine { key: None, ..LINE });
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["operation"], "listPets");
         assert_eq!(value["ms"], 1.234);

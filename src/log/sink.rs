@@ -87,11 +87,16 @@ impl Drop for Sink {
 impl Buffer {
     /// Takes one whole line.
     pub fn put(&self, line: &[u8]) {
+        self.put_with(|out| out.extend_from_slice(line));
+    }
+
+    /// Takes one whole line, which `write` appends.
+    pub fn put_with(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.bytes.len() + line.len() > ROOM {
+        if waiting.bytes.len() >= ROOM {
             waiting.lost += 1;
         } else {
-            waiting.bytes.extend_from_slice(line);
+            write(&mut waiting.bytes);
         }
     }
 

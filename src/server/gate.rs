@@ -1,9 +1,9 @@
 //! The way of a request: who calls, may it, what does it want, and back out with every header an answer must have.
 //! The order of these steps is decided here and nowhere else.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use hyper::{Request, Version};
 use super::Shared;
 use super::connection::Answers;
 use super::panic::caught;
-use super::request_id::RequestIds;
+use super::request_id::{RequestId, RequestIds};
 use super::tallies::{GONE_AWAY, Refused, Subject};
 use crate::access::{Identity, Key, Presented};
 use crate::api::operation::OPEN_METHODS;
@@ -55,14 +55,14 @@ impl Answers for Gate {
         let mut entry = Entry::new(self, now, self.ids.of(&head.headers), Subject::of(&route));
 
         let address = self.shared.proxies.client(peer, &head.headers);
-        let way = self.pass(&route, &head, body, address, now, &entry.learned);
+        let way = pin!(self.pass(&route, &head, body, address, now, &entry.learned));
         let result = caught(way)
             .await
             .unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let mut answer = result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
                 tracing::error!(
-                    id = &*entry.id,
+                    id = entry.id.as_str(),
                     operation = entry.subject.name(),
                     cause,
                     "request failed"
@@ -86,7 +86,7 @@ impl Answers for Gate {
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
         let now = self.shared.clock.now();
         let mut answer = error.answer();
-        let mut entry = Entry::new(self, now, self.ids.next().into(), Subject::Connection);
+        let mut entry = Entry::new(self, now, self.ids.next(), Subject::Connection);
         entry.status = answer.status().as_u16();
         dress(
             &mut answer,
@@ -126,7 +126,10 @@ impl Gate {
         if !route.is_api() {
             check_form(head)?;
             return match route {
-                Route::Open(page) => self.shared.pages.show(*page, head, &self.shared).await,
+                // In a box of its own, as all that is rare: a request's state is moved as a whole, more than once.
+                Route::Open(page) => {
+                    Box::pin(self.shared.pages.show(*page, head, &self.shared)).await
+                }
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is nothing at this path. The API is under /v1.",
@@ -251,7 +254,7 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
 }
 
 /// Adds what every answer has, and what answers of the API have besides.
-fn dress(answer: &mut Answer, rate: Option<Rate>, id: &str) {
+fn dress(answer: &mut Answer, rate: Option<Rate>, id: &RequestId) {
     let headers = answer.headers_mut();
     if let Some(rate) = rate {
         headers.insert(header::RATE_LIMIT, rate.limit.into());
@@ -260,7 +263,7 @@ fn dress(answer: &mut Answer, rate: Option<Rate>, id: &str) {
         headers.insert(CACHE_CONTROL, header::NO_STORE);
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-    headers.insert(header::REQUEST_ID, header::value(id.to_owned()));
+    headers.insert(header::REQUEST_ID, id.value());
 }
 
 /// The trace a request leaves. It is written when this is dropped, so that one whose caller went away leaves one too.
@@ -268,14 +271,14 @@ struct Entry<'a> {
     gate: &'a Gate,
     now: Timestamp,
     began: Instant,
-    id: Cow<'a, str>,
+    id: RequestId,
     subject: Subject,
     status: u16,
     learned: Learned,
 }
 
 impl<'a> Entry<'a> {
-    fn new(gate: &'a Gate, now: Timestamp, id: Cow<'a, str>, subject: Subject) -> Self {
+    fn new(gate: &'a Gate, now: Timestamp, id: RequestId, subject: Subject) -> Self {
         let learned = Learned::default();
         Self {
             gate,
@@ -299,7 +302,7 @@ impl Drop for Entry<'_> {
         if self.subject != Subject::Health {
             self.gate.log.write(&RequestLine {
                 at: self.now,
-                id: &self.id,
+                id: self.id.as_str(),
                 operation: self.subject.name(),
                 status: self.status,
                 took,

@@ -1,12 +1,43 @@
 //! `X-Request-Id`: the caller's, where it is a valid one, or ours.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 
 use crate::api::header;
+use crate::digits;
 use crate::key::{KeyHash, NoRandomness, Secret};
+
+/// The longest id.
+const LONGEST: usize = 64;
+
+/// An id, where the request is: it is written twice, into a header and into the log, and allocated once.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestId {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl RequestId {
+    fn new(text: &[u8]) -> Self {
+        let length = text.len().min(LONGEST);
+        let mut bytes = [0; LONGEST];
+        bytes[..length].copy_from_slice(&text[..length]);
+        Self { bytes, length }
+    }
+
+    /// As text.
+    pub(crate) fn as_str(&self) -> &str {
+        // Only ASCII gets in.
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+
+    /// As a header's value.
+    pub(crate) fn value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.bytes[..self.length]).unwrap_or(HeaderValue::from_static(""))
+    }
+}
 
 /// Makes the ids of one thread: eight random characters and a number.
 #[derive(Debug)]
@@ -20,30 +51,32 @@ impl RequestIds {
         // The source of randomness is the one for keys; this secret is thrown away and only eight characters are kept.
         let random = Secret::generate()?;
         Ok(Self {
-            start: random.reveal()[3..11].to_owned(),
+            start: format!("{}-", &random.reveal()[3..11]),
             count: Cell::new(0),
         })
     }
 
     /// A new id.
-    pub(crate) fn next(&self) -> String {
+    pub(crate) fn next(&self) -> RequestId {
         self.count.set(self.count.get() + 1);
-        format!("{}-{}", self.start, self.count.get())
+        let mut id = RequestId::new(self.start.as_bytes());
+        id.length += digits::write(&mut id.bytes[id.length..], self.count.get());
+        id
     }
 
     /// The id of a request.
-    pub(crate) fn of<'a>(&self, headers: &'a HeaderMap) -> Cow<'a, str> {
+    pub(crate) fn of(&self, headers: &HeaderMap) -> RequestId {
         let mut sent = headers.get_all(header::REQUEST_ID).iter();
         match (sent.next(), sent.next()) {
-            (Some(id), None) if is_valid(id.as_bytes()) => String::from_utf8_lossy(id.as_bytes()),
-            _ => Cow::Owned(self.next()),
+            (Some(id), None) if is_valid(id.as_bytes()) => RequestId::new(id.as_bytes()),
+            _ => self.next(),
         }
     }
 }
 
 /// 1 to 64 of `A-Za-z0-9-_.`, and not a key that was put into the wrong header: an id is logged.
 fn is_valid(id: &[u8]) -> bool {
-    (1..=64).contains(&id.len())
+    (1..=LONGEST).contains(&id.len())
         && id
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
@@ -62,7 +95,7 @@ mod tests {
             for value in values {
                 headers.append(header::REQUEST_ID, value.parse().unwrap());
             }
-            ids.of(&headers).into_owned()
+            ids.of(&headers).as_str().to_owned()
         };
         assert_eq!(of(&["a-B_9."]), "a-B_9.");
         assert_eq!(of(&[&"x".repeat(64)]), "x".repeat(64));
