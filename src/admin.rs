@@ -11,22 +11,26 @@ use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
+use tokio::sync::watch;
 
 use crate::access::Presented;
 use crate::api::{Answer, ApiError, header};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
 use crate::key::NoRandomness;
-use crate::server::Shared;
-use crate::server::connection::Answers;
+use crate::server::answers::Answers;
 use crate::server::panic::caught;
 use crate::server::request_id::{RequestId, RequestIds};
+use crate::server::tallies::Tallies;
+use crate::store::Store;
 use metrics::Metrics;
 
 /// Who answers at the admin listener.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    shared: Arc<Shared>,
+    store: Arc<Store>,
+    clock: Clock,
+    stopping: watch::Receiver<bool>,
     token: Option<AdminToken>,
     metrics: Metrics,
     ids: RequestIds,
@@ -34,13 +38,19 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        store: Arc<Store>,
+        tallies: Arc<Tallies>,
+        clock: Clock,
+        stopping: watch::Receiver<bool>,
         token: Option<AdminToken>,
     ) -> Result<Self, NoRandomness> {
+        let metrics = Metrics::new(Arc::clone(&store), tallies);
         Ok(Self {
-            metrics: Metrics::new(Arc::clone(&shared)),
-            shared,
+            store,
+            clock,
+            stopping,
             token,
+            metrics,
             ids: RequestIds::new()?,
         })
     }
@@ -57,7 +67,10 @@ impl Desk {
         }
         match page {
             "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.shared, head.uri.query()).await,
+            "/readyz" => {
+                let stopping = *self.stopping.borrow();
+                health::ready(&self.store, stopping, head.uri.query()).await
+            }
             _ => {
                 self.admit(head)?;
                 self.metrics.page()
@@ -97,7 +110,7 @@ impl Answers for Desk {
     }
 
     fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+        self.clock.now()
     }
 }
 

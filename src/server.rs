@@ -2,7 +2,8 @@
 //! One single-threaded runtime for each core, each with its own listening socket; one more for the admin listener and
 //! for what is done in the background.
 
-pub(crate) mod connection;
+pub(crate) mod answers;
+mod connection;
 mod gate;
 mod keeper;
 mod ledger;
@@ -42,25 +43,18 @@ const DRAIN: Duration = Duration::from_secs(10);
 
 /// What all threads share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
-    pub(crate) tallies: Tallies,
+struct Shared {
+    store: Arc<Store>,
+    tallies: Arc<Tallies>,
     access: Access,
     limiter: Limiter,
     api: Api,
     pages: Pages,
     proxies: TrustedProxies,
-    pub(crate) clock: Clock,
+    clock: Clock,
     ledger: Ledger,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,
-}
-
-impl Shared {
-    /// Whether the server has been told to stop.
-    pub(crate) fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
-    }
 }
 
 /// A server that has its addresses and its data, and does not answer yet.
@@ -131,7 +125,7 @@ impl Server {
             api: Api::new(Arc::clone(&store), base, config.request_timeout),
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
-            tallies: Tallies::default(),
+            tallies: Arc::default(),
             ledger: Ledger::default(),
             stopping,
             store,
@@ -160,7 +154,13 @@ impl Server {
                 gate,
             )?);
         }
-        let desk = admin::Desk::new(Arc::clone(&shared), config.admin_token.clone())?;
+        let desk = admin::Desk::new(
+            Arc::clone(&shared.store),
+            Arc::clone(&shared.tallies),
+            shared.clock.clone(),
+            shared.stopping.clone(),
+            config.admin_token.clone(),
+        )?;
         threads.push(worker::spawn_admin(
             admin_socket,
             timeouts,

@@ -6,7 +6,7 @@ use hyper::header::CACHE_CONTROL;
 use serde_json::json;
 
 use crate::api::{Answer, ApiError, answer, header};
-use crate::server::Shared;
+use crate::store::Store;
 
 /// `/livez`: looks at nothing but the process.
 pub(crate) fn live() -> Answer {
@@ -14,13 +14,17 @@ pub(crate) fn live() -> Answer {
 }
 
 /// `/readyz`: looks at what the service needs. With `verbose` it says what that is.
-pub(crate) async fn ready(shared: &Shared, query: Option<&str>) -> Result<Answer, ApiError> {
-    if shared.is_stopping() {
+pub(crate) async fn ready(
+    store: &Store,
+    stopping: bool,
+    query: Option<&str>,
+) -> Result<Answer, ApiError> {
+    if stopping {
         return Err(ApiError::Unavailable {
             cause: "the server is stopping".into(),
         });
     }
-    shared.store.ready().await?;
+    store.ready().await?;
     let verbose = query.is_some_and(|query| {
         query
             .split('&')

@@ -12,8 +12,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::api::{Answer, ApiError, answer};
-use crate::server::Shared;
-use crate::server::tallies::Subject;
+use crate::server::tallies::{Subject, Tallies};
+use crate::store::Store;
 use crate::tally::{Counter, Histogram};
 
 /// The page.
@@ -21,9 +21,9 @@ use crate::tally::{Counter, Histogram};
 pub(super) struct Metrics(Registry);
 
 impl Metrics {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(store: Arc<Store>, tallies: Arc<Tallies>) -> Self {
         let mut registry = Registry::with_prefix("animal_store");
-        registry.register_collector(Box::new(Counted(shared)));
+        registry.register_collector(Box::new(Counted { store, tallies }));
         Self(registry)
     }
 
@@ -43,11 +43,14 @@ impl Metrics {
 
 /// Reads the counters when the page is asked for; nobody else pays for them.
 #[derive(Debug)]
-struct Counted(Arc<Shared>);
+struct Counted {
+    store: Arc<Store>,
+    tallies: Arc<Tallies>,
+}
 
 impl Collector for Counted {
     fn encode(&self, mut page: DescriptorEncoder<'_>) -> fmt::Result {
-        let (tallies, commits) = (&self.0.tallies, self.0.store.commits());
+        let (tallies, commits) = (&self.tallies, self.store.commits());
 
         let mut requests = describe(
             &mut page,

@@ -6,37 +6,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hyper::Request;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::answers::Answers;
 use super::raw;
 use super::stream::{Stream, Timeouts};
-use crate::api::{Answer, ApiError};
-use crate::clock::Timestamp;
+use crate::api::ApiError;
 
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431.
 const HEAD: usize = 64 * 1024;
-
-/// Who answers the requests of a connection.
-pub(crate) trait Answers {
-    /// The answer to one request from this address.
-    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer;
-
-    /// An answer to this address where there is no request: too many connections, or a head that never ended.
-    /// Nobody knows what was going to be asked, so it carries all that any answer does.
-    fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer;
-
-    /// What time it is, for the `Date` of such an answer.
-    fn now(&self) -> Timestamp;
-
-    /// Told of each connection that is served.
-    fn accepted(&self) {}
-}
 
 /// Serves one connection until it ends, or until the server stops and its last request is answered.
 pub(super) async fn serve(

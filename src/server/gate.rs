@@ -13,7 +13,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Version};
 
 use super::Shared;
-use super::connection::Answers;
+use super::answers::Answers;
 use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
 use super::tallies::{GONE_AWAY, Refused, Subject};

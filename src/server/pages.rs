@@ -60,7 +60,10 @@ impl Pages {
                 &self.document.yaml,
             )),
             OpenPage::Live => Ok(health::live()),
-            OpenPage::Ready => health::ready(shared, head.uri.query()).await,
+            OpenPage::Ready => {
+                let stopping = *shared.stopping.borrow();
+                health::ready(&shared.store, stopping, head.uri.query()).await
+            }
         }
     }
 

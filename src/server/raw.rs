@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hyper::header::CONNECTION;
 
-use super::connection::Answers;
+use super::answers::Answers;
 use crate::api::ApiError;
 
 /// A whole HTTP/1.1 answer that ends the connection.

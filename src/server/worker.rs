@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, watch};
 
-use super::connection::{self, Answers, Cap};
+use super::answers::Answers;
+use super::connection::{self, Cap};
 use super::gate::Gate;
 use super::keeper::Keeper;
 use super::stream::Timeouts;

@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::open::APPLICATION_ID;
+/// `PRAGMA application_id` of our files: "AnSt".
+pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
 /// One script for each format, the first makes format 1.
 const SCRIPTS: [&str; 2] = [

@@ -13,9 +13,6 @@ use rustix::io::Errno;
 
 use super::migrations;
 
-/// `PRAGMA application_id` of our files: "AnSt".
-pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
-
 /// Older ones can lose commits in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
@@ -221,7 +218,7 @@ fn inspect(path: &Path, length: u64) -> Result<(), Refusal> {
     if application_id == 0 && format == 0 && things == 0 {
         return Ok(());
     }
-    if application_id != APPLICATION_ID {
+    if application_id != migrations::APPLICATION_ID {
         return Err(Refusal::NotOurs(path.into()));
     }
     if format > migrations::KNOWN {

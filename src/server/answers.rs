@@ -1,0 +1,25 @@
+//! What a connection needs of those who answer: the gate of the API, and the desk of the admin listener.
+
+use std::net::IpAddr;
+
+use hyper::Request;
+use hyper::body::Incoming;
+
+use crate::api::{Answer, ApiError};
+use crate::clock::Timestamp;
+
+/// Who answers the requests of a connection.
+pub(crate) trait Answers {
+    /// The answer to one request from this address.
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer;
+
+    /// An answer to this address where there is no request: too many connections, or a head that never ended.
+    /// Nobody knows what was going to be asked, so it carries all that any answer does.
+    fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer;
+
+    /// What time it is, for the `Date` of such an answer.
+    fn now(&self) -> Timestamp;
+
+    /// Told of each connection that is served.
+    fn accepted(&self) {}
+}
