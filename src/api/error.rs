@@ -4,10 +4,9 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use serde::Serialize;
 
 use super::answer::{self, Answer};
-use super::header;
+use crate::digits;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
 
@@ -86,14 +85,6 @@ pub enum ApiError {
     },
 }
 
-/// The body, member for member.
-#[derive(Serialize)]
-struct ErrorBody<'a> {
-    code: &'a str,
-    message: String,
-    status: u16,
-}
-
 impl ApiError {
     /// Seconds after which an overload is worth another try.
     const PAUSE: u64 = 1;
@@ -140,15 +131,19 @@ impl ApiError {
         answer
     }
 
-    /// The JSON body.
+    /// The JSON body. By hand: a refusal must not cost more than what it refuses.
     pub fn body(&self) -> Vec<u8> {
         let (status, code) = self.kind();
-        let body = ErrorBody {
-            code,
-            message: self.to_string(),
-            status: status.as_u16(),
-        };
-        serde_json::to_vec(&body).unwrap_or_default()
+        let mut body = Vec::with_capacity(256);
+        body.extend_from_slice(b"{\"code\":\"");
+        body.extend_from_slice(code.as_bytes());
+        body.extend_from_slice(b"\",\"message\":");
+        // Writing to a Vec cannot fail, and a text always has a JSON form.
+        let _ = serde_json::to_writer(&mut body, &self.to_string());
+        body.extend_from_slice(b",\"status\":");
+        digits::push(&mut body, status.as_u16().into());
+        body.push(b'}');
+        body
     }
 
     /// The header that this error has and others have not.
@@ -164,9 +159,9 @@ impl ApiError {
             ),
             Self::MethodNotAllowed(allowed) => (ALLOW, HeaderValue::from_static(allowed)),
             Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
-                (RETRY_AFTER, header::value(retry_after.to_string()))
+                (RETRY_AFTER, HeaderValue::from(*retry_after))
             }
-            Self::Unavailable { .. } => (RETRY_AFTER, header::value(Self::PAUSE.to_string())),
+            Self::Unavailable { .. } => (RETRY_AFTER, HeaderValue::from(Self::PAUSE)),
             // The rest of the body may still be on its way: this connection is of no more use.
             Self::RequestTimeout => (CONNECTION, HeaderValue::from_static("close")),
             _ => return None,

@@ -44,13 +44,14 @@ impl Sink {
         let thread = std::thread::Builder::new()
             .name("log".into())
             .spawn(move || {
+                let mut room = Vec::new();
                 loop {
                     let last = stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
                     let buffers = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     // Nobody reads the log any more: that is no reason to stop serving.
                     let _ = buffers
                         .iter()
-                        .try_for_each(|buffer| buffer.write_to(&mut out));
+                        .try_for_each(|buffer| buffer.write_to(&mut out, &mut room));
                     if last {
                         return;
                     }
@@ -100,21 +101,22 @@ impl Buffer {
         }
     }
 
-    fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        let Waiting { bytes, lost } =
-            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        out.write_all(&bytes)?;
+    /// Writes what waits. `room` is exchanged for it and comes back empty: neither side ever has to grow its memory again.
+    fn write_to(&self, out: &mut impl Write, room: &mut Vec<u8>) -> io::Result<()> {
+        room.clear();
+        let lost = {
+            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut waiting.bytes, room);
+            std::mem::take(&mut waiting.lost)
+        };
+        out.write_all(room)?;
         if lost > 0 {
             writeln!(
                 out,
                 "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{lost}}}"
             )?;
         }
-        if bytes.is_empty() {
-            Ok(())
-        } else {
-            out.flush()
-        }
+        if room.is_empty() { Ok(()) } else { out.flush() }
     }
 }
 

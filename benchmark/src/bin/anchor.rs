@@ -1,0 +1,91 @@
+//! Bare hyper: answers every request with the bytes it was given, and does nothing else. What a request costs here is
+//! what the HTTP library and the kernel cost; whatever a service costs beyond it is its own.
+//!
+//! `anchor FILE` reads an HTTP answer from a file, prints its address, and serves until it is killed.
+
+use std::convert::Infallible;
+use std::io::Write;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::runtime::{Builder, LocalOptions};
+
+// The service has it too: the anchor must not lose by its allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<()> {
+    let file = std::env::args_os().nth(1).context("usage: anchor FILE")?;
+    let answer = Constant::parse(std::fs::read(file)?)?;
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(serve(answer))
+}
+
+async fn serve(answer: &'static Constant) -> Result<()> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", listener.local_addr()?)?;
+    stdout.flush()?;
+    loop {
+        let (tcp, _) = listener.accept().await?;
+        tcp.set_nodelay(true)?;
+        tokio::task::spawn_local(async move {
+            let service = service_fn(|_| async { Ok::<_, Infallible>(answer.response()) });
+            // A connection that ends badly is the load's affair: it counts.
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(tcp), service)
+                .await;
+        });
+    }
+}
+
+/// The one answer.
+struct Constant {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Constant {
+    /// Reads an HTTP/1.1 answer as it was on the wire. It lives as long as the program, so that no copy of a header
+    /// counts references.
+    fn parse(bytes: Vec<u8>) -> Result<&'static Self> {
+        let bytes: &'static [u8] = bytes.leak();
+        let end = memchr::memmem::find(bytes, b"\r\n\r\n").context("no end of the head")?;
+        let head = std::str::from_utf8(&bytes[..end])?;
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1));
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            let (name, value) = line.split_once(": ").context("a header without a value")?;
+            ensure!(
+                HeaderName::from_lowercase(name.as_bytes()).is_ok(),
+                "{name} is no name of a header in small letters"
+            );
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        Ok(Box::leak(Box::new(Self {
+            status: status.context("no status")?.parse()?,
+            headers,
+            body: Bytes::from_static(&bytes[end + 4..]),
+        })))
+    }
+
+    fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body.clone()));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
+}

@@ -1,0 +1,81 @@
+//! Those who run against each other, and their rounds: one of each in turn, so that all meet the same machine.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::bench::Bench;
+use crate::cores::Place;
+use crate::figure::Figure;
+use crate::load::{self, Requests, Round};
+use crate::process::Process;
+
+/// One of them.
+pub(crate) struct Contender<'a> {
+    name: String,
+    measure: Box<dyn FnMut(Duration) -> Result<Round> + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        measure: impl FnMut(Duration) -> Result<Round> + 'a,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            measure: Box::new(measure),
+        }
+    }
+
+    /// A server on its core, with the load on another.
+    pub(crate) fn pinned(
+        name: impl Into<String>,
+        server: &'a Process,
+        mut requests: Requests,
+    ) -> Self {
+        Self::new(name, move |length| {
+            load::round(server, &mut requests, length)
+        })
+    }
+
+    /// A server that may use every core; so may the load.
+    pub(crate) fn free(
+        name: impl Into<String>,
+        server: &'a Process,
+        mut requests: Requests,
+    ) -> Self {
+        Self::new(name, move |length| {
+            Place::Anywhere.enter()?;
+            let round = load::round(server, &mut requests, length);
+            Place::Load.enter()?;
+            round
+        })
+    }
+}
+
+/// Runs the rounds of one row.
+pub(crate) fn compete(
+    bench: &Bench,
+    row: &str,
+    mut contenders: Vec<Contender<'_>>,
+) -> Result<Vec<Figure>> {
+    let pace = bench.pace;
+    let mut figures: Vec<Figure> = contenders
+        .iter()
+        .map(|contender| Figure::new(contender.name.clone()))
+        .collect();
+    bench.progress.expect(contenders.len() * (pace.rounds + 1));
+    for round in 0..=pace.rounds {
+        for (contender, figure) in contenders.iter_mut().zip(&mut figures) {
+            bench.progress.show(row, &contender.name);
+            let length = if round == 0 { pace.warm_up } else { pace.round };
+            let measured = (contender.measure)(length)
+                .with_context(|| format!("{row}: {}", contender.name))?;
+            if round > 0 {
+                figure.rounds.push(measured);
+            }
+            bench.progress.step();
+        }
+    }
+    Ok(figures)
+}

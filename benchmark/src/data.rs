@@ -1,0 +1,170 @@
+//! A database of the service with as many animals and keys as wanted, and the service on it.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use animal_store::key::Secret;
+use anyhow::{Context, Result, ensure};
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+use crate::bench::Bench;
+use crate::cores::Place;
+use crate::process::Process;
+use crate::stop;
+
+/// The file, in a folder of its own.
+const FILE: &str = "animal-store.db";
+
+/// A limit that no round reaches.
+const UNLIMITED: &str = "1000000000";
+
+/// How many rows are written in one transaction.
+const CHUNK: u32 = 500_000;
+
+/// A folder with a database. It goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Data {
+    folder: TempDir,
+    program: PathBuf,
+    /// How many animals there are.
+    pub(crate) animals: u32,
+    /// A key that is never limited.
+    pub(crate) key: String,
+}
+
+impl Data {
+    /// So many animals and one key.
+    pub(crate) fn new(bench: &Bench, animals: u32) -> Result<Self> {
+        let mut data = Self {
+            folder: bench.folder()?,
+            program: bench.program("animal-store"),
+            animals,
+            key: String::new(),
+        };
+        data.key = data.add_key(UNLIMITED, UNLIMITED)?;
+        bench
+            .progress
+            .show("data", &format!("{animals} animals are put in"));
+        data.add_animals()?;
+        Ok(data)
+    }
+
+    /// Makes a key with these limits, as an operator does.
+    pub(crate) fn add_key(&self, per_minute: &str, per_day: &str) -> Result<String> {
+        let output = Command::new(&self.program)
+            .args(["keys", "create", "--name", "bench", "--plan", "enterprise"])
+            .args(["--per-minute", per_minute, "--per-day", per_day])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "cannot make a key: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    /// Where the file is.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join(FILE)
+    }
+
+    /// A connection to the file, for what no command does.
+    pub(crate) fn connect(&self) -> Result<Connection> {
+        Ok(Connection::open(self.file())?)
+    }
+
+    /// Fills in straight by SQL: a request for each of ten million would take minutes.
+    fn add_animals(&self) -> Result<()> {
+        let file = self.connect()?;
+        file.pragma_update(None, "synchronous", "OFF")?;
+        for begin in (0..self.animals).step_by(CHUNK as usize) {
+            stop::check()?;
+            file.execute(
+                "WITH RECURSIVE n (i) AS (SELECT ?1 + 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+                 INSERT INTO pets (name, category_id, status)
+                 SELECT 'pet ' || i, i % 10, CASE i % 5 WHEN 0 THEN 'sold' WHEN 1 THEN 'pending' ELSE 'available' END
+                 FROM n",
+                [begin, self.animals.min(begin + CHUNK)],
+            )?;
+        }
+        settle(&file)
+    }
+
+    /// Adds so many keys, and gives their secrets.
+    pub(crate) fn add_keys(&self, count: usize) -> Result<Vec<String>> {
+        let mut file = self.connect()?;
+        file.pragma_update(None, "synchronous", "OFF")?;
+        let transaction = file.transaction()?;
+        let mut secrets = Vec::with_capacity(count);
+        {
+            let mut insert = transaction.prepare(
+                "INSERT INTO api_keys (name, plan, per_minute, per_day, prefix, hash, created_at)
+                 SELECT 'key ' || ?1, plan, per_minute, per_day, ?2, ?3, created_at FROM api_keys WHERE id = 1",
+            )?;
+            for number in 0..count {
+                stop::check()?;
+                let secret = Secret::generate()?;
+                insert.execute(params![
+                    number as i64,
+                    secret.prefix(),
+                    secret.hash().as_bytes()
+                ])?;
+                secrets.push(secret.reveal().to_owned());
+            }
+        }
+        transaction.commit()?;
+        settle(&file)?;
+        Ok(secrets)
+    }
+
+    /// Starts the service, with its log of requests on, as it is by default.
+    pub(crate) fn serve(&self, place: Place, words: &[&str]) -> Result<Process> {
+        let mut command = place.command(&self.program);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--admin-listen", "127.0.0.1:0"])
+            .args(words)
+            .current_dir(self.folder.path());
+        Process::announced(command, api_address)
+    }
+}
+
+/// Where the greeting says that the API is.
+fn api_address(greeting: &str) -> Option<SocketAddr> {
+    let line = greeting
+        .lines()
+        .find(|line| line.trim_start().starts_with("API"))?;
+    let url = line.split_whitespace().last()?;
+    url.strip_prefix("http://")?
+        .strip_suffix("/v1")?
+        .parse()
+        .ok()
+}
+
+/// Moves everything out of the log into the file, and onto the disk, so that no later round pays for it.
+fn settle(file: &Connection) -> Result<()> {
+    file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    let path = file.path().context("a database without a file")?;
+    File::open(path)?.sync_all()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_the_greeting() {
+        let greeting = "Animal Store 0.1.0\n  API       http://127.0.0.1:4711/v1\n";
+        assert_eq!(
+            api_address(greeting),
+            Some("127.0.0.1:4711".parse().unwrap())
+        );
+        assert_eq!(api_address("Animal Store 0.1.0\n"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! What a request costs animal-store, beside what it costs others: `./bench`.
+//!
+//! `rows` are what is measured, `load` is who asks, `report` is what is said of it.
+
+mod anchors;
+mod bench;
+mod commits;
+mod contender;
+mod cores;
+mod data;
+mod exchange;
+mod figure;
+mod load;
+mod machine;
+mod options;
+mod process;
+mod progress;
+mod report;
+mod results;
+mod rows;
+mod stop;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use bench::Bench;
+use cores::Place;
+use machine::Machine;
+use options::Options;
+
+// The load runs here: it must cost as little as it can.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The part of the machine that others may take before a run is worth a warning.
+const QUIET: f64 = 0.05;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    stop::listen()?;
+    let cores = cores::look()?;
+    Place::Load.enter()?;
+    let bench = Bench::new(options.pace())?;
+    let machine = Machine::look(&bench, cores);
+    if machine.busy > QUIET {
+        let busy = machine.busy * 100.0;
+        eprintln!(
+            "The machine is {busy:.0} % busy with other things: figures will be worse than they are."
+        );
+    }
+    let results = rows::run(&bench, options, machine);
+    bench.progress.finish();
+    // Ctrl-c reaches the servers too: what failed because they went is not what to tell.
+    let results = results.map_err(|error| stop::check().err().unwrap_or(error))?;
+
+    let mut stdout = std::io::stdout().lock();
+    if options.json {
+        serde_json::to_writer_pretty(&mut stdout, &results)?;
+        writeln!(stdout)?;
+    } else {
+        writeln!(stdout, "{}", report::text(&results))?;
+    }
+    if options.writes() {
+        report::write(&results, &options.out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! A server that the benchmark started, and what the kernel says it has used.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::exchange;
+
+/// How long a server may take to answer its first request.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The address of one that never said where it is.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// A running server. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    /// Where it serves.
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a command that prints where it serves; `address` finds it in what was printed so far.
+    pub(crate) fn announced(
+        mut command: Command,
+        address: impl Fn(&str) -> Option<SocketAddr>,
+    ) -> Result<Self> {
+        let mut child = quiet(&mut command).stdout(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().context("no output")?;
+        let found = read_address(output, address);
+        // From here on it is ended by being dropped, also if it never said where it is.
+        let process = Self {
+            child,
+            address: *found.as_ref().unwrap_or(&NOWHERE),
+        };
+        found.with_context(|| format!("cannot start {command:?}"))?;
+        Ok(process)
+    }
+
+    /// Starts a command that was told where to serve, and waits until it does.
+    pub(crate) fn told(mut command: Command, address: SocketAddr) -> Result<Self> {
+        let child = quiet(&mut command).stdout(Stdio::null()).spawn()?;
+        let mut process = Self { child, address };
+        let began = Instant::now();
+        while exchange::status_of(address, "/").is_err() {
+            if let Some(status) = process.child.try_wait()? {
+                bail!("cannot start {command:?}: {status}");
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("{command:?} does not answer");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(process)
+    }
+
+    /// CPU time it has used so far, user and system, with all its children.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        let stats: Vec<Stat> = fs::read_dir("/proc")?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(Stat::of)
+            .collect();
+        let mut family = vec![self.child.id()];
+        let mut ticks = 0;
+        while let Some(id) = family.pop() {
+            ticks += stats
+                .iter()
+                .find(|stat| stat.id == id)
+                .map_or(0, |s| s.ticks);
+            family.extend(stats.iter().filter(|stat| stat.parent == id).map(|s| s.id));
+        }
+        let hertz = rustix::param::clock_ticks_per_second();
+        Ok(Duration::from_secs_f64(ticks as f64 / hertz as f64))
+    }
+
+    /// A figure of its memory in bytes, such as `VmRSS` or `VmHWM`.
+    pub(crate) fn memory(&self, name: &str) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        Ok(kilobytes.with_context(|| format!("no {name} in the status"))? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Politely first: a server with children of its own takes them along. One that has ended already has no process id
+        // any more: it may be another's.
+        if let (Ok(None), Ok(id)) = (self.child.try_wait(), i32::try_from(self.child.id()))
+            && let Some(id) = Pid::from_raw(id)
+        {
+            let _ = kill_process(id, Signal::TERM);
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(5) {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A line for each request is written, and goes nowhere: what it costs the server counts, a terminal's speed does not.
+fn quiet(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null()).stderr(Stdio::null())
+}
+
+fn read_address(
+    output: ChildStdout,
+    address: impl Fn(&str) -> Option<SocketAddr>,
+) -> Result<SocketAddr> {
+    let mut output = BufReader::new(output);
+    let mut text = String::new();
+    while output.read_line(&mut text)? > 0 {
+        if let Some(address) = address(&text) {
+            return Ok(address);
+        }
+    }
+    bail!("it ended without saying where it serves: {text}")
+}
+
+/// What `/proc/PID/stat` tells.
+struct Stat {
+    id: u32,
+    parent: u32,
+    ticks: u64,
+}
+
+impl Stat {
+    fn of(id: u32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The second field is a name in parentheses, and may hold spaces. Behind it follow the third and all others.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
+        Some(Self {
+            id,
+            parent: number(4)?.try_into().ok()?,
+            ticks: number(14)? + number(15)?,
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! How far the run is: a bar on standard error, where that is a terminal.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The bar. Each row adds what it is going to do.
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Self(bar)
+    }
+
+    /// So many more steps are to come.
+    pub(crate) fn expect(&self, steps: usize) {
+        self.0.inc_length(steps as u64);
+    }
+
+    /// Says what is being done.
+    pub(crate) fn show(&self, row: &str, what: &str) {
+        self.0.set_message(format!("{row}: {what}"));
+    }
+
+    /// One step is done.
+    pub(crate) fn step(&self) {
+        self.0.inc(1);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,129 @@
+//! The goals, and whether this run reached them.
+
+use super::Table;
+use super::number::{count, megabytes, times, whole};
+use crate::results::{Anchored, Results};
+
+/// What counts as the same cost at ten thousand and at ten million animals.
+const SAME: f64 = 1.20;
+
+struct Goal {
+    what: String,
+    wanted: String,
+    measured: String,
+    reached: bool,
+}
+
+impl Goal {
+    fn at_most(what: impl Into<String>, ratio: f64, most: f64, of: &str) -> Self {
+        Self {
+            what: what.into(),
+            wanted: format!("≤ {most:.2} × {of}"),
+            measured: times(ratio),
+            reached: ratio <= most,
+        }
+    }
+}
+
+/// The goals that this run can tell about.
+pub(super) fn table(results: &Results) -> Option<Table> {
+    let mut goals = Vec::new();
+    for (what, row) in [
+        ("list: 20 animals", &results.list),
+        ("get: one animal", &results.get),
+    ] {
+        goals.extend(row.iter().flat_map(|row| anchored(what, row)));
+    }
+    if let Some(row) = &results.refusals {
+        for (what, refusal) in [("a 401", &row.unauthorized), ("a 429", &row.limited)] {
+            goals.push(Goal::at_most(
+                what,
+                refusal.cpu_over(&row.get),
+                1.0,
+                "a 200 (get)",
+            ));
+        }
+    }
+    goals.extend(pages(results));
+    if let Some(row) = &results.post {
+        let ratio = row.free.rate_over(&row.commits);
+        goals.push(Goal {
+            what: "post: rate, on every core".into(),
+            wanted: "≥ 4 × one commit for each row".into(),
+            measured: times(ratio),
+            reached: ratio >= 4.0,
+        });
+        let ratio = row.pinned.cpu_over(&row.get);
+        goals.push(Goal::at_most(
+            "post: CPU time",
+            ratio,
+            2.5,
+            "the cached get",
+        ));
+    }
+    if let Some(row) = &results.start {
+        let with = format!(
+            "{} animals, {} keys",
+            count(row.animals.into()),
+            count(row.keys as u64)
+        );
+        goals.push(Goal {
+            what: format!("start to ready, {with}"),
+            wanted: "≤ 300 ms".into(),
+            measured: format!("{} ms", whole(row.milliseconds)),
+            reached: row.milliseconds <= 300.0,
+        });
+        goals.push(Goal {
+            what: format!("memory at rest, {with}"),
+            wanted: "≤ 100 MB".into(),
+            measured: megabytes(row.memory_at_rest),
+            reached: row.memory_at_rest <= 100_000_000,
+        });
+    }
+    let rows = goals.into_iter().map(|goal| {
+        let reached = if goal.reached {
+            "reached"
+        } else {
+            "not reached"
+        };
+        vec![goal.what, goal.wanted, goal.measured, reached.into()]
+    });
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then_some(Table {
+        title: "Goals",
+        note: "Ratios are of CPU time for each request where nothing else is said. The import of a million animals and \
+               three nodes have goals too; the benchmark has no rows for them yet."
+            .into(),
+        head: vec!["what", "goal", "measured", ""],
+        rows,
+    })
+}
+
+fn anchored(what: &str, row: &Anchored) -> Vec<Goal> {
+    let hyper = Goal::at_most(what, row.ours.cpu_over(&row.hyper), 1.20, "bare hyper");
+    let nginx = row
+        .nginx
+        .as_ref()
+        .map(|nginx| Goal::at_most(what, row.ours.cpu_over(nginx), 1.10, "nginx"));
+    std::iter::once(hyper).chain(nginx).collect()
+}
+
+fn pages(results: &Results) -> Vec<Goal> {
+    let (Some(first), Some(last)) = (results.sizes.first(), results.sizes.last()) else {
+        return Vec::new();
+    };
+    let what = format!(
+        "a page by random cursor, {} animals",
+        count(last.animals.into())
+    );
+    let small = format!("{} animals", count(first.animals.into()));
+    vec![
+        Goal::at_most(
+            &what,
+            last.page.cpu_over(&last.list),
+            4.0,
+            "the cached page",
+        ),
+        Goal::at_most(&what, last.page.cpu_over(&first.page), SAME, &small),
+    ]
+}

@@ -1,0 +1,120 @@
+//! The report as Markdown.
+
+use super::number::whole;
+use super::plots::Plot;
+use super::{Table, goals, tables};
+use crate::results::Results;
+
+/// What stands between these was written by hand, and is kept.
+const NOTES: [&str; 2] = ["<!-- notes -->", "<!-- /notes -->"];
+
+/// The whole report; `before` is what the file held until now.
+pub(super) fn report(results: &Results, plots: &[Plot], folder: &str, before: &str) -> String {
+    let [begin, end] = NOTES;
+    let mut text = format!(
+        "# Performance\n\n\
+         Written by `./bench`, as measured. The server runs on one core, the load on another, with 64 connections that are kept\n\
+         open. Rounds of all servers take turns, and the figures are medians. What counts is the **CPU time of the server for each\n\
+         request**, user and system; figures move from machine to machine and from run to run, ratios hold.\n\n\
+         {begin}{}{end}\n",
+        notes(before).unwrap_or("\n")
+    );
+    let shown = goals::table(results)
+        .into_iter()
+        .chain(tables::all(results));
+    for table in shown {
+        text.push_str(&section(&table));
+        for plot in plots.iter().filter(|plot| plot.beside == table.title) {
+            text.push_str(&format!("\n![{}]({folder}/{})\n", plot.title, plot.file));
+        }
+    }
+    text.push_str(&machine(results));
+    text
+}
+
+fn notes(before: &str) -> Option<&str> {
+    let [begin, end] = NOTES;
+    let (_, rest) = before.split_once(begin)?;
+    Some(rest.split_once(end)?.0)
+}
+
+fn section(table: &Table) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head: Vec<String> = table.head.iter().map(|cell| (*cell).to_owned()).collect();
+    let rule = vec!["---".to_owned(); head.len()];
+    let mut text = format!("\n## {}\n\n{}\n\n", table.title, wrapped(&table.note));
+    text.push_str(&line(&head));
+    text.push_str(&line(&rule));
+    for row in &table.rows {
+        text.push_str(&line(row));
+    }
+    text
+}
+
+/// Lines of 120 characters at most, as in every other page.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let more = word.chars().count();
+        if length > 0 && length + 1 + more > 120 {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += more;
+    }
+    lines
+}
+
+fn machine(results: &Results) -> String {
+    let machine = &results.machine;
+    let lines = [
+        ("processor", machine.processor.clone()),
+        ("cores", machine.cores.to_string()),
+        (
+            "memory",
+            format!("{} GB", whole(machine.memory as f64 / 1e9)),
+        ),
+        ("Linux", machine.kernel.clone()),
+        (
+            "busy before the run",
+            format!("{:.0} %", machine.busy * 100.0),
+        ),
+        ("rustc", machine.rustc.clone()),
+        ("hyper", machine.hyper.clone()),
+        ("SQLite", machine.sqlite.clone()),
+        (
+            "nginx",
+            machine.nginx.clone().unwrap_or("not installed".into()),
+        ),
+    ];
+    let mut text = String::from("\n## Machine and versions\n\n| what | which |\n| --- | --- |\n");
+    for (what, which) in lines {
+        text.push_str(&format!("| {what} | {which} |\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_by_hand_is_found() {
+        let page = "# P\n<!-- notes -->\nby hand\n<!-- /notes -->\nrest";
+        assert_eq!(notes(page), Some("\nby hand\n"));
+        assert_eq!(notes("nothing"), None);
+    }
+
+    #[test]
+    fn lines_are_120_characters_at_most() {
+        let text = "word ".repeat(100);
+        let wrapped = wrapped(&text);
+        assert!(wrapped.lines().all(|line| line.len() <= 120));
+        assert_eq!(wrapped.split_whitespace().count(), 100);
+    }
+}

@@ -1,0 +1,105 @@
+//! Which plots there are.
+
+use super::number::count;
+use super::plot::{self, Group, Line};
+use crate::results::Results;
+
+/// One plot.
+pub(super) struct Plot {
+    pub(super) file: &'static str,
+    pub(super) title: &'static str,
+    /// The title of the table it stands beside.
+    pub(super) beside: &'static str,
+    pub(super) svg: String,
+}
+
+/// Every plot that this run can draw.
+pub(super) fn all(results: &Results) -> Vec<Plot> {
+    [anchors(results), animals(results), keys(results)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn anchors(results: &Results) -> Option<Plot> {
+    let rows = [
+        ("list, 20 animals", &results.list),
+        ("get, one animal", &results.get),
+    ];
+    let groups: Vec<Group> = rows
+        .into_iter()
+        .filter_map(|(name, row)| Some((name, row.as_ref()?)))
+        .map(|(name, row)| Group {
+            name: name.to_owned(),
+            bars: [Some(&row.ours), Some(&row.hyper), row.nginx.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|figure| (figure.name.clone(), figure.cpu()))
+                .collect(),
+        })
+        .collect();
+    let title = "CPU time for each request, beside the anchors";
+    (!groups.is_empty()).then(|| Plot {
+        file: "anchors.svg",
+        title,
+        beside: "Beside the anchors",
+        svg: plot::bars(title, &groups),
+    })
+}
+
+fn animals(results: &Results) -> Option<Plot> {
+    let sizes = &results.sizes;
+    let places: Vec<String> = sizes
+        .iter()
+        .map(|size| format!("{} animals", count(size.animals.into())))
+        .collect();
+    let lines = [
+        Line {
+            name: "page by cursor",
+            heights: sizes.iter().map(|size| size.page.cpu()).collect(),
+        },
+        Line {
+            name: "list",
+            heights: sizes.iter().map(|size| size.list.cpu()).collect(),
+        },
+        Line {
+            name: "get",
+            heights: sizes.iter().map(|size| size.get.cpu()).collect(),
+        },
+    ];
+    let title = "CPU time for each request, as animals grow";
+    (!sizes.is_empty()).then(|| Plot {
+        file: "animals.svg",
+        title,
+        beside: "As animals grow",
+        svg: plot::lines(title, &places, &lines),
+    })
+}
+
+fn keys(results: &Results) -> Option<Plot> {
+    let keys = &results.keys;
+    let places: Vec<String> = keys
+        .iter()
+        .map(|row| match row.keys {
+            1 => "1 key".to_owned(),
+            many => format!("{} keys", count(many as u64)),
+        })
+        .collect();
+    let lines = [
+        Line {
+            name: "list",
+            heights: keys.iter().map(|row| row.list.cpu()).collect(),
+        },
+        Line {
+            name: "get",
+            heights: keys.iter().map(|row| row.get.cpu()).collect(),
+        },
+    ];
+    let title = "CPU time for each request, as keys grow";
+    (!keys.is_empty()).then(|| Plot {
+        file: "keys.svg",
+        title,
+        beside: "As keys grow",
+        svg: plot::lines(title, &places, &lines),
+    })
+}

@@ -1,0 +1,83 @@
+//! The rows of the benchmark, each in a file of its own: it starts what it needs, measures, and clears away.
+
+mod anchored;
+mod growth;
+mod peers;
+mod post;
+mod refusals;
+mod start;
+mod tail;
+
+use anyhow::{Context, Result};
+
+use crate::bench::Bench;
+use crate::data::Data;
+use crate::figure::Figure;
+use crate::machine::Machine;
+use crate::options::{Options, Row};
+use crate::results::Results;
+
+/// The paths that are measured.
+const LIST: &str = "/v1/pets";
+const GET: &str = "/v1/pets/1";
+
+/// How many animals there are where their number does not matter.
+const FEW: u32 = 10_000;
+
+/// Runs every row that is wanted.
+pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<Results> {
+    let wants = |row| options.wants(row);
+    let mut results = Results {
+        machine,
+        list: None,
+        get: None,
+        refusals: None,
+        post: None,
+        sizes: Vec::new(),
+        keys: Vec::new(),
+        start: None,
+        tail: Vec::new(),
+        peers: Vec::new(),
+    };
+    if wants(Row::List) {
+        results.list = Some(anchored::run(bench, "list", LIST)?);
+    }
+    if wants(Row::Get) {
+        results.get = Some(anchored::run(bench, "get", GET)?);
+    }
+    if wants(Row::Refusals) {
+        results.refusals = Some(refusals::run(bench)?);
+    }
+    if wants(Row::Post) {
+        results.post = Some(post::run(bench)?);
+    }
+    if wants(Row::Tail) {
+        results.tail = tail::run(bench)?;
+    }
+    if wants(Row::Keys) {
+        results.keys = growth::keys(bench)?;
+    }
+    if wants(Row::Peers) {
+        results.peers = peers::run(bench)?;
+    }
+    // The largest database takes long to fill: it is made once, for both.
+    let mut largest = None;
+    if wants(Row::Sizes) {
+        let (sizes, data) = growth::sizes(bench)?;
+        results.sizes = sizes;
+        largest = data;
+    }
+    if wants(Row::Start) {
+        let most = bench.pace.sizes.last().copied().unwrap_or(FEW);
+        let data = largest.map_or_else(|| Data::new(bench, most), Ok)?;
+        results.start = Some(start::run(bench, &data)?);
+    }
+    Ok(results)
+}
+
+/// Takes the figures of a row apart, in the order of its contenders.
+fn take<const N: usize>(figures: Vec<Figure>) -> Result<[Figure; N]> {
+    <[Figure; N]>::try_from(figures)
+        .ok()
+        .context("a figure is missing")
+}

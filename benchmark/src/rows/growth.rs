@@ -1,0 +1,89 @@
+//! Cost as animals and keys grow.
+
+use anyhow::Result;
+
+use super::{FEW, GET, LIST};
+use crate::bench::Bench;
+use crate::contender::{Contender, compete};
+use crate::cores::Place;
+use crate::data::Data;
+use crate::load::Requests;
+use crate::process::Process;
+use crate::results::{Keys, Size};
+
+/// With each number of animals. Gives the largest database back.
+pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
+    let mut data = Vec::new();
+    for animals in bench.pace.sizes {
+        data.push(Data::new(bench, *animals)?);
+    }
+    let servers: Vec<Process> = data
+        .iter()
+        .map(|data| data.serve(Place::Server, &[]))
+        .collect::<Result<_>>()?;
+    let mut contenders = Vec::new();
+    for (data, server) in data.iter().zip(&servers) {
+        let Data { animals, key, .. } = data;
+        let name = |what| format!("{what}, {animals} animals");
+        contenders.extend([
+            Contender::pinned(name("list"), server, Requests::get(LIST, key)),
+            Contender::pinned(name("get"), server, Requests::get(GET, key)),
+            Contender::pinned(name("page"), server, Requests::random_pages(*animals, key)),
+        ]);
+    }
+    let mut figures = compete(bench, "sizes", contenders)?.into_iter();
+    let mut sizes = Vec::new();
+    for data in &data {
+        let [list, get, page] = super::take(figures.by_ref().take(3).collect())?;
+        sizes.push(Size {
+            animals: data.animals,
+            list,
+            get,
+            page,
+        });
+    }
+    drop(servers);
+    Ok((sizes, data.pop()))
+}
+
+/// With one key, and with many that are used in random order.
+pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
+    let one = Data::new(bench, FEW)?;
+    let many = Data::new(bench, FEW)?;
+    let secrets = many.add_keys(bench.pace.keys - 1)?;
+    let (with_one, with_many) = (
+        one.serve(Place::Server, &[])?,
+        many.serve(Place::Server, &[])?,
+    );
+    let figures = compete(
+        bench,
+        "keys",
+        vec![
+            Contender::pinned("list, one key", &with_one, Requests::get(LIST, &one.key)),
+            Contender::pinned("get, one key", &with_one, Requests::get(GET, &one.key)),
+            Contender::pinned(
+                "list, many keys",
+                &with_many,
+                Requests::by_keys(LIST, &secrets),
+            ),
+            Contender::pinned(
+                "get, many keys",
+                &with_many,
+                Requests::by_keys(GET, &secrets),
+            ),
+        ],
+    )?;
+    let [list_one, get_one, list_many, get_many] = super::take(figures)?;
+    Ok(vec![
+        Keys {
+            keys: 1,
+            list: list_one,
+            get: get_one,
+        },
+        Keys {
+            keys: bench.pace.keys,
+            list: list_many,
+            get: get_many,
+        },
+    ])
+}

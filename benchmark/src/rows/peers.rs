@@ -1,0 +1,204 @@
+//! What people would use instead: small programs in `benchmark/peers`, and tools that need none.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{FEW, GET, LIST};
+use crate::anchors::free_address;
+use crate::bench::Bench;
+use crate::contender::{Contender, compete};
+use crate::cores::Place;
+use crate::data::Data;
+use crate::load::{self, Requests};
+use crate::process::Process;
+use crate::results::{Peer, PeerFigures};
+
+/// One of them: how it is started, and where it has the animals.
+struct Kind {
+    name: &'static str,
+    start: fn(&Ground<'_>) -> Result<Process>,
+    list: &'static str,
+    get: &'static str,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "animal-store",
+        start: |ground| ground.data.serve(Place::Server, &[]),
+        list: LIST,
+        get: GET,
+    },
+    Kind {
+        name: "Fastify, better-sqlite3",
+        start: fastify,
+        list: LIST,
+        get: GET,
+    },
+    Kind {
+        name: "FastAPI, uvicorn, sqlite3",
+        start: fastapi,
+        list: LIST,
+        get: GET,
+    },
+    Kind {
+        name: "json-server 0.17",
+        start: json_server,
+        list: "/pets?_limit=20",
+        get: "/pets/1",
+    },
+    Kind {
+        name: "Prism",
+        start: prism,
+        list: "/pets",
+        get: "/pets/1",
+    },
+];
+
+pub(super) fn run(bench: &Bench) -> Result<Vec<Peer>> {
+    let ground = Ground::new(bench)?;
+    let started: Vec<(&Kind, Result<Process>)> = KINDS
+        .iter()
+        .map(|kind| (kind, ground.start(kind)))
+        .collect();
+    let mut contenders = Vec::new();
+    for (kind, server) in &started {
+        let Ok(server) = server else { continue };
+        for (what, path) in [("list", kind.list), ("get", kind.get)] {
+            let requests = Requests::get(path, &ground.data.key);
+            let name = format!("{what}, {}", kind.name);
+            contenders.push(Contender::pinned(name, server, requests));
+        }
+    }
+    let mut figures = compete(bench, "peers", contenders)?.into_iter();
+    let mut peers = Vec::new();
+    for (kind, server) in &started {
+        let measured = match server {
+            Ok(_) => {
+                let [list, get] = super::take(figures.by_ref().take(2).collect())?;
+                Ok(PeerFigures { list, get })
+            }
+            Err(why) => Err(why.to_string()),
+        };
+        peers.push(Peer {
+            name: kind.name.to_owned(),
+            measured,
+        });
+    }
+    Ok(peers)
+}
+
+/// What they stand on: the animals as a database and as JSON, the OpenAPI document, and what was installed.
+struct Ground<'a> {
+    bench: &'a Bench,
+    data: Data,
+    folder: TempDir,
+    programs: PathBuf,
+}
+
+impl<'a> Ground<'a> {
+    fn new(bench: &'a Bench) -> Result<Self> {
+        let ground = Self {
+            bench,
+            data: Data::new(bench, FEW)?,
+            folder: bench.folder()?,
+            programs: Path::new("benchmark/peers")
+                .canonicalize()
+                .context("the peers are not here: run ./bench")?,
+        };
+        let file = ground.data.connect()?;
+        let mut select = file.prepare("SELECT id, name, category_id, status FROM pets")?;
+        let pets = select.query_map([], |row| {
+            let (id, name, category, status): (i64, String, i64, String) = row.try_into()?;
+            Ok(json!({"id": id, "name": name, "categoryId": category, "status": status}))
+        })?;
+        let pets = pets.collect::<rusqlite::Result<Vec<_>>>()?;
+        serde_json::to_writer(
+            File::create(ground.folder.path().join("db.json"))?,
+            &json!({"pets": pets}),
+        )?;
+        Command::new(bench.program("animal-store"))
+            .arg("openapi")
+            .stdout(File::create(ground.folder.path().join("openapi.json"))?)
+            .stderr(Stdio::null())
+            .status()?;
+        Ok(ground)
+    }
+
+    /// Starts one and sees that it answers both requests: one that fails must not spoil the run.
+    fn start(&self, kind: &Kind) -> Result<Process> {
+        self.bench.progress.show("peers", kind.name);
+        let server = (kind.start)(self)?;
+        for path in [kind.list, kind.get] {
+            let mut requests = Requests::get(path, &self.data.key);
+            load::round(&server, &mut requests, self.bench.pace.warm_up)?;
+        }
+        Ok(server)
+    }
+
+    /// A program that was installed, if it was.
+    fn installed(&self, path: &str) -> Result<PathBuf> {
+        let path = self.bench.installed(path);
+        ensure!(path.exists(), "not installed");
+        Ok(path)
+    }
+
+    /// A program of node's that was installed, and a file it is given.
+    fn node(&self, program: &str, words: &[&str], file: &str) -> Result<Process> {
+        let address = free_address()?;
+        let mut command = Place::Server.command(self.installed(program)?);
+        command
+            .args(words)
+            .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
+            .arg(self.folder.path().join(file))
+            .current_dir(self.folder.path())
+            .env("NODE_ENV", "production");
+        Process::told(command, address)
+    }
+}
+
+fn fastify(ground: &Ground<'_>) -> Result<Process> {
+    let folder = ground.installed("bench-node/fastify")?;
+    ground.installed("bench-node/fastify/installed.json")?;
+    let address = free_address()?;
+    let mut command = Place::Server.command("node");
+    command
+        .arg(ground.programs.join("fastify/server.mjs"))
+        .current_dir(folder)
+        .env("NODE_ENV", "production")
+        .env("PORT", address.port().to_string())
+        .env("PETS", ground.data.file());
+    Process::told(command, address)
+}
+
+fn fastapi(ground: &Ground<'_>) -> Result<Process> {
+    let address = free_address()?;
+    let mut command = Place::Server.command(ground.installed("bench-python/bin/uvicorn")?);
+    command
+        .args(["app:app", "--no-access-log", "--log-level", "warning"])
+        .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
+        .arg("--app-dir")
+        .arg(ground.programs.join("fastapi"))
+        .current_dir(ground.folder.path())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PETS", ground.data.file());
+    Process::told(command, address)
+}
+
+fn json_server(ground: &Ground<'_>) -> Result<Process> {
+    let program = "bench-node/json-server/node_modules/.bin/json-server";
+    ground.node(program, &["--quiet"], "db.json")
+}
+
+fn prism(ground: &Ground<'_>) -> Result<Process> {
+    let program = "bench-node/prism/node_modules/.bin/prism";
+    ground.node(
+        program,
+        &["mock", "--verboseLevel", "silent"],
+        "openapi.json",
+    )
+}

@@ -1,0 +1,49 @@
+//! Creations, each on disk before it is answered.
+
+use anyhow::Result;
+
+use super::{FEW, GET};
+use crate::bench::Bench;
+use crate::commits;
+use crate::contender::{Contender, compete};
+use crate::cores::Place;
+use crate::data::Data;
+use crate::load::Requests;
+use crate::results::Post;
+
+pub(super) fn run(bench: &Bench) -> Result<Post> {
+    let one_core = Data::new(bench, FEW)?;
+    let every_core = Data::new(bench, FEW)?;
+    let bare = Data::new(bench, FEW)?;
+    let read = Data::new(bench, FEW)?;
+
+    let pinned = one_core.serve(Place::Server, &[])?;
+    let free = every_core.serve(Place::Anywhere, &[])?;
+    let reading = read.serve(Place::Server, &[])?;
+
+    let figures = compete(
+        bench,
+        "post",
+        vec![
+            Contender::pinned(
+                "post, one core",
+                &pinned,
+                Requests::creations(&one_core.key),
+            ),
+            Contender::free(
+                "post, every core",
+                &free,
+                Requests::creations(&every_core.key),
+            ),
+            Contender::new("one commit each", |length| commits::round(&bare, length)),
+            Contender::pinned("get", &reading, Requests::get(GET, &read.key)),
+        ],
+    )?;
+    let [pinned, free, commits, get] = super::take(figures)?;
+    Ok(Post {
+        pinned,
+        free,
+        commits,
+        get,
+    })
+}

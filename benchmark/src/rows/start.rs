@@ -1,0 +1,61 @@
+//! From the start of the process to the moment it is ready, and how much memory it takes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::{GET, LIST};
+use crate::bench::Bench;
+use crate::cores::Place;
+use crate::data::Data;
+use crate::exchange;
+use crate::figure::median;
+use crate::load::{self, Requests};
+use crate::results::Start;
+use crate::stop;
+
+/// How long a server is left alone before its memory is looked at.
+const REST: Duration = Duration::from_secs(1);
+
+pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
+    bench.progress.show("start", "keys are put in");
+    let secrets = data.add_keys(bench.pace.keys - 1)?;
+    bench.progress.expect(bench.pace.starts);
+
+    let mut times = Vec::new();
+    for _ in 0..bench.pace.starts {
+        stop::check()?;
+        bench.progress.show("start", "to ready");
+        let began = Instant::now();
+        let server = data.serve(Place::Anywhere, &[])?;
+        while exchange::status_of(server.address, "/readyz")? != 200 {
+            ensure!(
+                began.elapsed() < Duration::from_secs(60),
+                "it never gets ready"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+        bench.progress.step();
+    }
+
+    bench.progress.show("start", "memory");
+    let server = data.serve(Place::Server, &[])?;
+    std::thread::sleep(REST);
+    let memory_at_rest = server.memory("VmRSS")?;
+    for mut requests in [
+        Requests::get(LIST, &data.key),
+        Requests::by_keys(GET, &secrets),
+        Requests::random_pages(data.animals, &data.key),
+        Requests::creations(&data.key),
+    ] {
+        load::round(&server, &mut requests, bench.pace.round)?;
+    }
+    Ok(Start {
+        animals: data.animals,
+        keys: bench.pace.keys,
+        milliseconds: median(times.into_iter()),
+        memory_at_rest,
+        memory_under_load: server.memory("VmHWM")?,
+    })
+}
