@@ -93,20 +93,14 @@ impl Browser {
         self.wait(selector, script, json!([selector, value]));
     }
 
-    /// The text of what the selector finds, once there is some.
+    /// The text of what the selector finds; empty if there is none.
     pub(crate) fn text(&self, selector: &str) -> String {
         let script =
             "return document.querySelector(arguments[0])?.firstChild?.textContent?.trim() ?? ''";
-        let mut text = String::new();
-        eventually(PATIENCE, selector, || {
-            text = self
-                .run(script, json!([selector]))
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
-            !text.is_empty()
-        });
-        text
+        self.run(script, json!([selector]))
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// What the page wrote to its console, violations of its policy among it.
