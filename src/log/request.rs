@@ -96,10 +96,6 @@ pub(super) fn time(at: Timestamp) -> String {
 
 fn write_text(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
     second.write(out, line.at);
-    let put = |out: &mut Vec<u8>, name: &str, value: &str| {
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(value.as_bytes());
-    };
     put(out, "  INFO request id=", line.id);
     put(out, " operation=", line.operation);
     put(out, " status=", "");
@@ -114,10 +110,6 @@ fn write_text(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
 }
 
 fn write_json(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
-    let put = |out: &mut Vec<u8>, name: &str, value: &str| {
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(value.as_bytes());
-    };
     put(out, "{\"timestamp\":\"", "");
     second.write(out, line.at);
     put(
@@ -135,6 +127,12 @@ fn write_json(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
         digits::push_signed(out, key.0);
     }
     put(out, "}\n", "");
+}
+
+/// Appends a name and its value.
+fn put(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value.as_bytes());
 }
 
 /// A duration in milliseconds to three places.
