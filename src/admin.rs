@@ -3,24 +3,25 @@
 pub(crate) mod health;
 mod metrics;
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
 use tokio::sync::watch;
 
 use crate::access::Presented;
-use crate::api::{Answer, ApiError, header};
+use crate::api::{Answer, ApiError, answer};
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
 use crate::key::NoRandomness;
 use crate::server::answers::Answers;
 use crate::server::panic::caught;
 use crate::server::request_id::{RequestId, RequestIds};
+use crate::server::stream::Work;
 use crate::server::tallies::Tallies;
 use crate::store::Store;
 use metrics::Metrics;
@@ -91,7 +92,12 @@ impl Desk {
 }
 
 impl Answers for Desk {
-    async fn answer(&self, request: Request<Incoming>, _peer: IpAddr) -> Answer {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        _peer: IpAddr,
+        work: Work<'_>,
+    ) -> Result<Answer, Infallible> {
         let (head, _body) = request.into_parts();
         let id = self.ids.of(&head.headers);
         let result = caught(pin!(self.show(&head))).await;
@@ -102,7 +108,8 @@ impl Answers for Desk {
             }
             error.answer()
         });
-        dressed(answer, id)
+        work.done();
+        Ok(dressed(answer, id))
     }
 
     fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {
@@ -115,9 +122,6 @@ impl Answers for Desk {
 }
 
 fn dressed(mut answer: Answer, id: RequestId) -> Answer {
-    let headers = answer.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-    headers.insert(CACHE_CONTROL, header::NO_STORE);
-    headers.insert(header::REQUEST_ID, id.value());
+    answer::finish(&mut answer, None, id.value());
     answer
 }

@@ -7,6 +7,7 @@ mod create_pet;
 pub mod docs;
 pub mod document;
 pub mod error;
+mod frame;
 mod get_pet;
 pub mod header;
 mod idempotency;
@@ -41,19 +42,19 @@ pub struct Api {
     /// How long a body may take to arrive, in all.
     body_timeout: Duration,
     in_flight: InFlight,
-    get_pet_headers: get_pet::DeprecationHeaders,
+    deprecation: get_pet::Deprecation,
 }
 
 impl Api {
     /// Operations that write links below `base`.
     pub fn new(store: Arc<Store>, base: BaseUrl, body_timeout: Duration) -> Self {
-        let get_pet_headers = get_pet::DeprecationHeaders::new(&base);
+        let deprecation = get_pet::Deprecation::new(&base);
         Self {
             store,
             base,
             body_timeout,
             in_flight: InFlight::default(),
-            get_pet_headers,
+            deprecation,
         }
     }
 
@@ -77,10 +78,10 @@ impl Api {
         }
     }
 
-    /// Adds the headers that every answer of an operation carries, also a refusal.
-    pub fn mark(&self, operation: Operation<'_>, answer: &mut Answer) {
+    /// Adds to a refusal the headers that every answer of an operation carries.
+    pub fn mark(&self, operation: Operation<'_>, refusal: &mut Answer) {
         if let Operation::GetPet { .. } = operation {
-            self.get_pet_headers.add_to(answer);
+            refusal.headers_mut().extend(self.deprecation.headers());
         }
     }
 }

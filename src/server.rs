@@ -12,7 +12,7 @@ mod pages;
 pub(crate) mod panic;
 mod raw;
 pub(crate) mod request_id;
-mod stream;
+pub(crate) mod stream;
 pub mod tallies;
 mod worker;
 

@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::CACHE_CONTROL;
 use serde_json::json;
 
-use crate::api::{Answer, ApiError, answer, header};
+use crate::api::{Answer, ApiError, answer};
 use crate::store::Store;
 
 /// `/livez`: looks at nothing but the process.
 pub(crate) fn live() -> Answer {
-    fresh(Bytes::from_static(b"{\"status\":\"live\"}"))
+    answer::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"live\"}"))
 }
 
 /// `/readyz`: looks at what the service needs. With `verbose` it says what that is.
@@ -30,17 +29,14 @@ pub(crate) async fn ready(
             .split('&')
             .any(|pair| pair.split('=').next() == Some("verbose"))
     });
-    Ok(fresh(if verbose {
-        json!({"status": "ready", "checks": {"store": "ready", "writer": "ready"}})
-            .to_string()
-            .into()
-    } else {
-        Bytes::from_static(b"{\"status\":\"ready\"}")
-    }))
-}
-
-fn fresh(body: Bytes) -> Answer {
-    let mut answer = answer::json(StatusCode::OK, body);
-    answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
-    answer
+    Ok(answer::json(
+        StatusCode::OK,
+        if verbose {
+            json!({"status": "ready", "checks": {"store": "ready", "writer": "ready"}})
+                .to_string()
+                .into()
+        } else {
+            Bytes::from_static(b"{\"status\":\"ready\"}")
+        },
+    ))
 }

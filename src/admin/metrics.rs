@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::api::{Answer, ApiError, answer};
+use crate::api::{Answer, ApiError, answer, header};
 use crate::server::tallies::{Subject, Tallies};
 use crate::store::Store;
 use crate::tally::{Counter, Histogram};
@@ -33,11 +33,10 @@ impl Metrics {
             cause: error.to_string(),
         })?;
         let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        Ok(answer::with_type(
-            StatusCode::OK,
-            HeaderValue::from_static(content_type),
-            text.into(),
-        ))
+        let content_type = HeaderValue::from_static(content_type);
+        let mut answer = answer::with_type(StatusCode::OK, content_type, text.into());
+        answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
+        Ok(answer)
     }
 }
 

@@ -2,28 +2,27 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 
-use super::header;
+use super::{frame, header};
 
-/// The most headers an answer has, give or take.
-const HEADERS: usize = 12;
+pub use frame::finish;
 
 /// What goes back to a caller.
 pub type Answer = Response<Full<Bytes>>;
 
-/// An answer with a JSON body.
+/// An answer with a JSON body that is of this moment: not to be stored.
 pub fn json(status: StatusCode, body: Bytes) -> Answer {
-    with_type(status, header::JSON, body)
+    frame::PLAIN.answer(status, body)
 }
 
 /// An answer with a body of this type.
 pub fn with_type(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
-    // Room for what every answer has: growing on the way would move them all.
-    answer.headers_mut().reserve(HEADERS);
-    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
     answer
 }

@@ -1,11 +1,12 @@
 //! `GET /pets/{petId}`: one animal. Deprecated: every answer says so, and from its last day on there is only that.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, LINK};
+use hyper::header::{HeaderName, HeaderValue, LINK};
 
+use super::frame::Frame;
 use super::operation::decode;
 use super::url::BaseUrl;
-use super::{Answer, Api, ApiError, answer, header};
+use super::{Answer, Api, ApiError, header};
 use crate::clock::Timestamp;
 use crate::pet::PetId;
 
@@ -24,35 +25,43 @@ impl Api {
             .and_then(PetId::from_path)
             .ok_or(NO_SUCH_ANIMAL)?;
         let json = self.store.pet(id).await?.ok_or(NO_SUCH_ANIMAL)?;
-        Ok(answer::json(StatusCode::OK, json))
+        Ok(self.deprecation.frame.answer(StatusCode::OK, json))
     }
 }
 
-/// The headers that announce the end of this operation.
+/// What announces the end of this operation, with every answer.
 #[derive(Debug)]
-pub(super) struct DeprecationHeaders {
+pub(super) struct Deprecation {
     link: HeaderValue,
+    frame: Frame,
 }
 
-impl DeprecationHeaders {
+impl Deprecation {
     pub(super) fn new(base: &BaseUrl) -> Self {
-        let link = format!(
+        let link = header::value(format!(
             "<{base}/pets?status=available>; rel=\"successor-version\", \
              <{root}/docs>; rel=\"deprecation\"; type=\"text/html\"",
             root = base.root()
-        );
+        ));
         Self {
-            link: header::value(link),
+            frame: Frame::new(headers(&link)),
+            link,
         }
     }
 
-    pub(super) fn add_to(&self, answer: &mut Answer) {
-        let headers = answer.headers_mut();
-        headers.insert(header::DEPRECATION, HeaderValue::from_static("@1794700800"));
-        headers.insert(
+    /// The headers.
+    pub(super) fn headers(&self) -> [(HeaderName, HeaderValue); 3] {
+        headers(&self.link)
+    }
+}
+
+fn headers(link: &HeaderValue) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (header::DEPRECATION, HeaderValue::from_static("@1794700800")),
+        (
             header::SUNSET,
             HeaderValue::from_static("Thu, 05 Dec 2030 00:00:00 GMT"),
-        );
-        headers.insert(LINK, self.link.clone());
-    }
+        ),
+        (LINK, link.clone()),
+    ]
 }

@@ -1,27 +1,30 @@
-//! The `Link` to the next page of a list.
+//! A page of a list, with the `Link` to the next one.
 
 use bytes::Bytes;
-use hyper::header::{HeaderValue, LINK};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
 
-use super::Answer;
 use super::url::BaseUrl;
+use super::{Answer, answer, frame};
 use crate::digits;
 use crate::page::{Cursor, PageSize};
 use crate::pet::PetStatus;
+use crate::store::Page;
 
-/// Adds the link to the page at `next`, if there is one, with the parameters of this one.
-pub(super) fn add_next(
-    answer: &mut Answer,
-    next: Option<Cursor>,
+/// The answer for a page at `path`, with a link to the one after it, if there is one, with the parameters of this one.
+pub(super) fn answer(
+    page: Page,
     base: &BaseUrl,
     path: &str,
     limit: PageSize,
     status: Option<PetStatus>,
-) {
-    if let Some(next) = next {
-        answer
-            .headers_mut()
-            .insert(LINK, link(next, base, path, limit, status));
+) -> Answer {
+    match page.next {
+        Some(next) => {
+            let link = link(next, base, path, limit, status);
+            frame::json_with_link(StatusCode::OK, page.json, link)
+        }
+        None => answer::json(StatusCode::OK, page.json),
     }
 }
 

@@ -1,17 +1,24 @@
 //! What a connection needs of those who answer: the gate of the API, and the desk of the admin listener.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use hyper::Request;
 use hyper::body::Incoming;
 
+use super::stream::Work;
 use crate::api::{Answer, ApiError};
 use crate::clock::Timestamp;
 
 /// Who answers the requests of a connection.
 pub(crate) trait Answers {
-    /// The answer to one request from this address.
-    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer;
+    /// The answer to one request from this address. It MUST say when the work is done.
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        work: Work<'_>,
+    ) -> Result<Answer, Infallible>;
 
     /// An answer to this address where there is no request: too many connections, or a head that never ended.
     /// Nobody knows what was going to be asked, so it carries all that any answer does.

@@ -1,6 +1,5 @@
 //! One connection, from accept to close.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,18 +30,11 @@ pub(super) async fn serve(
     let too_slow = || raw::unasked(answers, &ApiError::RequestTimeout, peer);
     let stream = Stream::new(tcp, timeouts, &too_slow);
     let progress = stream.progress();
-    let service = service_fn(|request| {
-        progress.request_begins();
-        let progress = &progress;
-        async move {
-            let answer = answers.answer(request, peer).await;
-            progress.request_ends();
-            Ok::<_, Infallible>(answer)
-        }
-    });
+    let service = service_fn(|request| answers.answer(request, peer, progress.begin()));
     let mut connection = pin!(
         http1::Builder::new()
             .max_buf_size(HEAD)
+            .writev(false)
             .serve_connection(TokioIo::new(stream), service)
     );
     // A connection that ends badly is the other side's affair: what there was to tell about its requests is told.

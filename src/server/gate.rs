@@ -2,13 +2,13 @@
 //! The order of these steps is decided here and nowhere else.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::{Request, Version};
 
@@ -16,10 +16,11 @@ use super::Shared;
 use super::answers::Answers;
 use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
+use super::stream::Work;
 use super::tallies::{GONE_AWAY, Refused, Subject};
 use crate::access::{Identity, Key, Presented};
 use crate::api::operation::OPEN_METHODS;
-use crate::api::{Answer, ApiError, Route, header};
+use crate::api::{Answer, ApiError, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::key::{KeyId, NoRandomness};
@@ -48,11 +49,17 @@ impl Gate {
 }
 
 impl Answers for Gate {
-    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        work: Work<'_>,
+    ) -> Result<Answer, Infallible> {
         let now = self.shared.clock.now();
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path());
-        let mut entry = Entry::new(self, now, self.ids.of(&head.headers), Subject::of(&route));
+        let id = self.ids.of(&head.headers);
+        let mut entry = Entry::new(self, now, id, Subject::of(&route), Some(work));
 
         let address = self.shared.proxies.client(peer, &head.headers);
         let way = pin!(self.pass(&route, &head, body, address, now, &entry.learned));
@@ -68,31 +75,29 @@ impl Answers for Gate {
                     "request failed"
                 );
             }
-            error.answer()
+            let mut refusal = error.answer();
+            if let Route::Operation(operation) = route {
+                self.shared.api.mark(operation, &mut refusal);
+            }
+            refusal
         });
 
         let rate = route.is_api().then(|| {
             let learned = entry.learned.rate.get();
             learned.unwrap_or_else(|| self.shared.access.rate_of(address, now))
         });
-        dress(&mut answer, rate, &entry.id);
-        if let Route::Operation(operation) = route {
-            self.shared.api.mark(operation, &mut answer);
-        }
+        answer::finish(&mut answer, rate, entry.id.value());
         entry.status = answer.status().as_u16();
-        answer
+        Ok(answer)
     }
 
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
         let now = self.shared.clock.now();
         let mut answer = error.answer();
-        let mut entry = Entry::new(self, now, self.ids.next(), Subject::Connection);
+        let mut entry = Entry::new(self, now, self.ids.next(), Subject::Connection, None);
         entry.status = answer.status().as_u16();
-        dress(
-            &mut answer,
-            Some(self.shared.access.rate_of(peer, now)),
-            &entry.id,
-        );
+        let rate = self.shared.access.rate_of(peer, now);
+        answer::finish(&mut answer, Some(rate), entry.id.value());
         answer
     }
 
@@ -253,24 +258,12 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Adds what every answer has, and what answers of the API have besides.
-fn dress(answer: &mut Answer, rate: Option<Rate>, id: &RequestId) {
-    let headers = answer.headers_mut();
-    if let Some(rate) = rate {
-        headers.insert(header::RATE_LIMIT, rate.limit.into());
-        headers.insert(header::RATE_REMAINING, rate.remaining.into());
-        headers.insert(header::RATE_RESET, rate.reset.as_secs_ceil().into());
-        headers.insert(CACHE_CONTROL, header::NO_STORE);
-    }
-    headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-    headers.insert(header::REQUEST_ID, id.value());
-}
-
 /// The trace a request leaves. It is written when this is dropped, so that one whose caller went away leaves one too.
 struct Entry<'a> {
     gate: &'a Gate,
     now: Timestamp,
-    began: Instant,
+    /// None where there was no request to work on.
+    work: Option<Work<'a>>,
     id: RequestId,
     subject: Subject,
     status: u16,
@@ -278,23 +271,28 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn new(gate: &'a Gate, now: Timestamp, id: RequestId, subject: Subject) -> Self {
-        let learned = Learned::default();
+    fn new(
+        gate: &'a Gate,
+        now: Timestamp,
+        id: RequestId,
+        subject: Subject,
+        work: Option<Work<'a>>,
+    ) -> Self {
         Self {
             gate,
             now,
-            began: Instant::now(),
+            work,
             id,
             subject,
             status: GONE_AWAY,
-            learned,
+            learned: Learned::default(),
         }
     }
 }
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        let took = self.began.elapsed();
+        let took = self.work.as_ref().map(Work::done).unwrap_or_default();
         self.gate
             .shared
             .tallies

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::http::request::Parts;
 
@@ -48,9 +49,9 @@ impl Pages {
             OpenPage::Root => {
                 let mut answer = Answer::default();
                 *answer.status_mut() = StatusCode::FOUND;
-                answer
-                    .headers_mut()
-                    .insert(LOCATION, HeaderValue::from_static("/docs"));
+                let headers = answer.headers_mut();
+                headers.insert(LOCATION, HeaderValue::from_static("/docs"));
+                headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
                 Ok(answer)
             }
             OpenPage::Docs => self.docs(head.uri.path()),

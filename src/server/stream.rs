@@ -32,19 +32,54 @@ enum Phase {
     Answer,
 }
 
-/// What a connection waits for, as its service tells it.
+/// What a connection waits for, and since when. The clock is asked once for each step, and all who need the time of a step
+/// look here.
 #[derive(Clone, Debug)]
-pub(super) struct Progress(Rc<Cell<Phase>>);
+pub(super) struct Progress(Rc<Step>);
+
+#[derive(Debug)]
+struct Step {
+    phase: Cell<Phase>,
+    since: Cell<Instant>,
+}
 
 impl Progress {
-    /// A head has arrived: we are at work.
-    pub(super) fn request_begins(&self) {
-        self.0.set(Phase::Answer);
+    /// A head has arrived: we are at work until the work is said to be done.
+    pub(super) fn begin(&self) -> Work<'_> {
+        if self.0.phase.get() != Phase::Head {
+            // It came in one piece with the request before.
+            self.0.since.set(Instant::now());
+        }
+        self.0.phase.set(Phase::Answer);
+        Work(&self.0)
     }
 
-    /// The answer is made: what follows is up to the other side.
-    pub(super) fn request_ends(&self) {
-        self.0.set(Phase::Silence);
+    fn phase(&self) -> Phase {
+        self.0.phase.get()
+    }
+
+    fn since(&self) -> Instant {
+        self.0.since.get()
+    }
+
+    fn enter(&self, phase: Phase) -> Instant {
+        let now = Instant::now();
+        self.0.phase.set(phase);
+        self.0.since.set(now);
+        now
+    }
+}
+
+/// One request being answered.
+#[derive(Debug)]
+pub(crate) struct Work<'a>(&'a Step);
+
+impl Work<'_> {
+    /// The answer is made, and what follows is up to the other side. Says how long it took since the head came.
+    pub(crate) fn done(&self) -> Duration {
+        let now = Instant::now();
+        self.0.phase.set(Phase::Silence);
+        now.duration_since(self.0.since.replace(now))
     }
 }
 
@@ -57,6 +92,8 @@ pub(super) struct Stream<'a> {
     deadline: Instant,
     /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
     timer: Pin<Box<Sleep>>,
+    /// The timer knows whom to wake: always the task of this connection.
+    watched: bool,
     /// The other side has not taken all we had to say: nothing of ours may be put behind it.
     stalled: bool,
     /// What to say to one who sent only half a head.
@@ -69,13 +106,18 @@ impl<'a> Stream<'a> {
         timeouts: Timeouts,
         too_slow: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
-        let deadline = Instant::now() + timeouts.request;
+        let now = Instant::now();
+        let deadline = now + timeouts.request;
         Self {
             tcp,
             timeouts,
-            progress: Progress(Rc::new(Cell::new(Phase::Silence))),
+            progress: Progress(Rc::new(Step {
+                phase: Cell::new(Phase::Silence),
+                since: Cell::new(now),
+            })),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
+            watched: false,
             stalled: false,
             too_slow,
         }
@@ -87,12 +129,14 @@ impl<'a> Stream<'a> {
 
     /// The other side lets us wait: is it too long?
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let phase = self.progress.0.get();
+        let phase = self.progress.phase();
         if phase == Phase::Answer {
             return Poll::Pending;
         }
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
+        } else if self.watched && !self.timer.is_elapsed() {
+            return Poll::Pending;
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= self.deadline {
@@ -104,6 +148,7 @@ impl<'a> Stream<'a> {
             }
             self.timer.as_mut().reset(self.deadline);
         }
+        self.watched = true;
         Poll::Pending
     }
 
@@ -112,11 +157,17 @@ impl<'a> Stream<'a> {
         result: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        self.stalled = result.is_pending();
+        let was_stalled = std::mem::replace(&mut self.stalled, result.is_pending());
         match result {
             Poll::Pending => self.wait(cx).map(Err),
             done => {
-                self.deadline = Instant::now() + self.timeouts.idle;
+                // An answer that is taken at once is taken when it was made.
+                let taken = if was_stalled {
+                    Instant::now()
+                } else {
+                    self.progress.since()
+                };
+                self.deadline = taken + self.timeouts.idle;
                 // Reading may be waiting since before the answer, when there was nothing to fear; from now on there is.
                 let _ = self.wait(cx);
                 done
@@ -135,9 +186,8 @@ impl AsyncRead for Stream<'_> {
         match Pin::new(&mut self.tcp).poll_read(cx, buf) {
             Poll::Pending => self.wait(cx).map(Err),
             done => {
-                if buf.filled().len() > before && self.progress.0.get() == Phase::Silence {
-                    self.progress.0.set(Phase::Head);
-                    self.deadline = Instant::now() + self.timeouts.request;
+                if buf.filled().len() > before && self.progress.phase() == Phase::Silence {
+                    self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
                 }
                 done
             }

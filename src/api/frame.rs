@@ -1,0 +1,153 @@
+//! The headers that answers have in common, in one map that is copied whole. Putting the same headers into an empty map one
+//! by one hashes every name for every answer, and costs several times as much (docs/decisions.md has the figures).
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode};
+
+use super::{Answer, header};
+use crate::limit::Rate;
+
+/// What differs from answer to answer and is known last. These stand first in every frame, in this order, so that they
+/// are found by their place.
+const PLACES: [HeaderName; 4] = [
+    header::RATE_LIMIT,
+    header::RATE_REMAINING,
+    header::RATE_RESET,
+    header::REQUEST_ID,
+];
+
+/// Any answer of the API: JSON, not to be stored, not to be guessed at.
+pub(super) static PLAIN: LazyLock<Frame> = LazyLock::new(|| Frame::new([]));
+
+/// An answer with a link to the next page.
+static WITH_LINK: LazyLock<Frame> =
+    LazyLock::new(|| Frame::new([(LINK, HeaderValue::from_static(""))]));
+
+/// Headers to begin an answer with.
+#[derive(Debug)]
+pub(super) struct Frame(HeaderMap);
+
+impl Frame {
+    /// What all answers have, and what these have besides.
+    pub(super) fn new<const N: usize>(besides: [(HeaderName, HeaderValue); N]) -> Self {
+        let common = [
+            (CONTENT_TYPE, header::JSON),
+            (CACHE_CONTROL, header::NO_STORE),
+            (X_CONTENT_TYPE_OPTIONS, header::NOSNIFF),
+        ];
+        let places = PLACES.map(|name| (name, HeaderValue::from_static("")));
+        // What comes besides follows the places, where `json_with_link` finds it.
+        Self(places.into_iter().chain(besides).chain(common).collect())
+    }
+
+    /// An answer in this frame, its places still empty.
+    pub(super) fn answer(&self, status: StatusCode, body: Bytes) -> Answer {
+        let mut answer = Response::new(Full::new(body));
+        *answer.status_mut() = status;
+        *answer.headers_mut() = self.0.clone();
+        answer
+    }
+}
+
+/// An answer with a link, its places still empty.
+pub(super) fn json_with_link(status: StatusCode, body: Bytes, link: HeaderValue) -> Answer {
+    let mut answer = WITH_LINK.answer(status, body);
+    if let Some(place) = answer.headers_mut().values_mut().nth(PLACES.len()) {
+        *place = link;
+    }
+    answer
+}
+
+/// Says what the caller has left, and the request's name. The last step of every answer, framed or not: without a rate
+/// there is none to tell, and an answer that has places for it loses them.
+pub fn finish(answer: &mut Answer, rate: Option<Rate>, id: HeaderValue) {
+    let headers = answer.headers_mut();
+    let framed = headers.keys().next() == PLACES.first();
+    match rate {
+        Some(rate) => {
+            let values = [
+                rate.limit.into(),
+                rate.remaining.into(),
+                rate.reset.as_secs_ceil().into(),
+                id,
+            ];
+            if framed {
+                for (place, value) in headers.values_mut().zip(values) {
+                    *place = value;
+                }
+            } else {
+                headers.extend(PLACES.into_iter().zip(values));
+            }
+        }
+        None => {
+            for name in PLACES {
+                headers.remove(name);
+            }
+            headers.insert(header::REQUEST_ID, id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+
+    const RATE: Rate = Rate {
+        limit: 60,
+        remaining: 59,
+        reset: Timestamp::from_secs(120),
+    };
+
+    fn finished(mut answer: Answer, rate: Option<Rate>) -> Vec<(String, String)> {
+        finish(&mut answer, rate, HeaderValue::from_static("id"));
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let mut all: Vec<_> = answer
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn every_place_gets_its_own_value() {
+        let link = HeaderValue::from_static("<x>");
+        let answer = json_with_link(StatusCode::OK, Bytes::new(), link);
+        let expected = [
+            ("cache-control", "no-store"),
+            ("content-type", "application/json"),
+            ("link", "<x>"),
+            ("x-content-type-options", "nosniff"),
+            ("x-ratelimit-limit", "60"),
+            ("x-ratelimit-remaining", "59"),
+            ("x-ratelimit-reset", "120"),
+            ("x-request-id", "id"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(finished(answer, Some(RATE)), expected);
+    }
+
+    #[test]
+    fn without_a_rate_no_place_is_left_empty() {
+        let names = |answer: Answer| {
+            let all = finished(answer, None);
+            assert!(all.iter().all(|(_, value)| !value.is_empty()), "{all:?}");
+            all.len()
+        };
+        assert_eq!(names(PLAIN.answer(StatusCode::OK, Bytes::new())), 4);
+        assert_eq!(names(Answer::default()), 1);
+    }
+
+    #[test]
+    fn an_answer_without_a_frame_is_told_the_rate_too() {
+        assert_eq!(finished(Answer::default(), Some(RATE)).len(), 4);
+    }
+}
