@@ -42,19 +42,19 @@ pub struct Api {
     /// How long a body may take to arrive, in all.
     body_timeout: Duration,
     in_flight: InFlight,
-    deprecation: get_pet::Deprecation,
+    get_pet_frame: frame::Frame,
 }
 
 impl Api {
     /// Operations that write links below `base`.
     pub fn new(store: Arc<Store>, base: BaseUrl, body_timeout: Duration) -> Self {
-        let deprecation = get_pet::Deprecation::new(&base);
+        let get_pet_frame = get_pet::frame(&base);
         Self {
             store,
             base,
             body_timeout,
             in_flight: InFlight::default(),
-            deprecation,
+            get_pet_frame,
         }
     }
 
@@ -78,10 +78,11 @@ impl Api {
         }
     }
 
-    /// Adds to a refusal the headers that every answer of an operation carries.
-    pub fn mark(&self, operation: Operation<'_>, refusal: &mut Answer) {
-        if let Operation::GetPet { .. } = operation {
-            refusal.headers_mut().extend(self.deprecation.headers());
+    /// The answer where a request failed, with the headers that every answer of its operation carries.
+    pub fn refuse(&self, route: &Route<'_>, error: &ApiError) -> Answer {
+        match route {
+            Route::Operation(Operation::GetPet { .. }) => error.answer_in(&self.get_pet_frame),
+            _ => error.answer(),
         }
     }
 }

@@ -4,8 +4,10 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use serde::Serializer;
 
-use super::answer::{self, Answer};
+use super::answer::Answer;
+use super::frame::{self, Frame};
 use crate::digits;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
@@ -124,7 +126,12 @@ impl ApiError {
 
     /// The answer.
     pub fn answer(&self) -> Answer {
-        let mut answer = answer::json(self.kind().0, Bytes::from(self.body()));
+        self.answer_in(&frame::PLAIN)
+    }
+
+    /// The answer, in the frame of an operation.
+    pub(super) fn answer_in(&self, frame: &Frame) -> Answer {
+        let mut answer = frame.answer(self.kind().0, Bytes::from(self.body()));
         if let Some((name, value)) = self.own_header() {
             answer.headers_mut().insert(name, value);
         }
@@ -139,7 +146,7 @@ impl ApiError {
         body.extend_from_slice(code.as_bytes());
         body.extend_from_slice(b"\",\"message\":");
         // Writing to a Vec cannot fail, and a text always has a JSON form.
-        let _ = serde_json::to_writer(&mut body, &self.to_string());
+        let _ = serde_json::Serializer::new(&mut body).collect_str(self);
         body.extend_from_slice(b",\"status\":");
         digits::push(&mut body, status.as_u16().into());
         body.push(b'}');

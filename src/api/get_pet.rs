@@ -1,7 +1,7 @@
 //! `GET /pets/{petId}`: one animal. Deprecated: every answer says so, and from its last day on there is only that.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderName, HeaderValue, LINK};
+use hyper::header::{HeaderValue, LINK};
 
 use super::frame::Frame;
 use super::operation::decode;
@@ -25,43 +25,21 @@ impl Api {
             .and_then(PetId::from_path)
             .ok_or(NO_SUCH_ANIMAL)?;
         let json = self.store.pet(id).await?.ok_or(NO_SUCH_ANIMAL)?;
-        Ok(self.deprecation.frame.answer(StatusCode::OK, json))
+        Ok(self.get_pet_frame.answer(StatusCode::OK, json))
     }
 }
 
-/// What announces the end of this operation, with every answer.
-#[derive(Debug)]
-pub(super) struct Deprecation {
-    link: HeaderValue,
-    frame: Frame,
-}
-
-impl Deprecation {
-    pub(super) fn new(base: &BaseUrl) -> Self {
-        let link = header::value(format!(
-            "<{base}/pets?status=available>; rel=\"successor-version\", \
-             <{root}/docs>; rel=\"deprecation\"; type=\"text/html\"",
-            root = base.root()
-        ));
-        Self {
-            frame: Frame::new(headers(&link)),
-            link,
-        }
-    }
-
-    /// The headers.
-    pub(super) fn headers(&self) -> [(HeaderName, HeaderValue); 3] {
-        headers(&self.link)
-    }
-}
-
-fn headers(link: &HeaderValue) -> [(HeaderName, HeaderValue); 3] {
-    [
+/// The frame of every answer of this operation: it announces the operation's end.
+pub(super) fn frame(base: &BaseUrl) -> Frame {
+    let link = format!(
+        "<{base}/pets?status=available>; rel=\"successor-version\", \
+         <{root}/docs>; rel=\"deprecation\"; type=\"text/html\"",
+        root = base.root()
+    );
+    let sunset = HeaderValue::from_static("Thu, 05 Dec 2030 00:00:00 GMT");
+    Frame::new([
         (header::DEPRECATION, HeaderValue::from_static("@1794700800")),
-        (
-            header::SUNSET,
-            HeaderValue::from_static("Thu, 05 Dec 2030 00:00:00 GMT"),
-        ),
-        (LINK, link.clone()),
-    ]
+        (header::SUNSET, sunset),
+        (LINK, header::value(link)),
+    ])
 }

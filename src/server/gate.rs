@@ -75,11 +75,7 @@ impl Answers for Gate {
                     "request failed"
                 );
             }
-            let mut refusal = error.answer();
-            if let Route::Operation(operation) = route {
-                self.shared.api.mark(operation, &mut refusal);
-            }
-            refusal
+            self.shared.api.refuse(&route, &error)
         });
 
         let rate = route.is_api().then(|| {
