@@ -9,7 +9,6 @@ pub use options::{DatabaseOptions, FileOption, ServeOptions};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -19,26 +18,7 @@ use crate::access::TrustedProxies;
 use crate::api::url::BaseUrl;
 use crate::limit::BanPolicy;
 use crate::log::{LogFormat, LogLevel};
-
-/// Where the data is: `sqlite:PATH`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Database(pub PathBuf);
-
-/// A text that names no database.
-#[derive(Debug, thiserror::Error)]
-#[error("takes sqlite:PATH, for example sqlite:animal-store.db")]
-pub struct NotADatabaseUrl;
-
-impl FromStr for Database {
-    type Err = NotADatabaseUrl;
-
-    fn from_str(text: &str) -> Result<Self, NotADatabaseUrl> {
-        match text.strip_prefix("sqlite:") {
-            Some(path) if !path.is_empty() => Ok(Self(path.into())),
-            _ => Err(NotADatabaseUrl),
-        }
-    }
-}
+use crate::store::Database;
 
 /// The token that opens the admin listener. Only its hash is kept, so that it can neither be printed nor timed.
 #[derive(Clone, PartialEq, Eq)]

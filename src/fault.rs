@@ -10,6 +10,14 @@ pub enum Fault {
     PanicInRequest,
     /// Panics in the writer at the first animal called `writer, die`.
     WriterDies,
+    /// Waits for PostgreSQL without end.
+    NoTimeouts,
+    /// Creates an animal on PostgreSQL without the record that settles a retry.
+    NoRetryRecord,
+    /// Takes identifiers on PostgreSQL from a sequence, which commits do not follow.
+    IdsFromSequence,
+    /// Reads the counters in Redis, decides, and writes them back.
+    ReadThenWrite,
 }
 
 impl Fault {
@@ -21,6 +29,10 @@ impl Fault {
             Ok("ack-before-commit") => Some(Self::AckBeforeCommit),
             Ok("panic-in-request") => Some(Self::PanicInRequest),
             Ok("writer-dies") => Some(Self::WriterDies),
+            Ok("no-timeouts") => Some(Self::NoTimeouts),
+            Ok("no-retry-record") => Some(Self::NoRetryRecord),
+            Ok("ids-from-sequence") => Some(Self::IdsFromSequence),
+            Ok("read-then-write") => Some(Self::ReadThenWrite),
             _ => None,
         });
         *wanted == Some(self)

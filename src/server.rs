@@ -33,7 +33,7 @@ use crate::config::{Config, reachable};
 use crate::limit::Limiter;
 use crate::log::{RequestLog, Sink};
 use crate::store::Store;
-use crate::store::sqlite::{Mode, Sqlite};
+use crate::store::sqlite::Mode;
 use ledger::Ledger;
 use pages::Pages;
 use tallies::Tallies;
@@ -62,14 +62,13 @@ struct Shared {
 pub struct Server {
     store: Arc<Store>,
     clock: Clock,
-    is_new: bool,
     sockets: Vec<TcpListener>,
     admin_socket: TcpListener,
 }
 
 impl Server {
     /// Takes the addresses and opens the data, in this order: a first start that finds its port taken leaves nothing behind.
-    pub fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
+    pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = listen::api(config.listen, workers)
             .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
@@ -79,24 +78,14 @@ impl Server {
                 config.admin_listen
             )
         })?;
-        let engine = Sqlite::open(
-            &config.database.0,
-            Mode::CreateIfMissing,
-            config.max_waiting_writes,
-        )?;
-        let is_new = engine.is_new();
+        let waiting = config.max_waiting_writes;
+        let store = Store::open(&config.database, Mode::CreateIfMissing, waiting).await?;
         Ok(Self {
-            store: Arc::new(Store::new(engine)),
+            store: Arc::new(store),
             clock,
-            is_new,
             sockets,
             admin_socket,
         })
-    }
-
-    /// Whether the data was created just now.
-    pub fn is_new(&self) -> bool {
-        self.is_new
     }
 
     /// The data.

@@ -2,10 +2,18 @@
 //! MUST do is said here and nowhere else. Below it: the engines, each with its migrations, and the cache above them.
 
 mod cache;
+mod commits;
+pub mod database;
 pub mod keys;
+mod pages;
+pub mod postgres;
 pub mod sqlite;
 
+pub use commits::Commits;
+pub use database::Database;
 pub use keys::{KeyRecord, NewKey, UsageRow};
+
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -18,7 +26,8 @@ use crate::page::{Cursor, OrderQuery, PetQuery};
 use crate::pet::{NewPet, Pet, PetId, PetStatus};
 use crate::plan::Plan;
 use cache::Cache;
-use sqlite::Sqlite;
+use postgres::Postgres;
+use sqlite::{Mode, Sqlite};
 
 /// Why a store did not do what was asked. What it holds is for the log, never for a caller.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -93,26 +102,67 @@ pub struct StatusSet {
 /// What a store did, or why an animal's life does not allow it.
 pub type Allowed<T> = Result<std::result::Result<T, order::Refusal>>;
 
+/// What keeps the data. The set is closed, and every method of the store asks one of them.
+#[derive(Debug)]
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+}
+
+/// Asks the engine. What asks PostgreSQL is put into a box of its own: its state is large, and would otherwise be part of
+/// every request, also where the data is embedded.
+macro_rules! ask {
+    ($store:ident.$method:ident($($argument:expr),*)) => {
+        match &$store.engine {
+            Engine::Sqlite(engine) => engine.$method($($argument),*).await,
+            Engine::Postgres(engine) => Box::pin(engine.$method($($argument),*)).await,
+        }
+    };
+}
+
 /// The store: an engine, and a cache of what it has read.
 #[derive(Debug)]
 pub struct Store {
-    engine: Sqlite,
+    engine: Engine,
     cache: Cache,
 }
 
 impl Store {
-    /// A store on this engine.
-    pub fn new(engine: Sqlite) -> Self {
-        Self {
-            engine,
+    /// Opens the data. At most `max_waiting` creations wait.
+    pub async fn open(database: &Database, mode: Mode, max_waiting: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            engine: match database {
+                Database::Sqlite(path) => Engine::Sqlite(Sqlite::open(path, mode, max_waiting)?),
+                Database::Postgres(config) => {
+                    Engine::Postgres(Box::new(Postgres::open(config, max_waiting).await?))
+                }
+            },
             cache: Cache::new(),
+        })
+    }
+
+    /// Whether opening it created it.
+    pub fn is_new(&self) -> bool {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.is_new(),
+            Engine::Postgres(engine) => engine.is_new(),
         }
+    }
+
+    /// Whether other nodes may have the same data.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.engine, Engine::Postgres(_))
+    }
+
+    /// How often to ask for [`Revisions`]: often enough that a change is obeyed in time, seldom enough to cost nothing.
+    pub fn look_every(&self) -> Duration {
+        Duration::from_millis(if self.is_shared() { 500 } else { 100 })
     }
 
     /// Adds an animal. MUST return only when it would survive a crash; its identifier MUST be larger than that of
     /// every animal committed before. With a [`Retry`], MUST create at most one animal within [`Retry::KEPT`].
     pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        self.engine.create(pet, retry).await
+        ask!(self.create(pet, retry))
     }
 
     /// One animal as finished JSON.
@@ -121,7 +171,7 @@ impl Store {
         if let Some(json) = place.get() {
             return Ok(Some(json));
         }
-        let json = self.engine.pet(id)?;
+        let json = ask!(self.pet(id))?;
         if let Some(json) = &json {
             place.put(json.clone());
         }
@@ -134,7 +184,7 @@ impl Store {
         if let Some(page) = place.get() {
             return Ok(page);
         }
-        let page = self.engine.page(query)?;
+        let page = ask!(self.page(query))?;
         // A page with nothing after it grows by the next creation, so it is not kept.
         if page.next.is_some() {
             place.put(page.clone());
@@ -149,12 +199,12 @@ impl Store {
 
     /// A page of orders in ascending order of identifiers. Cancelled ones are not listed. Not cached: an order changes.
     pub async fn order_page(&self, query: OrderQuery) -> Result<Page> {
-        self.engine.order_page(query)
+        ask!(self.order_page(query))
     }
 
     /// All orders, cancelled ones too.
     pub async fn orders(&self) -> Result<Vec<Order>> {
-        self.engine.orders()
+        ask!(self.orders())
     }
 
     /// Places an order. MUST change the order and the animal in one transaction, and MUST allow one open order for an
@@ -167,18 +217,18 @@ impl Store {
     ) -> Allowed<Order> {
         match ship_date {
             Some(date) if date < now => Ok(Err(order::Refusal::ShipDatePast(date))),
-            _ => self.engine.place_order(pet, ship_date, now).await,
+            _ => ask!(self.place_order(pet, ship_date, now)),
         }
     }
 
     /// Completes an order, and the animal is sold. MUST change both in one transaction.
     pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
-        self.engine.end_order(id, Event::Complete, now).await
+        ask!(self.end_order(id, Event::Complete, now))
     }
 
     /// Cancels an order, and the animal is available again. MUST change both in one transaction.
     pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
-        self.engine.end_order(id, Event::Cancel, now).await
+        ask!(self.end_order(id, Event::Cancel, now))
     }
 
     /// Sets a status outright. By force also against an open order, which MUST be withdrawn in the same transaction.
@@ -189,37 +239,37 @@ impl Store {
         force: bool,
         now: Timestamp,
     ) -> Allowed<StatusSet> {
-        self.engine.set_status(pet, to, force, now).await
+        ask!(self.set_status(pet, to, force, now))
     }
 
     /// The numbers that tell of changes. MUST be cheap enough to ask for several times a second.
     pub async fn revisions(&self) -> Result<Revisions> {
-        self.engine.revisions()
+        ask!(self.revisions())
     }
 
     /// Issues a key with this secret.
     pub async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
-        self.engine.add_key(key, secret).await
+        ask!(self.add_key(key, secret))
     }
 
     /// The key with this hash, current or still within its grace.
     pub async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
-        self.engine.key_by_hash(hash)
+        ask!(self.key_by_hash(hash))
     }
 
     /// The key with this number.
     pub async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
-        self.engine.key(id)
+        ask!(self.key(id))
     }
 
     /// Every key that changed after this revision, in the order of changes. Revision -1 gives them all.
     pub async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
-        self.engine.keys_since(revision)
+        ask!(self.keys_since(revision))
     }
 
     /// Gives a key another plan. `None` if there is no such key.
     pub async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
-        self.engine.set_plan(id, plan).await
+        ask!(self.set_plan(id, plan))
     }
 
     /// Gives a key a new secret; the one it had works until `old_until`. `None` if there is no such key.
@@ -229,56 +279,59 @@ impl Store {
         secret: &Secret,
         old_until: Timestamp,
     ) -> Result<Option<KeyRecord>> {
-        self.engine.rotate(id, secret, old_until).await
+        ask!(self.rotate(id, secret, old_until))
     }
 
     /// Ends a key for ever. The first time counts. `None` if there is no such key.
     pub async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.engine.revoke(id, now).await
+        ask!(self.revoke(id, now))
     }
 
     /// Ends a key's ban and forgets that it had any. `None` if there is no such key.
     pub async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.engine.unban(id, now).await
+        ask!(self.unban(id, now))
     }
 
     /// Writes down that a key is banned.
     pub async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
-        self.engine.record_ban(id, ban).await
+        ask!(self.record_ban(id, ban))
     }
 
     /// Adds to the days' use. MUST add all of it or nothing.
     pub async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
-        self.engine.record_use(uses).await
+        ask!(self.record_use(uses))
     }
 
     /// Requests counted on a day, for each key that made any.
     pub async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
-        self.engine.use_on(day)
+        ask!(self.use_on(day))
     }
 
     /// The use by day, the latest first: of one key or of all.
     pub async fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
-        self.engine.usage(id)
+        ask!(self.usage(id))
     }
 
     /// Forgets the retries that came before this moment.
     pub async fn forget_retries(&self, before: Timestamp) -> Result<()> {
-        self.engine.forget_retries(before).await
+        ask!(self.forget_retries(before))
     }
 
     /// Whether the store can be read and its writer lives.
     pub async fn ready(&self) -> Result<()> {
-        self.engine.ready()
+        ask!(self.ready())
     }
 
     /// Returns when the writer has died: nothing can be acknowledged any more.
     pub async fn writer_died(&self) {
-        self.engine.writer_died().await;
+        ask!(self.writer_died());
     }
 
     /// What the writer has done so far.
-    pub fn commits(&self) -> &sqlite::Commits {
-        self.engine.commits()
+    pub fn commits(&self) -> &Commits {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.commits(),
+            Engine::Postgres(engine) => engine.commits(),
+        }
     }
 }

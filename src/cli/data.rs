@@ -6,7 +6,7 @@ use super::{Failure, Outcome};
 use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
 use crate::store::Store;
-use crate::store::sqlite::{Mode, Sqlite};
+use crate::store::sqlite::Mode;
 
 /// The options of a command on the data.
 #[derive(Debug, clap::Args)]
@@ -20,26 +20,25 @@ pub(super) struct Common {
 
 impl Common {
     /// The store, which must be there.
-    pub(super) fn open(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::MustExist)
+    pub(super) async fn open(&self) -> Result<Store, Failure> {
+        self.open_as(Mode::MustExist).await
     }
 
     /// The store, which is created if it is not there.
-    pub(super) fn open_or_create(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::CreateIfMissing)
+    pub(super) async fn open_or_create(&self) -> Result<Store, Failure> {
+        self.open_as(Mode::CreateIfMissing).await
     }
 
-    fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
+    async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
         // One command writes one thing.
-        let engine =
-            Sqlite::open(&self.database.database.0, mode, 1).map_err(anyhow::Error::from)?;
-        Ok(Store::new(engine))
+        Ok(Store::open(&self.database.database, mode, 1).await?)
     }
 }
 
 /// Runs a command, and tells it what time it is.
 pub(super) fn run(command: impl AsyncFnOnce(Timestamp) -> Outcome) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
         .build()
         .context("cannot start")?;
     runtime.block_on(command(Clock::system().now()))

@@ -143,7 +143,7 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open_or_create()?;
+                let store = common.open_or_create().await?;
                 let expires_at = expires.map(|span| now.after(span.duration()));
                 let secret = Secret::generate().context("cannot make a key")?;
                 let key = NewKey {
@@ -160,7 +160,8 @@ impl Command {
             }
             Self::List { common } => {
                 let mut records = common
-                    .open()?
+                    .open()
+                    .await?
                     .keys_since(-1)
                     .await
                     .context("cannot read the keys")?;
@@ -168,7 +169,7 @@ impl Command {
                 report::list(&records, now, common.json)
             }
             Self::Show { key } => {
-                let store = key.common.open()?;
+                let store = key.common.open().await?;
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
                 let uses = store
@@ -178,7 +179,7 @@ impl Command {
                 report::show(&record, &uses, now, key.common.json)
             }
             Self::Usage { id, common } => {
-                let store = common.open()?;
+                let store = common.open().await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     found(id, store.key(id).await)?;
@@ -195,12 +196,15 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let record = found(KeyId(id), common.open()?.set_plan(KeyId(id), plan).await)?;
+                let record = found(
+                    KeyId(id),
+                    common.open().await?.set_plan(KeyId(id), plan).await,
+                )?;
                 let done = format!("has plan {}", record.plan.name());
                 report::changed(&record, now, common.json, &done)
             }
             Self::Rotate { key, grace } => {
-                let store = key.common.open()?;
+                let store = key.common.open().await?;
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
                 if record.revoked_at.is_some() {
@@ -222,14 +226,14 @@ impl Command {
             Self::Revoke { key } => {
                 let record = found(
                     KeyId(key.id),
-                    key.common.open()?.revoke(KeyId(key.id), now).await,
+                    key.common.open().await?.revoke(KeyId(key.id), now).await,
                 )?;
                 report::changed(&record, now, key.common.json, "is revoked")
             }
             Self::Unban { key } => {
                 let record = found(
                     KeyId(key.id),
-                    key.common.open()?.unban(KeyId(key.id), now).await,
+                    key.common.open().await?.unban(KeyId(key.id), now).await,
                 )?;
                 report::changed(&record, now, key.common.json, "is not banned")
             }

@@ -69,7 +69,11 @@ impl Command {
                 ship_date,
                 common,
             } => {
-                let placed = common.open()?.place_order(PetId(pet), ship_date, now).await;
+                let placed = common
+                    .open()
+                    .await?
+                    .place_order(PetId(pet), ship_date, now)
+                    .await;
                 told(
                     placed.context("cannot place the order")?,
                     &common,
@@ -80,7 +84,7 @@ impl Command {
             Self::Complete {
                 order: OneOrder { id, common },
             } => {
-                let completed = common.open()?.complete_order(OrderId(id), now).await;
+                let completed = common.open().await?.complete_order(OrderId(id), now).await;
                 told(
                     completed.context("cannot complete the order")?,
                     &common,
@@ -91,7 +95,7 @@ impl Command {
             Self::Cancel {
                 order: OneOrder { id, common },
             } => {
-                let cancelled = common.open()?.cancel_order(OrderId(id), now).await;
+                let cancelled = common.open().await?.cancel_order(OrderId(id), now).await;
                 told(
                     cancelled.context("cannot cancel the order")?,
                     &common,
@@ -101,7 +105,8 @@ impl Command {
             }
             Self::List { common } => list(
                 &common
-                    .open()?
+                    .open()
+                    .await?
                     .orders()
                     .await
                     .context("cannot read the orders")?,

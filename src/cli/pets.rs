@@ -47,7 +47,8 @@ impl Command {
             common,
         } = self;
         let set = common
-            .open()?
+            .open()
+            .await?
             .set_status(PetId(id), status, force, now)
             .await;
         let set = set

@@ -45,8 +45,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     ));
     log::init(&sink, config.log, config.log_level, clock.clone());
 
-    let server = Server::open(&config, clock.clone())?;
-    let first_key = match server.is_new() && config.first_key {
+    let server = Server::open(&config, clock.clone()).await?;
+    let first_key = match server.store().is_new() && config.first_key {
         true => Some(first_key(&server, &clock).await?),
         false => None,
     };
@@ -87,13 +87,10 @@ async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {
 /// What is shown at the start: where everything is, and how to try it.
 fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
     let api = running.local_url();
-    let (root, admin, file) = (
-        api.root(),
-        running.admin_address(),
-        config.database.0.display(),
-    );
+    let (root, admin) = (api.root(), running.admin_address());
+    let data = &config.database;
     let mut text = format!(
-        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  database  {file}\n",
+        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  database  {data}\n",
         version = env!("CARGO_PKG_VERSION"),
     );
     if let Some(key) = first_key {

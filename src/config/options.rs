@@ -4,11 +4,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{AdminToken, Database};
+use super::AdminToken;
 use crate::access::proxy::Cidr;
 use crate::api::url::BaseUrl;
 use crate::log::{LogFormat, LogLevel};
 use crate::span::Span;
+use crate::store::Database;
 
 /// Where the data is: what every command on it needs to know.
 #[derive(Clone, Debug, clap::Args)]

@@ -10,14 +10,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Shared;
 use crate::store::{self, Retry, Revisions};
 
-/// How often the store is asked for changes: well within the second that is promised, at some 10 µs each.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often what was counted is stored.
+const FLUSH: Duration = Duration::from_secs(1);
 
-/// How many looks there are to one flush of what was counted: once a second.
-const FLUSH: u64 = 10;
-
-/// And to one sweep of retries that are too old: once a minute.
-const SWEEP: u64 = 600;
+/// How often retries that are too old are swept out.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// The keeper of one server.
 #[derive(Debug)]
@@ -53,15 +50,16 @@ impl Keeper {
     /// Goes on until the server stops.
     pub(super) async fn run(mut self) {
         let mut stopping = self.shared.stopping.clone();
-        let mut ticks = interval(LOOK);
+        let pause = self.shared.store.look_every();
+        let mut ticks = interval(pause);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut failing = false;
-        for tick in 1_u64.. {
+        for tick in 1.. {
             tokio::select! {
                 _ = ticks.tick() => {}
                 _ = stopping.wait_for(|stop| *stop) => return,
             }
-            let done = self.tick(tick).await;
+            let done = self.tick(pause * tick).await;
             // Told at each turn, not at each look.
             match &done {
                 Err(error) if !failing => tracing::warn!(%error, "cannot keep up with the store"),
@@ -72,7 +70,8 @@ impl Keeper {
         }
     }
 
-    async fn tick(&mut self, tick: u64) -> store::Result<()> {
+    async fn tick(&mut self, age: Duration) -> store::Result<()> {
+        let due = |every: Duration| age.as_millis().is_multiple_of(every.as_millis());
         let Shared {
             store,
             access,
@@ -91,11 +90,11 @@ impl Keeper {
         }
         self.seen = now;
         // One that fails does not keep the other from its turn.
-        let flushed = match tick.is_multiple_of(FLUSH) {
+        let flushed = match due(FLUSH) {
             true => ledger.flush(store).await,
             false => Ok(()),
         };
-        if tick.is_multiple_of(SWEEP) {
+        if due(SWEEP) {
             store
                 .forget_retries(clock.now().before(Retry::KEPT))
                 .await?;

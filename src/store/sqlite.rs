@@ -5,14 +5,12 @@ mod keys;
 mod migrations;
 mod open;
 mod orders;
-mod pages;
 mod pets;
 mod readers;
 mod usage;
 mod writer;
 
 pub use open::{Mode, Refusal};
-pub use writer::Commits;
 
 use std::path::Path;
 
@@ -20,8 +18,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Allowed, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet, StoreError,
-    UsageRow,
+    Allowed, Commits, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet,
+    StoreError, UsageRow,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -63,15 +61,15 @@ impl Sqlite {
         self.writer.create(pet, retry).await
     }
 
-    pub(super) fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
+    pub(super) async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
         self.read(|connection| pets::one(connection, id))
     }
 
-    pub(super) fn page(&self, query: PetQuery) -> Result<Page> {
+    pub(super) async fn page(&self, query: PetQuery) -> Result<Page> {
         self.read(|connection| pets::page(connection, query))
     }
 
-    pub(super) fn revisions(&self) -> Result<Revisions> {
+    pub(super) async fn revisions(&self) -> Result<Revisions> {
         self.read(keys::revisions)
     }
 
@@ -82,15 +80,15 @@ impl Sqlite {
             .await
     }
 
-    pub(super) fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+    pub(super) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         self.read(|connection| keys::by_hash(connection, hash))
     }
 
-    pub(super) fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+    pub(super) async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
         self.read(|connection| keys::by_id(connection, id))
     }
 
-    pub(super) fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
+    pub(super) async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
         self.read(|connection| keys::since(connection, revision))
     }
 
@@ -136,19 +134,19 @@ impl Sqlite {
             .await
     }
 
-    pub(super) fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+    pub(super) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
         self.read(|connection| usage::on(connection, day))
     }
 
-    pub(super) fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
+    pub(super) async fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
         self.read(|connection| usage::by_day(connection, id))
     }
 
-    pub(super) fn order_page(&self, query: OrderQuery) -> Result<Page> {
+    pub(super) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(|connection| orders::page(connection, query))
     }
 
-    pub(super) fn orders(&self) -> Result<Vec<Order>> {
+    pub(super) async fn orders(&self) -> Result<Vec<Order>> {
         self.read(orders::all)
     }
 
@@ -192,7 +190,7 @@ impl Sqlite {
             .await
     }
 
-    pub(super) fn ready(&self) -> Result<()> {
+    pub(super) async fn ready(&self) -> Result<()> {
         self.writer.alive()?;
         self.read(|connection| {
             connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))

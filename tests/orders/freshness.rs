@@ -9,8 +9,6 @@ use harness::{App, Client, Connection, START, eventually};
 use rusqlite::Connection as File;
 use serde_json::{Value, json};
 
-use crate::second_store;
-
 const PETS: i64 = 25;
 const CHANGES: usize = 1_000;
 const PROMISED: Duration = Duration::from_secs(1);
@@ -109,7 +107,7 @@ fn differs(
 fn after_each_of_1000_random_changes_every_page_and_animal_equals_the_store_within_a_second() {
     let (app, _, key) = App::start();
     key.create_many(usize::try_from(PETS).expect("small"));
-    let store = second_store(&app);
+    let store = app.second_store();
     let file = File::open(app.database()).expect("a file");
     let mut connection = key.connect();
     let mut numbers = Numbers(7);
@@ -130,7 +128,7 @@ fn after_each_of_1000_random_changes_every_page_and_animal_equals_the_store_with
 fn a_walk_in_progress_neither_repeats_nor_loses_an_animal_whose_status_did_not_change() {
     let (app, _, key) = App::start();
     key.create_many(200);
-    let store = second_store(&app);
+    let store = app.second_store();
     // Every third animal changes to and fro; the others stay available.
     let changing: Vec<i64> = (1..=200).filter(|id| id % 3 == 0).collect();
     for filter in ["", "&status=available"] {

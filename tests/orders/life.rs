@@ -3,11 +3,12 @@
 use animal_store::order::life::{Event, NotAllowed, next};
 use animal_store::order::{OrderId, OrderState, Refusal};
 use animal_store::pet::{NewPet, PetId, PetStatus};
-use animal_store::store::sqlite::{Mode, Sqlite};
-use animal_store::store::{Created, Store};
+use animal_store::store::sqlite::Mode;
+use animal_store::store::{Created, Database, Store};
 use harness::START;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
 
 use OrderState::{Cancelled, Complete, Open};
 use PetStatus::{Available, Pending, Sold};
@@ -153,15 +154,32 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..40)
 }
 
+fn runtime() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+fn open(runtime: &Runtime, database: &Database) -> Store {
+    let opening = Store::open(database, Mode::CreateIfMissing, 1);
+    runtime.block_on(opening).expect("a store")
+}
+
+/// A store with nothing in it, on the engine that is tested, and the folder it may be in.
+fn empty_store() -> (Runtime, Store, TempDir) {
+    let runtime = runtime();
+    let folder = TempDir::new().expect("a folder");
+    let store = open(&runtime, &harness::database_for(&folder));
+    (runtime, store, folder)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_does_what_the_model_does(acts in acts()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let folder = TempDir::new().expect("a folder");
-        let engine = Sqlite::open(&folder.path().join("a.db"), Mode::CreateIfMissing, 1).expect("a file");
-        let store = Store::new(engine);
+        let (runtime, store, _folder) = empty_store();
         let mut model = Model { pets: [Available; PETS], orders: Vec::new() };
         runtime.block_on(async {
             for _ in 0..PETS {
@@ -188,13 +206,7 @@ proptest! {
 
 #[test]
 fn what_is_not_there_is_said_so() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
-    let folder = TempDir::new().expect("a folder");
-    let store = Store::new(
-        Sqlite::open(&folder.path().join("a.db"), Mode::CreateIfMissing, 1).expect("a file"),
-    );
+    let (runtime, store, _folder) = empty_store();
     runtime.block_on(async {
         let (pet, order) = (PetId(9), OrderId(9));
         assert_eq!(
@@ -223,7 +235,7 @@ fn what_is_not_there_is_said_so() {
 fn the_tables_themselves_refuse_a_second_open_order() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("a.db");
-    drop(Sqlite::open(&path, Mode::CreateIfMissing, 1).expect("a file"));
+    drop(open(&runtime(), &Database::Sqlite(path.clone())));
     let file = rusqlite::Connection::open(path).expect("a file");
     file.execute_batch("INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'pending')")
         .expect("a pet");

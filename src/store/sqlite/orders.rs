@@ -4,12 +4,12 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::pages;
 use crate::clock::Timestamp;
 use crate::order::life::{self, Event};
 use crate::order::{Order, OrderId, OrderState, Refusal};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
+use crate::store::pages::{PageWriter, asked_for};
 use crate::store::{Page, StatusSet};
 
 const COLUMNS: &str = "id, pet_id, ship_date, status";
@@ -106,12 +106,16 @@ pub(super) fn page(connection: &Connection, query: OrderQuery) -> rusqlite::Resu
     let which = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
     let mut statement =
         connection.prepare_cached(&format!("SELECT {COLUMNS} FROM orders {which}"))?;
-    let rows = statement.query(params![query.cursor.id(), pages::asked_for(query.limit)])?;
-    pages::write(rows, query.limit, |json, row| {
+    let mut rows = statement.query(params![query.cursor.id(), asked_for(query.limit)])?;
+    let mut page = PageWriter::new(query.limit);
+    while let Some(row) = rows.next()?
+        && let Some(json) = page.row()
+    {
         let order = order(row)?;
         order.write_json(json);
-        Ok(order.id.0)
-    })
+        page.wrote(order.id.0);
+    }
+    Ok(page.finish())
 }
 
 /// All orders, cancelled ones too.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::pages;
 use crate::fault::Fault;
 use crate::page::PetQuery;
 use crate::pet::{self, NewPet, PetId};
+use crate::store::pages::{PageWriter, asked_for};
 use crate::store::{Created, Page, Retry};
 
 /// Inserts an animal, unless a retry says that it was inserted before.
@@ -76,7 +76,7 @@ pub(super) fn one(connection: &Connection, id: PetId) -> rusqlite::Result<Option
 
 /// A page as JSON.
 pub(super) fn page(connection: &Connection, query: PetQuery) -> rusqlite::Result<Page> {
-    let (after, most) = (query.cursor.id(), pages::asked_for(query.limit));
+    let (after, most) = (query.cursor.id(), asked_for(query.limit));
     let mut statement = connection.prepare_cached(match query.status {
         None => "SELECT id, name, category_id, status FROM pets WHERE id > ?1 ORDER BY id LIMIT ?2",
         Some(_) => {
@@ -84,11 +84,18 @@ pub(super) fn page(connection: &Connection, query: PetQuery) -> rusqlite::Result
              WHERE id > ?1 AND status = ?3 ORDER BY id LIMIT ?2"
         }
     })?;
-    let rows = match query.status {
+    let mut rows = match query.status {
         None => statement.query(params![after, most])?,
         Some(status) => statement.query(params![after, most, status.word()])?,
     };
-    pages::write(rows, query.limit, write_json)
+    let mut page = PageWriter::new(query.limit);
+    while let Some(row) = rows.next()?
+        && let Some(json) = page.row()
+    {
+        let id = write_json(json, row)?;
+        page.wrote(id);
+    }
+    Ok(page.finish())
 }
 
 /// Deletes the retries that came before.

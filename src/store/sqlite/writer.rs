@@ -14,22 +14,10 @@ use tokio::sync::{oneshot, watch};
 use super::{pets, trouble};
 use crate::fault::Fault;
 use crate::pet::NewPet;
-use crate::store::{Created, Result, Retry, StoreError};
-use crate::tally::{Counter, Histogram};
+use crate::store::{Commits, Created, Result, Retry, StoreError};
 
 /// The most writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const BATCH: usize = 512;
-
-/// What the writer has done.
-#[derive(Debug)]
-pub struct Commits {
-    /// Transactions that wrote something.
-    pub done: Counter,
-    /// Animals in each transaction that had any.
-    pub rows: Histogram<8>,
-    /// Writes refused because too many waited.
-    pub refused: Counter,
-}
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -61,11 +49,7 @@ trait OtherJob: Send {
 
 impl Writer {
     pub(super) fn start(connection: Connection, max_waiting: usize) -> std::io::Result<Self> {
-        let commits = Arc::new(Commits {
-            done: Counter::default(),
-            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
-            refused: Counter::default(),
-        });
+        let commits: Arc<Commits> = Arc::default();
         let (queue, jobs) = mpsc::channel();
         let (alive, life) = watch::channel(());
         let waiting = Arc::new(AtomicUsize::new(0));

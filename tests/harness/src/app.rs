@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use animal_store::access::TrustedProxies;
 use animal_store::clock::{Clock, Timestamp};
-use animal_store::config::{Config, Database};
+use animal_store::config::Config;
 use animal_store::key::{KeyId, Secret};
 use animal_store::limit::BanPolicy;
 use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
 use animal_store::server::{Running, Server};
-use animal_store::store::{NewKey, Store};
+use animal_store::store::sqlite::Mode;
+use animal_store::store::{Database, NewKey, Store};
 use tempfile::TempDir;
 
 use crate::Client;
@@ -61,7 +62,7 @@ impl App {
     /// The same, with another configuration.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> (Self, Client, Client) {
         let folder = TempDir::new().expect("a folder");
-        let mut config = config(folder.path().join("animals.db"));
+        let mut config = config(database_for(&folder));
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -82,7 +83,8 @@ impl App {
     }
 
     fn launch(&mut self) {
-        let server = Server::open(&self.config, self.clock.clone()).expect("the data opens");
+        let opening = Server::open(&self.config, self.clock.clone());
+        let server = self.runtime.block_on(opening).expect("the data opens");
         let sink = Sink::to(self.log.clone()).expect("a log");
         self.running = Some(
             self.runtime
@@ -118,7 +120,10 @@ impl App {
 
     /// The file with the data.
     pub fn database(&self) -> PathBuf {
-        self.config.database.0.clone()
+        match &self.config.database {
+            Database::Sqlite(path) => path.clone(),
+            other => panic!("{other} is no file"),
+        }
     }
 
     /// What the server has logged of requests so far; all of it once it has stopped.
@@ -155,6 +160,12 @@ impl App {
         )
     }
 
+    /// The data of the server, opened a second time, as the command line opens it.
+    pub fn second_store(&self) -> Store {
+        let opening = Store::open(&self.config.database, Mode::MustExist, 1);
+        self.runtime.block_on(opening).expect("the data opens")
+    }
+
     /// The store under the server.
     pub fn store(&self) -> &Store {
         self.running().store()
@@ -178,13 +189,35 @@ impl Drop for App {
     }
 }
 
-fn config(database: PathBuf) -> Config {
+/// Where a test's data is: in a file of its own, or, where `ANIMAL_STORE_TEST_POSTGRES` is the address of a server, in a
+/// database of its own there. So every test of the service is a test of both engines.
+pub fn database_for(folder: &TempDir) -> Database {
+    let Ok(server) = std::env::var("ANIMAL_STORE_TEST_POSTGRES") else {
+        return Database::Sqlite(folder.path().join("animals.db"));
+    };
+    let name = folder.path().file_name().expect("a name").to_string_lossy();
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = format!("t{}_{}", std::process::id(), name.to_lowercase());
+    let made = std::process::Command::new("psql")
+        .args([
+            "-XAtq",
+            &format!("{server}/postgres"),
+            "-c",
+            &format!("CREATE DATABASE {name}"),
+        ])
+        .output()
+        .expect("psql runs");
+    assert!(made.status.success(), "{made:?}");
+    format!("{server}/{name}").parse().expect("a database")
+}
+
+fn config(database: Database) -> Config {
     let free: SocketAddr = ([127, 0, 0, 1], 0).into();
     Config {
         listen: free,
         admin_listen: free,
         admin_token: None,
-        database: Database(database),
+        database,
         public_url: None,
         staging_url: None,
         trusted_proxies: TrustedProxies::default(),

@@ -10,9 +10,16 @@
 
 mod app;
 mod client;
+mod daemon;
 mod document;
+mod postgres;
 mod process;
+mod proxy;
+mod redis;
 
-pub use app::{App, START, enterprise};
+pub use app::{App, START, database_for, enterprise};
 pub use client::{Answer, Client, Connection, Request};
+pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};
+pub use proxy::Proxy;
+pub use redis::Redis;

@@ -1,0 +1,24 @@
+//! What the writer of an engine has done, for the metrics page.
+
+use crate::tally::{Counter, Histogram};
+
+/// The counts.
+#[derive(Debug)]
+pub struct Commits {
+    /// Transactions that wrote something.
+    pub done: Counter,
+    /// Animals in each transaction that had any.
+    pub rows: Histogram<8>,
+    /// Writes refused because too many waited.
+    pub refused: Counter,
+}
+
+impl Default for Commits {
+    fn default() -> Self {
+        Self {
+            done: Counter::default(),
+            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
+            refused: Counter::default(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A page of rows as finished JSON, whatever the rows are and whichever engine they come from.
+
+use bytes::Bytes;
+
+use super::Page;
+use crate::page::{Cursor, PageSize};
+
+/// A page being written.
+pub(super) struct PageWriter {
+    json: Vec<u8>,
+    room: usize,
+    last: i64,
+    next: Option<Cursor>,
+}
+
+impl PageWriter {
+    pub(super) fn new(limit: PageSize) -> Self {
+        let mut json = Vec::with_capacity(2 + 80 * limit.get());
+        json.push(b'[');
+        Self {
+            json,
+            room: limit.get(),
+            last: 0,
+            next: None,
+        }
+    }
+
+    /// Where to write the next row. `None` when the page is full: there is a page after it then, because there was a row.
+    pub(super) fn row(&mut self) -> Option<&mut Vec<u8>> {
+        if self.room == 0 {
+            self.next = Some(Cursor::after(self.last));
+            return None;
+        }
+        if self.json.len() > 1 {
+            self.json.push(b',');
+        }
+        Some(&mut self.json)
+    }
+
+    /// The row is written; this is its identifier.
+    pub(super) fn wrote(&mut self, id: i64) {
+        self.last = id;
+        self.room -= 1;
+    }
+
+    pub(super) fn finish(mut self) -> Page {
+        self.json.push(b']');
+        Page {
+            json: Bytes::from(self.json),
+            next: self.next,
+        }
+    }
+}
+
+/// How many rows to ask an engine for: one more than fit, to know whether there is a page after this one.
+pub(super) fn asked_for(limit: PageSize) -> i64 {
+    limit.get() as i64 + 1
+}

@@ -1,0 +1,281 @@
+//! PostgreSQL: the engine that several nodes share. The same contract as the embedded one; what differs is that it can be
+//! late, gone or replaced at any moment, so everything here has an end, and every connection can be thrown away.
+//!
+//! Only what its relatives (CockroachDB, YugabyteDB, Citus) take as well: no triggers, no sequences, no advisory locks,
+//! nothing that depends on LISTEN.
+
+mod connect;
+mod keys;
+mod migrations;
+mod orders;
+mod pets;
+mod trouble;
+mod usage;
+mod writer;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use deadpool_postgres::Transaction;
+use tokio_postgres::Config;
+
+use super::{
+    Allowed, Commits, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet,
+    UsageRow,
+};
+use crate::clock::{Day, Timestamp};
+use crate::fault::Fault;
+use crate::key::{KeyHash, KeyId, Secret};
+use crate::limit::{Ban, DayUse};
+use crate::order::life::Event;
+use crate::order::{Order, OrderId};
+use crate::page::{OrderQuery, PetQuery};
+use crate::pet::{NewPet, PetId, PetStatus};
+use crate::plan::Plan;
+use connect::{Connections, Lease};
+use trouble::{PATIENCE, Trouble};
+use writer::Writer;
+
+/// How often a transaction is tried that others made impossible.
+const TRIES: u32 = 6;
+
+/// How long all keys may take to be read at the start of a node.
+const START: Duration = Duration::from_secs(30);
+
+/// An open database.
+#[derive(Debug)]
+pub struct Postgres {
+    connections: Connections,
+    writer: Writer,
+    is_new: bool,
+}
+
+impl Postgres {
+    /// Connects, and brings the database to the present format. At most `max_waiting` creations wait.
+    pub(super) async fn open(config: &Config, max_waiting: usize) -> anyhow::Result<Self> {
+        let (writer, connections) = Writer::start(config, max_waiting)?;
+        let is_new = in_time(START, migrations::run(&connections))
+            .await
+            .context("--database: PostgreSQL")?;
+        Ok(Self {
+            connections,
+            writer,
+            is_new,
+        })
+    }
+
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        self.writer.create(pet, retry).await
+    }
+
+    pub(super) async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
+        self.read(async |lease| pets::one(lease, id).await).await
+    }
+
+    pub(super) async fn page(&self, query: PetQuery) -> Result<Page> {
+        self.read(async |lease| pets::page(lease, query).await)
+            .await
+    }
+
+    pub(super) async fn revisions(&self) -> Result<Revisions> {
+        self.read(keys::revisions).await
+    }
+
+    pub(super) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        self.transact(async |transaction| keys::add(transaction, &key, secret).await)
+            .await
+    }
+
+    pub(super) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        self.read(async |lease| keys::by_hash(lease, hash).await)
+            .await
+    }
+
+    pub(super) async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.read(async |lease| keys::by_id(&**lease, id).await)
+            .await
+    }
+
+    pub(super) async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
+        self.read_within(START, async |lease| keys::since(lease, revision).await)
+            .await
+    }
+
+    pub(super) async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
+        self.transact(async |transaction| keys::set_plan(transaction, id, plan).await)
+            .await
+    }
+
+    pub(super) async fn rotate(
+        &self,
+        id: KeyId,
+        secret: &Secret,
+        old_until: Timestamp,
+    ) -> Result<Option<KeyRecord>> {
+        self.transact(async |transaction| keys::rotate(transaction, id, secret, old_until).await)
+            .await
+    }
+
+    pub(super) async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.transact(async |transaction| keys::revoke(transaction, id, now).await)
+            .await
+    }
+
+    pub(super) async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
+        self.transact(async |transaction| keys::unban(transaction, id, now).await)
+            .await
+    }
+
+    pub(super) async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
+        self.transact(async |transaction| keys::ban(transaction, id, ban).await)
+            .await
+    }
+
+    pub(super) async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
+        let rows = usage::Rows::of(uses);
+        self.transact(async |transaction| usage::add(transaction, &rows).await)
+            .await
+    }
+
+    pub(super) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        self.read_within(START, async |lease| usage::on(lease, day).await)
+            .await
+    }
+
+    pub(super) async fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
+        self.read_within(START, async |lease| usage::by_day(lease, id).await)
+            .await
+    }
+
+    pub(super) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        self.read(async |lease| orders::page(lease, query).await)
+            .await
+    }
+
+    pub(super) async fn orders(&self) -> Result<Vec<Order>> {
+        self.read_within(START, orders::all).await
+    }
+
+    pub(super) async fn place_order(
+        &self,
+        pet: PetId,
+        ship_date: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        self.transact(async |transaction| orders::place(transaction, pet, ship_date, now).await)
+            .await
+    }
+
+    pub(super) async fn end_order(
+        &self,
+        id: OrderId,
+        event: Event,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        self.transact(async |transaction| orders::end(transaction, id, event, now).await)
+            .await
+    }
+
+    pub(super) async fn set_status(
+        &self,
+        pet: PetId,
+        to: PetStatus,
+        force: bool,
+        now: Timestamp,
+    ) -> Allowed<StatusSet> {
+        self.transact(async |transaction| {
+            orders::set_status(transaction, pet, to, force, now).await
+        })
+        .await
+    }
+
+    pub(super) async fn forget_retries(&self, before: Timestamp) -> Result<()> {
+        self.transact(async |transaction| pets::forget_retries(transaction, before).await)
+            .await
+    }
+
+    pub(super) async fn ready(&self) -> Result<()> {
+        self.read(keys::revisions).await.map(drop)
+    }
+
+    pub(super) async fn writer_died(&self) {
+        self.writer.died().await;
+    }
+
+    pub(super) fn commits(&self) -> &Commits {
+        self.writer.commits()
+    }
+
+    async fn read<T>(&self, read: impl AsyncFn(&Lease) -> Answer<T>) -> Result<T> {
+        self.read_within(PATIENCE, read).await
+    }
+
+    async fn read_within<T>(
+        &self,
+        time: Duration,
+        read: impl AsyncFn(&Lease) -> Answer<T>,
+    ) -> Result<T> {
+        let reading = async {
+            let lease = self.connections.borrow().await?;
+            let value = read(&lease).await?;
+            lease.give_back();
+            Ok(value)
+        };
+        Ok(in_time(time, reading).await?)
+    }
+
+    async fn transact<T>(&self, write: impl AsyncFn(&Transaction<'_>) -> Answer<T>) -> Result<T> {
+        Ok(in_time(PATIENCE, transact(&self.connections, write)).await?)
+    }
+}
+
+/// What PostgreSQL answers.
+type Answer<T> = std::result::Result<T, Trouble>;
+
+/// Does something in one transaction, and all of it again where others made it impossible.
+async fn transact<T>(
+    connections: &Connections,
+    write: impl AsyncFn(&Transaction<'_>) -> Answer<T>,
+) -> Answer<T> {
+    let mut tries = 1;
+    loop {
+        let mut lease = connections.borrow().await?;
+        let done = async {
+            let transaction = lease.transaction().await?;
+            let value = write(&transaction).await?;
+            transaction.commit().await?;
+            Ok(value)
+        };
+        match done.await {
+            Ok(value) => {
+                lease.give_back();
+                return Ok(value);
+            }
+            Err(Trouble::Again(_)) if tries < TRIES => tokio::time::sleep(pause(tries)).await,
+            Err(trouble) => return Err(trouble),
+        }
+        tries += 1;
+    }
+}
+
+/// Longer with each try, and never the same for two nodes that got into each other's way.
+fn pause(tries: u32) -> Duration {
+    let longest = 4_u64 << tries.min(6);
+    let random = u64::from(getrandom::u32().unwrap_or_default());
+    Duration::from_millis(longest / 2 + random % longest)
+}
+
+/// Waits for something, but not for ever.
+async fn in_time<T>(time: Duration, work: impl Future<Output = Answer<T>>) -> Answer<T> {
+    if Fault::NoTimeouts.is_on() {
+        return work.await;
+    }
+    tokio::time::timeout(time, work)
+        .await
+        .unwrap_or_else(|_| Err(Trouble::late()))
+}

@@ -1,0 +1,261 @@
+//! Keys in SQL. Every change of a key raises the revision, whose row stays locked until the commit: revisions ascend in the
+//! order of commits, so a node that has seen one has missed none before it.
+
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connect::Lease;
+use super::pets::digest;
+use super::{Answer, Trouble};
+use crate::clock::Timestamp;
+use crate::key::{KeyHash, KeyId, Secret};
+use crate::limit::Ban;
+use crate::plan::{Plan, PlanName};
+use crate::store::{KeyRecord, NewKey, Revisions};
+
+const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
+                       revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+
+pub(super) async fn revisions(lease: &Lease) -> Answer<Revisions> {
+    let statement = lease
+        .prepare_cached(
+            "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
+                    (SELECT number FROM revisions WHERE what = 'api_keys')",
+        )
+        .await?;
+    let row = lease.query_one(&statement, &[]).await?;
+    Ok(Revisions {
+        pets: row.try_get(0)?,
+        keys: row.try_get(1)?,
+    })
+}
+
+pub(super) async fn add(
+    transaction: &Transaction<'_>,
+    key: &NewKey,
+    secret: &Secret,
+) -> Answer<KeyRecord> {
+    let id = KeyId(take_number(transaction, "api_keys").await?);
+    let revision = raise(transaction, "api_keys").await?;
+    let (plan, per_minute, per_day) = columns(key.plan);
+    transaction
+        .execute(
+            "INSERT INTO api_keys (id, name, plan, per_minute, per_day, prefix, hash, created_at, expires_at, revision)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            &[
+                &id.0,
+                &key.name,
+                &plan,
+                &per_minute,
+                &per_day,
+                &secret.prefix(),
+                &&secret.hash().as_bytes()[..],
+                &key.created_at.as_millis(),
+                &key.expires_at.map(Timestamp::as_millis),
+                &revision,
+            ],
+        )
+        .await?;
+    by_id(transaction, id)
+        .await?
+        .ok_or_else(|| Trouble::Failed("a key that was added is not there".into()))
+}
+
+pub(super) async fn by_id(client: &impl GenericClient, id: KeyId) -> Answer<Option<KeyRecord>> {
+    one(select(client, "WHERE id = $1", &[&id.0]).await?)
+}
+
+pub(super) async fn by_hash(lease: &Lease, hash: KeyHash) -> Answer<Option<KeyRecord>> {
+    let hash = &hash.as_bytes()[..];
+    one(select(&**lease, "WHERE hash = $1 OR old_hash = $1", &[&hash]).await?)
+}
+
+pub(super) async fn since(lease: &Lease, revision: i64) -> Answer<Vec<KeyRecord>> {
+    let which = "WHERE revision > $1 ORDER BY revision";
+    select(&**lease, which, &[&revision]).await
+}
+
+pub(super) async fn set_plan(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    plan: Plan,
+) -> Answer<Option<KeyRecord>> {
+    let (plan, per_minute, per_day) = columns(plan);
+    change(
+        transaction,
+        id,
+        "SET plan = $3, per_minute = $4, per_day = $5, revision = $2 WHERE id = $1",
+        &[&plan, &per_minute, &per_day],
+    )
+    .await
+}
+
+pub(super) async fn rotate(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    secret: &Secret,
+    old_until: Timestamp,
+) -> Answer<Option<KeyRecord>> {
+    change(
+        transaction,
+        id,
+        "SET old_hash = hash, old_until = $5, hash = $3, prefix = $4, revision = $2 WHERE id = $1",
+        &[
+            &&secret.hash().as_bytes()[..],
+            &secret.prefix(),
+            &old_until.as_millis(),
+        ],
+    )
+    .await
+}
+
+pub(super) async fn revoke(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    now: Timestamp,
+) -> Answer<Option<KeyRecord>> {
+    change(
+        transaction,
+        id,
+        "SET revoked_at = $3, revision = $2 WHERE id = $1 AND revoked_at IS NULL",
+        &[&now.as_millis()],
+    )
+    .await
+}
+
+pub(super) async fn ban(transaction: &Transaction<'_>, id: KeyId, ban: Ban) -> Answer<()> {
+    change(
+        transaction,
+        id,
+        "SET banned_at = $3, banned_until = $4, revision = $2
+         WHERE id = $1 AND (unbanned_at IS NULL OR unbanned_at < $3) AND (banned_at IS NULL OR banned_at < $3)",
+        &[&ban.began.as_millis(), &ban.until.as_millis()],
+    )
+    .await
+    .map(drop)
+}
+
+pub(super) async fn unban(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    now: Timestamp,
+) -> Answer<Option<KeyRecord>> {
+    change(
+        transaction,
+        id,
+        // Never before the ban it ends, though that was dated by another machine's clock.
+        "SET unbanned_at = greatest($3::int8, coalesce(banned_at, 0)), banned_at = NULL, banned_until = NULL, \
+         revision = $2 WHERE id = $1",
+        &[&now.as_millis()],
+    )
+    .await
+}
+
+/// Changes a key: `$1` is its number, `$2` the revision, and `values` are what follows.
+async fn change(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    how: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Answer<Option<KeyRecord>> {
+    let revision = raise(transaction, "api_keys").await?;
+    let fixed: [&(dyn ToSql + Sync); 2] = [&id.0, &revision];
+    let values: Vec<_> = fixed.into_iter().chain(values.iter().copied()).collect();
+    transaction
+        .execute(&format!("UPDATE api_keys {how}"), &values)
+        .await?;
+    by_id(transaction, id).await
+}
+
+/// Raises a revision.
+pub(super) async fn raise(transaction: &Transaction<'_>, what: &str) -> Answer<i64> {
+    let row = transaction
+        .query_one(
+            "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number",
+            &[&what],
+        )
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+/// Takes the next identifier for a row of this kind.
+pub(super) async fn take_number(transaction: &Transaction<'_>, what: &str) -> Answer<i64> {
+    let row = transaction
+        .query_one(
+            "UPDATE counters SET number = number + 1 WHERE what = $1 RETURNING number",
+            &[&what],
+        )
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+async fn select(
+    client: &impl GenericClient,
+    which: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Answer<Vec<KeyRecord>> {
+    let statement = client
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
+        .await?;
+    let rows = client.query(&statement, values).await?;
+    rows.iter().map(record).collect()
+}
+
+fn one(mut found: Vec<KeyRecord>) -> Answer<Option<KeyRecord>> {
+    Ok(found.pop())
+}
+
+fn columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
+    match plan {
+        Plan::Enterprise(limits) => (
+            plan.name().word(),
+            Some(limits.per_minute().into()),
+            Some(limits.per_day().into()),
+        ),
+        _ => (plan.name().word(), None, None),
+    }
+}
+
+fn record(row: &Row) -> Answer<KeyRecord> {
+    let time = |column: usize| -> Answer<Option<Timestamp>> {
+        let millis: Option<i64> = row.try_get(column)?;
+        Ok(millis.map(Timestamp::from_millis))
+    };
+    let limit = |column: usize| -> Answer<Option<u32>> {
+        let limit: Option<i64> = row.try_get(column)?;
+        limit.map(u32::try_from).transpose().map_err(unreadable)
+    };
+    let plan = row
+        .try_get::<_, &str>(2)?
+        .parse::<PlanName>()
+        .map_err(unreadable)?
+        .with(limit(3)?, limit(4)?)
+        .map_err(unreadable)?;
+    let old = match time(8)? {
+        Some(until) => Some((KeyHash::from_bytes(digest(row, 7)?), until)),
+        None => None,
+    };
+    Ok(KeyRecord {
+        id: KeyId(row.try_get(0)?),
+        name: row.try_get(1)?,
+        plan,
+        prefix: row.try_get(5)?,
+        hash: KeyHash::from_bytes(digest(row, 6)?),
+        old,
+        created_at: Timestamp::from_millis(row.try_get(9)?),
+        expires_at: time(10)?,
+        revoked_at: time(11)?,
+        last_used_at: time(12)?,
+        ban: time(13)?
+            .zip(time(14)?)
+            .map(|(began, until)| Ban { began, until }),
+        unbanned_at: time(15)?,
+        revision: row.try_get(16)?,
+    })
+}
+
+/// A plan that somebody wrote by hand and we cannot read.
+fn unreadable(error: impl std::error::Error) -> Trouble {
+    Trouble::Failed(format!("a key's plan cannot be read: {error}"))
+}

@@ -1,0 +1,181 @@
+//! Group commit on one node: what is waiting is created in one transaction, with one insert of many rows, and answered when
+//! the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_postgres::Config;
+
+use super::connect::Connections;
+use super::trouble::{PATIENCE, Trouble};
+use super::{Answer, in_time, pets, transact};
+use crate::pet::NewPet;
+use crate::store::{Commits, Created, Result, Retry, StoreError};
+
+/// The most creations in one transaction.
+const BATCH: usize = 512;
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Option<mpsc::UnboundedSender<Creation>>,
+    /// Creations that wait, and how many may.
+    waiting: Arc<AtomicUsize>,
+    max_waiting: usize,
+    commits: Arc<Commits>,
+    /// Its other end is held by the thread: closed means dead.
+    life: watch::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// An animal to create, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Creation {
+    pub(super) pet: NewPet,
+    pub(super) retry: Option<Retry>,
+    reply: oneshot::Sender<Result<Created>>,
+}
+
+impl Writer {
+    /// Starts the thread that all connections are at home on, and the writer on it.
+    pub(super) fn start(
+        config: &Config,
+        max_waiting: usize,
+    ) -> anyhow::Result<(Self, Connections)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let connections = Connections::new(config, runtime.handle().clone())?;
+        let (queue, creations) = mpsc::unbounded_channel();
+        let (alive, life) = watch::channel(());
+        let commits: Arc<Commits> = Arc::default();
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        let work = Work {
+            connections: connections.clone(),
+            creations,
+            waiting: Arc::clone(&waiting),
+            commits: Arc::clone(&commits),
+        };
+        let thread = std::thread::Builder::new()
+            .name("postgres".into())
+            .spawn(move || {
+                let _alive = alive;
+                runtime.block_on(work.run());
+            })?;
+        let writer = Self {
+            queue: Some(queue),
+            waiting,
+            max_waiting,
+            commits,
+            life,
+            thread: Some(thread),
+        };
+        Ok((writer, connections))
+    }
+
+    pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        // Raised first and looked at then: two callers can never both take the last place.
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.commits.refused.add(1);
+            return Err(StoreError::Unavailable(
+                "too many writes are waiting".into(),
+            ));
+        }
+        let (reply, answer) = oneshot::channel();
+        let creation = Creation { pet, retry, reply };
+        let queue = self.queue.as_ref().ok_or_else(dead)?;
+        queue.send(creation).map_err(|_| dead())?;
+        let answered = async { Ok(answer.await) };
+        match in_time(PATIENCE, answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(dead())),
+            Err(late) => Err(late.into()),
+        }
+    }
+
+    pub(super) async fn died(&self) {
+        let mut life = self.life.clone();
+        while life.changed().await.is_ok() {}
+    }
+
+    pub(super) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // What still waits is written.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn dead() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
+struct Work {
+    connections: Connections,
+    creations: mpsc::UnboundedReceiver<Creation>,
+    waiting: Arc<AtomicUsize>,
+    commits: Arc<Commits>,
+}
+
+impl Work {
+    async fn run(mut self) {
+        let mut taken = Vec::with_capacity(BATCH);
+        while self.creations.recv_many(&mut taken, BATCH).await > 0 {
+            self.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
+            // Whoever has been told that it took too long must not find the animal created after all.
+            let batch: Vec<_> = taken
+                .drain(..)
+                .filter(|creation| !creation.reply.is_closed())
+                .collect();
+            if !batch.is_empty() {
+                self.write(batch).await;
+            }
+        }
+    }
+
+    async fn write(&self, batch: Vec<Creation>) {
+        let created = in_time(PATIENCE, create(&self.connections, &batch)).await;
+        match created {
+            Ok(created) => {
+                let is_new = |created: &&Created| matches!(created, Created::New(_));
+                let rows = created.iter().filter(is_new).count();
+                self.commits.done.add(1);
+                if rows > 0 {
+                    self.commits.rows.record(rows as u64);
+                }
+                for (creation, created) in batch.into_iter().zip(created) {
+                    // Nobody waiting any more is no failure: the caller has gone away.
+                    let _ = creation.reply.send(Ok(created));
+                }
+            }
+            Err(trouble) => {
+                tracing::error!(error = %trouble, "a transaction failed");
+                let told = StoreError::from(trouble);
+                for creation in batch {
+                    let _ = creation.reply.send(Err(told.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Creates all of a batch, or none.
+async fn create(connections: &Connections, batch: &[Creation]) -> Answer<Vec<Created>> {
+    let created = transact(connections, async |transaction| {
+        pets::create(transaction, batch).await
+    })
+    .await?;
+    if created.len() == batch.len() {
+        Ok(created)
+    } else {
+        Err(Trouble::Failed("a batch came back incomplete".into()))
+    }
+}

@@ -1,0 +1,285 @@
+//! A PostgreSQL server of the tests' own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Signal, geteuid};
+use tempfile::TempDir;
+
+use crate::daemon::{Daemon, PATIENCE, free_port};
+
+/// Who runs the server when the tests run as root, whom PostgreSQL refuses.
+const USER: &str = "postgres";
+
+/// How a cluster is made. Small segments are copied faster. `cargo clean` removes the template made with other words.
+const INITDB: [&str; 8] = [
+    "--no-sync",
+    "--no-instructions",
+    "--auth=trust",
+    "--username=animals",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--wal-segsize=1",
+    "--pgdata=data",
+];
+
+/// Small and quick to start, but a commit is as durable as anywhere: `fsync` stays on.
+const SETTINGS: [&str; 5] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=..",
+    "max_connections=200",
+    "shared_buffers=16MB",
+    "full_page_writes=off",
+];
+
+/// A PostgreSQL server with an empty cluster. It ends with this value, or with the test process.
+#[derive(Debug)]
+pub struct Postgres {
+    binaries: PathBuf,
+    port: u16,
+    // Before the folder: a server that is dropped first leaves nothing in it.
+    daemon: Mutex<Option<Daemon>>,
+    folder: TempDir,
+}
+
+impl Postgres {
+    /// Makes a cluster, starts its server on a free port, and waits until it takes connections.
+    #[track_caller]
+    pub fn start() -> Self {
+        let postgres = Self {
+            binaries: binaries(),
+            port: free_port(),
+            daemon: Mutex::new(None),
+            folder: TempDir::with_prefix("postgres-").expect("a folder"),
+        };
+        postgres.make_cluster();
+        postgres.start_again();
+        postgres
+    }
+
+    /// Where the database `postgres` is.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// Its port on 127.0.0.1. It stays the same.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Makes an empty database, and gives its URL.
+    #[track_caller]
+    pub fn create_database(&self, name: &str) -> String {
+        self.psql("postgres", &format!("create database \"{name}\""));
+        self.url_of(name)
+    }
+
+    /// What `psql` prints for these statements: a line for each row, a `|` between columns. Panics if one fails.
+    #[track_caller]
+    pub fn psql(&self, database: &str, sql: &str) -> String {
+        let mut psql = Command::new(self.binaries.join("psql"));
+        psql.args(["-XAtq", "--set=ON_ERROR_STOP=1"])
+            .arg(format!("--dbname={}", self.url_of(database)))
+            .arg(format!("--command={sql}"))
+            .env("PGCONNECT_TIMEOUT", PATIENCE.as_secs().to_string());
+        run(psql)
+    }
+
+    /// Ends it as a crash would: transactions that run are lost, connections break, the next start recovers.
+    pub fn stop_immediately(&self) {
+        self.daemon().take();
+    }
+
+    /// Starts it again on the same port and data, and waits until it takes connections.
+    #[track_caller]
+    pub fn start_again(&self) {
+        let mut running = self.daemon();
+        assert!(running.is_none(), "it runs");
+        let mut command = self.command("postgres");
+        command.args(["-D", "data", "-p", &self.port.to_string()]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        // To a server, SIGQUIT is what `pg_ctl stop -m immediate` sends.
+        let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::QUIT);
+        daemon.wait_until(|id| self.is_ready(id));
+        *running = Some(daemon);
+    }
+
+    /// A crash and the start after it.
+    #[track_caller]
+    pub fn restart_immediately(&self) {
+        self.stop_immediately();
+        self.start_again();
+    }
+
+    /// Stops all its processes where they are: connections stay open and new ones are taken, but nothing is answered.
+    #[track_caller]
+    pub fn stall(&self) {
+        self.daemon().as_ref().expect("it runs").stall();
+    }
+
+    /// Lets it go on after [`stall`](Self::stall).
+    #[track_caller]
+    pub fn resume(&self) {
+        self.daemon().as_ref().expect("it runs").resume();
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://animals@127.0.0.1:{}/{database}", self.port)
+    }
+
+    fn daemon(&self) -> MutexGuard<'_, Option<Daemon>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server says so in the eighth line of the file with its process id.
+    fn is_ready(&self, id: u32) -> bool {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid"));
+        let file = file.unwrap_or_default();
+        let mut lines = file.lines();
+        lines.next() == Some(id.to_string().as_str())
+            && lines.nth(6).map(str::trim) == Some("ready")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Copies a cluster made once for all tests: `initdb` takes longer than all the rest.
+    fn make_cluster(&self) {
+        let template = self.template();
+        if template.exists() {
+            copy(&template, &self.data());
+            self.hand_over();
+            return;
+        }
+        self.hand_over();
+        let mut initdb = self.command("initdb");
+        initdb.args(INITDB);
+        run(initdb);
+        // Another process may be at it too. Whoever is first to rename has made it.
+        let own = template.with_extension(std::process::id().to_string());
+        copy(&self.data(), &own);
+        if std::fs::rename(&own, &template).is_err() {
+            std::fs::remove_dir_all(&own).expect("the copy goes");
+        }
+    }
+
+    /// In the target folder, which is where the test runs from.
+    fn template(&self) -> PathBuf {
+        let program = std::env::current_exe().expect("a program");
+        let target = program
+            .ancestors()
+            .find(|folder| folder.join("CACHEDIR.TAG").exists())
+            .expect("a target folder");
+        let version = self.binaries.parent().and_then(Path::file_name);
+        let version = version.expect("a version").to_string_lossy();
+        let folder = target.join("tmp");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder.join(format!("postgres-template-{version}"))
+    }
+
+    /// Gives the folder to the user who runs the server.
+    fn hand_over(&self) {
+        if geteuid().is_root() {
+            let mut chown = Command::new("chown");
+            chown.args(["-R", USER]).arg(self.folder.path());
+            run(chown);
+        }
+    }
+
+    /// A program of PostgreSQL's in the folder, as a user that PostgreSQL takes, with no settings from around.
+    fn command(&self, program: &str) -> Command {
+        let program = self.binaries.join(program);
+        let mut command = if geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", USER, "--regid", USER, "--clear-groups"])
+                .arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.env_clear().env("PATH", path).env("LC_ALL", "C");
+        command.current_dir(self.folder.path());
+        command
+    }
+}
+
+/// Where Debian has the programs of the newest version. They are not in the path.
+fn binaries() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    let newest = versions
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .map(|version| (version, format!("/usr/lib/postgresql/{version}/bin")))
+        .filter(|(_, folder)| Path::new(folder).join("initdb").exists())
+        .max();
+    let (_, folder) = newest.expect("PostgreSQL is installed; ./test cluster does that");
+    folder.into()
+}
+
+fn copy(from: &Path, to: &Path) {
+    let mut copy = Command::new("cp");
+    copy.arg("-a").args([from, to]);
+    run(copy);
+}
+
+#[track_caller]
+fn run(mut command: Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::eventually;
+
+    #[test]
+    fn what_is_committed_is_there_after_a_crash() {
+        let postgres = Postgres::start();
+        assert_eq!(postgres.psql("postgres", "select 1"), "1");
+        let url = postgres.create_database("zoo");
+        assert!(url.ends_with(&format!(":{}/zoo", postgres.port())), "{url}");
+        postgres.psql(
+            "zoo",
+            "create table animal as select 'cat' as name, 3 as age",
+        );
+        postgres.stop_immediately();
+        postgres.start_again();
+        postgres.restart_immediately();
+        assert_eq!(postgres.psql("zoo", "select * from animal"), "cat|3");
+    }
+
+    #[test]
+    fn it_answers_nothing_while_it_is_stalled() {
+        let postgres = Postgres::start();
+        thread::scope(|scope| {
+            let begun = scope.spawn(|| postgres.psql("postgres", "select pg_sleep(1)"));
+            eventually(PATIENCE, "a server process is at work", || {
+                let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+                postgres.psql("postgres", sleeping) == "1"
+            });
+            postgres.stall();
+            let new = scope.spawn(|| postgres.psql("postgres", "select 2"));
+            thread::sleep(Duration::from_millis(1500));
+            let early = begun.is_finished() || new.is_finished();
+            postgres.resume();
+            assert_eq!(begun.join().expect("an answer"), "");
+            assert_eq!(new.join().expect("an answer"), "2");
+            assert!(!early, "a stalled server answered");
+        });
+    }
+}

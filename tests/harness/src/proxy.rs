@@ -1,0 +1,476 @@
+//! A TCP proxy that breaks connections when a test wants it.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a server has to work on what it got, before its client is cut off.
+const WORK: Duration = Duration::from_millis(20);
+
+/// Stands between a client and a server on a port of its own. All connections end with this value.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    target: SocketAddr,
+    mode: Mode,
+    delay: Duration,
+    cut_after: Option<usize>,
+    cut_when: Option<Trigger>,
+    cuts: usize,
+    connections: HashMap<usize, Connection>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Open,
+    Stalled,
+    Cut,
+    Ended,
+}
+
+/// What a client sends before it is cut off, and how many times more.
+#[derive(Debug)]
+struct Trigger {
+    pattern: Vec<u8>,
+    times: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    /// The client's, and the server's once there is one.
+    streams: Vec<TcpStream>,
+    /// Bytes that went to the client since `cut_after` was last called.
+    passed: usize,
+    /// Nothing goes to the client any more.
+    muted: bool,
+}
+
+impl Proxy {
+    /// Listens on a free port of 127.0.0.1, and forwards to this address.
+    pub fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                target,
+                mode: Mode::Open,
+                delay: Duration::ZERO,
+                cut_after: None,
+                cut_when: None,
+                cuts: 0,
+                connections: HashMap::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let accepting = Some(thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.accept(&listener)
+        }));
+        Self {
+            address,
+            shared,
+            accepting,
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Forwards new connections to another address; those that are open stay where they are.
+    pub fn retarget(&self, target: SocketAddr) {
+        self.shared.state().target = target;
+    }
+
+    /// Closes all connections, and closes new ones at once, until [`restore`](Self::restore).
+    pub fn cut(&self) {
+        self.shared.enter(Mode::Cut);
+        self.cut_now();
+    }
+
+    /// Closes all connections. New ones are forwarded as before.
+    pub fn cut_now(&self) {
+        let mut state = self.shared.state();
+        state.connections.clear();
+        self.shared.changed.notify_all();
+    }
+
+    /// Accepts connections but forwards nothing, either way, until [`restore`](Self::restore).
+    pub fn stall(&self) {
+        self.shared.enter(Mode::Stalled);
+    }
+
+    /// Ends [`cut`](Self::cut) and [`stall`](Self::stall). What was held is forwarded.
+    pub fn restore(&self) {
+        self.shared.enter(Mode::Open);
+    }
+
+    /// Holds each piece that goes to a client for so long.
+    pub fn delay(&self, delay: Duration) {
+        self.shared.state().delay = delay;
+    }
+
+    /// Cuts the first connection that has passed so many bytes to its client from now on, and exactly so many. With zero
+    /// it is the first that has something to pass. The others go on.
+    pub fn cut_after(&self, bytes: usize) {
+        let mut state = self.shared.state();
+        state.cut_after = Some(bytes);
+        for connection in state.connections.values_mut() {
+            connection.passed = 0;
+        }
+    }
+
+    /// Cuts a connection whose client sends these bytes, in one piece or in several: the server gets them and has a
+    /// moment to work on them, the client gets no answer. So many times in all.
+    pub fn cut_when_client_sends(&self, pattern: &[u8], times: usize) {
+        assert!(!pattern.is_empty(), "every client sends nothing");
+        let pattern = pattern.to_vec();
+        self.shared.state().cut_when = Some(Trigger { pattern, times });
+    }
+
+    /// How many connections [`cut_after`](Self::cut_after) and [`cut_when_client_sends`](Self::cut_when_client_sends)
+    /// have cut so far.
+    pub fn cuts(&self) -> usize {
+        self.shared.state().cuts
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.enter(Mode::Ended);
+        self.cut_now();
+        // It looks at the mode when somebody comes.
+        let _ = TcpStream::connect(self.address);
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// The threads that forward have handles of their own, and may be waiting for bytes.
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, mode: Mode) {
+        self.state().mode = mode;
+        self.changed.notify_all();
+    }
+
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        for (id, client) in listener.incoming().enumerate() {
+            let Ok(client) = client else { continue };
+            let Ok(handle) = client.try_clone() else {
+                continue;
+            };
+            let mut state = self.state();
+            match state.mode {
+                Mode::Open | Mode::Stalled => {
+                    let connection = Connection {
+                        streams: vec![handle],
+                        passed: 0,
+                        muted: false,
+                    };
+                    state.connections.insert(id, connection);
+                    let shared = Arc::clone(self);
+                    thread::spawn(move || {
+                        let _ = shared.serve(id, client);
+                        shared.state().connections.remove(&id);
+                    });
+                }
+                Mode::Cut => {}
+                Mode::Ended => return,
+            }
+        }
+    }
+
+    /// Forwards both ways until both sides have ended, or one breaks.
+    fn serve(self: &Arc<Self>, id: usize, client: TcpStream) -> Option<()> {
+        let target = self.when_open(id)?.target;
+        let server = TcpStream::connect(target).ok()?;
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).ok()?;
+        }
+        let (from_client, to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
+        let handle = server.try_clone().ok()?;
+        self.state().connections.get_mut(&id)?.streams.push(handle);
+        let there = thread::spawn({
+            let shared = Arc::clone(self);
+            move || {
+                let whole = shared.to_server(id, from_client, to_server);
+                if whole.is_none() {
+                    shared.state().connections.remove(&id);
+                }
+            }
+        });
+        self.to_client(id, server, client)?;
+        there.join().ok()
+    }
+
+    fn to_server(&self, id: usize, mut client: TcpStream, mut server: TcpStream) -> Option<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        // The last piece, after as much of those before it as a pattern across the border could begin in.
+        let mut sent = Vec::new();
+        loop {
+            let length = client.read(&mut buffer).ok()?;
+            let mut state = self.when_open(id)?;
+            if length == 0 {
+                return server.shutdown(Shutdown::Write).ok();
+            }
+            let reach = state.cut_when.as_ref().map_or(0, |it| it.pattern.len() - 1);
+            sent.drain(..sent.len().saturating_sub(reach));
+            sent.extend_from_slice(&buffer[..length]);
+            let cut = state.is_triggered(&sent);
+            if cut {
+                // Before the server has the bytes: its answer must not slip through.
+                state.connections.get_mut(&id)?.muted = true;
+            }
+            drop(state);
+            server.write_all(&buffer[..length]).ok()?;
+            if cut {
+                thread::sleep(WORK);
+                self.state().cut(id);
+            }
+        }
+    }
+
+    fn to_client(&self, id: usize, mut server: TcpStream, mut client: TcpStream) -> Option<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let length = server.read(&mut buffer).ok()?;
+            let delay = self.state().delay;
+            thread::sleep(delay);
+            let mut state = self.when_open(id)?;
+            if state.connections.get(&id)?.muted {
+                if length == 0 {
+                    return Some(());
+                }
+                continue;
+            }
+            if length == 0 {
+                client.shutdown(Shutdown::Write).ok()?;
+                return Some(());
+            }
+            let (allowed, cut) = state.allow(id, length)?;
+            drop(state);
+            client.write_all(&buffer[..allowed]).ok()?;
+            if cut {
+                self.state().cut(id);
+            }
+        }
+    }
+
+    /// Waits while all is stalled. None once the connection is cut.
+    fn when_open(&self, id: usize) -> Option<MutexGuard<'_, State>> {
+        let state = self
+            .changed
+            .wait_while(self.state(), |state| {
+                state.mode == Mode::Stalled && state.connections.contains_key(&id)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        state.connections.contains_key(&id).then_some(state)
+    }
+}
+
+impl State {
+    fn is_triggered(&mut self, sent: &[u8]) -> bool {
+        let Some(Trigger { pattern, times }) = &mut self.cut_when else {
+            return false;
+        };
+        let found = *times > 0 && sent.windows(pattern.len()).any(|window| window == pattern);
+        *times -= usize::from(found);
+        found
+    }
+
+    /// How many of these bytes may go to the client, and whether that is the end.
+    fn allow(&mut self, id: usize, length: usize) -> Option<(usize, bool)> {
+        let connection = self.connections.get_mut(&id)?;
+        let left = self
+            .cut_after
+            .map_or(usize::MAX, |bytes| bytes - connection.passed);
+        let allowed = length.min(left);
+        connection.passed += allowed;
+        let cut = allowed == left;
+        if cut {
+            self.cut_after = None;
+        }
+        Some((allowed, cut))
+    }
+
+    fn cut(&mut self, id: usize) {
+        self.connections.remove(&id);
+        self.cuts += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::eventually;
+
+    /// Sends back all it gets, and keeps it.
+    fn echo() -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let got = Arc::new(Mutex::new(Vec::new()));
+        thread::spawn({
+            let got = Arc::clone(&got);
+            move || {
+                for mut stream in listener.incoming().flatten() {
+                    let got = Arc::clone(&got);
+                    thread::spawn(move || {
+                        let mut buffer = [0; 1024];
+                        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                            got.lock().unwrap().extend_from_slice(&buffer[..length]);
+                            let _ = stream.write_all(&buffer[..length]);
+                        }
+                    });
+                }
+            }
+        });
+        (address, got)
+    }
+
+    fn connect(proxy: &Proxy) -> TcpStream {
+        let stream = TcpStream::connect(proxy.address()).unwrap();
+        let patience = Some(Duration::from_secs(10));
+        stream.set_read_timeout(patience).unwrap();
+        stream
+    }
+
+    /// What comes back for these bytes; none if the connection ends.
+    fn ask(stream: &mut TcpStream, bytes: &[u8]) -> Option<Vec<u8>> {
+        stream.write_all(bytes).ok()?;
+        let mut answer = vec![0; bytes.len()];
+        stream.read_exact(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    /// All that comes before the end.
+    fn rest(stream: &mut TcpStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match stream.read_to_end(&mut bytes) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+        bytes
+    }
+
+    #[test]
+    fn it_forwards_unless_it_is_cut_or_stalled() {
+        let (target, _) = echo();
+        let proxy = Proxy::to(target);
+        let mut stream = connect(&proxy);
+        assert_eq!(ask(&mut stream, b"one").unwrap(), b"one");
+        proxy.cut_now();
+        assert_eq!(rest(&mut stream), b"");
+
+        let mut stream = connect(&proxy);
+        assert_eq!(ask(&mut stream, b"two").unwrap(), b"two");
+        proxy.cut();
+        assert_eq!(rest(&mut stream), b"");
+        assert_eq!(rest(&mut connect(&proxy)), b"");
+        proxy.restore();
+
+        let mut stream = connect(&proxy);
+        assert_eq!(ask(&mut stream, b"three").unwrap(), b"three");
+        proxy.stall();
+        let mut new = connect(&proxy);
+        for stream in [&mut stream, &mut new] {
+            stream.write_all(b"four").unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_millis(100)))
+                .unwrap();
+            let error = stream.read(&mut [0; 4]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+        }
+        proxy.restore();
+        for stream in [&mut stream, &mut new] {
+            stream
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .unwrap();
+            let mut answer = [0; 4];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"four");
+        }
+
+        proxy.delay(Duration::from_millis(100));
+        let began = Instant::now();
+        assert_eq!(ask(&mut stream, b"five").unwrap(), b"five");
+        assert!(began.elapsed() >= Duration::from_millis(100));
+        proxy.delay(Duration::ZERO);
+
+        let (other, got) = echo();
+        proxy.retarget(other);
+        assert_eq!(ask(&mut connect(&proxy), b"six").unwrap(), b"six");
+        assert_eq!(*got.lock().unwrap(), b"six");
+        drop(proxy);
+        assert_eq!(rest(&mut stream), b"");
+    }
+
+    #[test]
+    fn it_cuts_at_the_byte_it_is_told() {
+        let (target, _) = echo();
+        let proxy = Proxy::to(target);
+        for bytes in 0..=6 {
+            let mut stream = connect(&proxy);
+            assert_eq!(ask(&mut stream, b"before").unwrap(), b"before");
+            proxy.cut_after(bytes);
+            stream.write_all(b"abcdef").unwrap();
+            assert_eq!(rest(&mut stream), b"abcdef"[..bytes]);
+        }
+        eventually(Duration::from_secs(10), "it counts", || proxy.cuts() == 7);
+        assert_eq!(ask(&mut connect(&proxy), b"after").unwrap(), b"after");
+    }
+
+    #[test]
+    fn a_server_gets_the_pattern_and_its_client_no_answer() {
+        let (target, got) = echo();
+        let proxy = Proxy::to(target);
+        proxy.cut_when_client_sends(b"COMMIT", 2);
+        for _ in 0..2 {
+            let mut stream = connect(&proxy);
+            assert_eq!(ask(&mut stream, b"BEGIN; COM").unwrap(), b"BEGIN; COM");
+            stream.write_all(b"MIT;").unwrap();
+            assert_eq!(rest(&mut stream), b"");
+        }
+        eventually(Duration::from_secs(10), "it counts", || proxy.cuts() == 2);
+        assert_eq!(ask(&mut connect(&proxy), b"COMMIT").unwrap(), b"COMMIT");
+        let all = [&b"BEGIN; COMMIT;"[..]; 2].concat();
+        assert_eq!(*got.lock().unwrap(), [&all[..], b"COMMIT"].concat());
+        assert_eq!(proxy.cuts(), 2);
+    }
+}

@@ -1,0 +1,133 @@
+//! A Redis server of the tests' own.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::daemon::{Daemon, free_port};
+
+/// A Redis server that keeps nothing on disk. It ends with this value, or with the test process.
+#[derive(Debug)]
+pub struct Redis {
+    port: u16,
+    // Before the folder: a server that is dropped first leaves nothing in it.
+    daemon: Mutex<Option<Daemon>>,
+    folder: TempDir,
+}
+
+impl Redis {
+    /// Starts a server on a free port, and waits until it answers.
+    #[track_caller]
+    pub fn start() -> Self {
+        let redis = Self {
+            port: free_port(),
+            daemon: Mutex::new(None),
+            folder: TempDir::with_prefix("redis-").expect("a folder"),
+        };
+        redis.start_again();
+        redis
+    }
+
+    /// Where it is, as a URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port on 127.0.0.1. It stays the same.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What `redis-cli` prints for this command. Panics if the server refuses it.
+    #[track_caller]
+    pub fn cli(&self, words: &[&str]) -> String {
+        let output = Command::new("redis-cli")
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-e"])
+            .args(words)
+            .output()
+            .expect("redis-cli runs");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.trim_end().to_owned()
+    }
+
+    /// Kills it as `kill -9` does. All it knew is lost.
+    pub fn kill(&self) {
+        self.daemon().take();
+    }
+
+    /// Starts it again on the same port, empty, and waits until it answers.
+    #[track_caller]
+    pub fn start_again(&self) {
+        let mut running = self.daemon();
+        assert!(running.is_none(), "it runs");
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(self.folder.path());
+        let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::KILL);
+        daemon.wait_until(|_| self.answers().is_ok());
+        *running = Some(daemon);
+    }
+
+    /// Stops it where it is: connections stay open and new ones are taken, but nothing is answered.
+    #[track_caller]
+    pub fn stall(&self) {
+        self.daemon().as_ref().expect("it runs").stall();
+    }
+
+    /// Lets it go on after [`stall`](Self::stall).
+    #[track_caller]
+    pub fn resume(&self) {
+        self.daemon().as_ref().expect("it runs").resume();
+    }
+
+    fn answers(&self) -> std::io::Result<()> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        stream.read_exact(&mut [0; b"+PONG\r\n".len()])
+    }
+
+    fn daemon(&self) -> MutexGuard<'_, Option<Daemon>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn it_starts_again_on_its_port_and_is_empty() {
+        let redis = Redis::start();
+        assert_eq!(redis.cli(&["set", "animal", "cat"]), "OK");
+        assert_eq!(redis.cli(&["get", "animal"]), "cat");
+        redis.kill();
+        assert!(redis.answers().is_err());
+        redis.start_again();
+        assert_eq!(redis.cli(&["dbsize"]), "0");
+    }
+
+    #[test]
+    fn it_answers_nothing_while_it_is_stalled() {
+        let redis = Redis::start();
+        redis.stall();
+        thread::scope(|scope| {
+            let answer = scope.spawn(|| redis.cli(&["ping"]));
+            thread::sleep(Duration::from_millis(300));
+            let early = answer.is_finished();
+            redis.resume();
+            assert_eq!(answer.join().expect("an answer"), "PONG");
+            assert!(!early, "a stalled server answered");
+        });
+    }
+}
