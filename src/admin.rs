@@ -18,6 +18,7 @@ use crate::api::{Answer, ApiError, answer};
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
 use crate::key::NoRandomness;
+use crate::limit::redis::Health;
 use crate::server::answers::Answers;
 use crate::server::panic::caught;
 use crate::server::request_id::{RequestId, RequestIds};
@@ -30,6 +31,7 @@ use metrics::Metrics;
 #[derive(Debug)]
 pub(crate) struct Desk {
     store: Arc<Store>,
+    redis: Option<Arc<Health>>,
     clock: Clock,
     stopping: watch::Receiver<bool>,
     token: Option<AdminToken>,
@@ -41,13 +43,15 @@ impl Desk {
     pub(crate) fn new(
         store: Arc<Store>,
         tallies: Arc<Tallies>,
+        redis: Option<Arc<Health>>,
         clock: Clock,
         stopping: watch::Receiver<bool>,
         token: Option<AdminToken>,
     ) -> Result<Self, NoRandomness> {
-        let metrics = Metrics::new(Arc::clone(&store), tallies);
+        let metrics = Metrics::new(Arc::clone(&store), tallies, redis.clone());
         Ok(Self {
             store,
+            redis,
             clock,
             stopping,
             token,
@@ -70,7 +74,13 @@ impl Desk {
             "/livez" => Ok(health::live()),
             "/readyz" => {
                 let stopping = *self.stopping.borrow();
-                health::ready(&self.store, stopping, head.uri.query()).await
+                health::ready(
+                    &self.store,
+                    self.redis.as_deref(),
+                    stopping,
+                    head.uri.query(),
+                )
+                .await
             }
             _ => {
                 self.admit(head)?;

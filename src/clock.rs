@@ -162,6 +162,11 @@ impl Clock {
         }
     }
 
+    /// What time it is on a clock that a test moves. Another server's clock can then be told to go by it.
+    pub fn standing(&self) -> Option<Timestamp> {
+        matches!(self.0, Source::Manual(_)).then(|| self.now())
+    }
+
     /// Moves a manual clock to `moment`; the system's clock is not ours to move.
     pub fn set(&self, moment: Timestamp) {
         if let Source::Manual(millis) = &self.0 {

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::access::TrustedProxies;
 use crate::api::url::BaseUrl;
-use crate::limit::BanPolicy;
+use crate::limit::{BanPolicy, RedisUrl};
 use crate::log::{LogFormat, LogLevel};
 use crate::store::Database;
 
@@ -64,6 +64,8 @@ pub struct Config {
     pub admin_token: Option<AdminToken>,
     /// Where the data is.
     pub database: Database,
+    /// Where the counters of all nodes are.
+    pub redis: Option<RedisUrl>,
     /// The address callers use, where it is not the one we listen on.
     pub public_url: Option<BaseUrl>,
     /// The address of the staging environment.
@@ -109,6 +111,7 @@ impl TryFrom<ServeOptions> for Config {
             admin_listen: admin,
             admin_token: options.admin_token,
             database: options.database.database,
+            redis: options.redis,
             public_url: options.public_url,
             staging_url: options.staging_url,
             trusted_proxies: TrustedProxies::new(options.trusted_proxy),

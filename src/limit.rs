@@ -3,13 +3,16 @@
 
 pub mod ban;
 pub mod memory;
+pub mod redis;
 pub mod window;
 
 pub use ban::{Ban, BanPolicy};
 pub use memory::{DayUse, Meter};
+pub use redis::{Redis, RedisUrl};
 pub use window::Rate;
 
 use crate::clock::Timestamp;
+use crate::key::KeyId;
 use crate::plan::Limits;
 
 /// What was decided about one request, and what its headers say.
@@ -19,6 +22,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The window its headers show.
     pub rate: Rate,
+    /// The time it was decided at, by the clock that counts.
+    pub now: Timestamp,
     /// Whether this is the first thing the meter has to tell since it was last read out.
     pub first_unread: bool,
 }
@@ -42,20 +47,28 @@ pub enum Verdict {
     },
 }
 
-/// The engine that decides. The counters live in this process, in the meter each key carries.
+/// The engine that decides. The set is closed.
 #[derive(Debug)]
-pub struct Limiter {
-    bans: BanPolicy,
+pub enum Limiter {
+    /// The counters live in this process, in the meter each key carries.
+    Memory(BanPolicy),
+    /// They live in Redis, for all nodes.
+    Redis(Redis),
 }
 
 impl Limiter {
-    /// A limiter that bans by this policy.
-    pub const fn new(bans: BanPolicy) -> Self {
-        Self { bans }
-    }
-
     /// Decides about one request of the key with this meter. Exact under concurrency: never one more than the limit.
-    pub fn decide(&self, meter: &Meter, limits: Limits, now: Timestamp) -> Decision {
-        meter.decide(limits, &self.bans, now)
+    pub async fn decide(
+        &self,
+        key: KeyId,
+        meter: &Meter,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Decision {
+        match self {
+            Self::Memory(bans) => meter.decide(limits, bans, now),
+            // In a box of its own, so that requests carry its state only where there is a Redis.
+            Self::Redis(redis) => Box::pin(redis.decide(key, meter, limits)).await,
+        }
     }
 }

@@ -30,7 +30,8 @@ use crate::api::Api;
 use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::limit::Limiter;
+use crate::limit::redis::Health;
+use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
 use crate::store::Store;
 use crate::store::sqlite::Mode;
@@ -47,7 +48,8 @@ struct Shared {
     store: Arc<Store>,
     tallies: Arc<Tallies>,
     access: Access,
-    limiter: Limiter,
+    /// How Redis is, where there is one.
+    redis: Option<Arc<Health>>,
     api: Api,
     pages: Pages,
     proxies: TrustedProxies,
@@ -110,7 +112,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let shared = Arc::new(Shared {
             access: Access::default(),
-            limiter: Limiter::new(config.bans),
+            redis: config.redis.is_some().then(Arc::default),
             api: Api::new(Arc::clone(&store), base, config.request_timeout),
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
@@ -132,7 +134,14 @@ impl Server {
         let mut threads = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
-            let gate = gate::Gate::new(Arc::clone(&shared), log)?;
+            let limiter = match (&config.redis, &shared.redis) {
+                (Some(url), Some(health)) => {
+                    let (clock, health) = (shared.clock.clone(), Arc::clone(health));
+                    Limiter::Redis(Redis::new(url.clone(), config.bans, clock, health))
+                }
+                _ => Limiter::Memory(config.bans),
+            };
+            let gate = gate::Gate::new(Arc::clone(&shared), limiter, log)?;
             let (cap, stop) = (cap.clone(), shared.stopping.clone());
             threads.push(worker::spawn(
                 &format!("http-{number}"),
@@ -146,6 +155,7 @@ impl Server {
         let desk = admin::Desk::new(
             Arc::clone(&shared.store),
             Arc::clone(&shared.tallies),
+            shared.redis.clone(),
             shared.clock.clone(),
             shared.stopping.clone(),
             config.admin_token.clone(),
@@ -159,6 +169,11 @@ impl Server {
         )?);
         if config.public_url.is_none() && !address.ip().is_loopback() {
             tracing::warn!(links = %local, "others can reach this server, but links lead to this machine: set --public-url");
+        }
+        if shared.store.is_shared() && shared.redis.is_none() {
+            tracing::warn!(
+                "without --redis, limits hold for each node only: a key may use them up on every one"
+            );
         }
         tracing::info!(%address, %admin_address, "ready");
         Ok(Running {

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::api::{Answer, ApiError, answer, header};
+use crate::limit::redis::Health;
 use crate::server::tallies::{Subject, Tallies};
 use crate::store::Store;
 use crate::tally::{Counter, Histogram};
@@ -21,9 +22,17 @@ use crate::tally::{Counter, Histogram};
 pub(super) struct Metrics(Registry);
 
 impl Metrics {
-    pub(super) fn new(store: Arc<Store>, tallies: Arc<Tallies>) -> Self {
+    pub(super) fn new(
+        store: Arc<Store>,
+        tallies: Arc<Tallies>,
+        redis: Option<Arc<Health>>,
+    ) -> Self {
         let mut registry = Registry::with_prefix("animal_store");
-        registry.register_collector(Box::new(Counted { store, tallies }));
+        registry.register_collector(Box::new(Counted {
+            store,
+            tallies,
+            redis,
+        }));
         Self(registry)
     }
 
@@ -45,6 +54,7 @@ impl Metrics {
 struct Counted {
     store: Arc<Store>,
     tallies: Arc<Tallies>,
+    redis: Option<Arc<Health>>,
 }
 
 impl Collector for Counted {
@@ -111,7 +121,23 @@ impl Collector for Counted {
             "Animals in each transaction",
             MetricType::Histogram,
         )?;
-        histogram_of(&mut rows, &commits.rows, 1.0)
+        histogram_of(&mut rows, &commits.rows, 1.0)?;
+        if let Some(redis) = &self.redis {
+            describe(
+                &mut page,
+                "redis_up",
+                "Whether Redis answers in time; 0 means that limits hold for this node alone",
+                MetricType::Gauge,
+            )?
+            .encode_gauge(&i64::from(redis.is_well()))?;
+            plain(
+                &mut page,
+                "redis_falls",
+                "How often Redis was late or gone",
+                &redis.falls,
+            )?;
+        }
+        Ok(())
     }
 }
 

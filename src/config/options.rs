@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::AdminToken;
 use crate::access::proxy::Cidr;
 use crate::api::url::BaseUrl;
+use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
 use crate::span::Span;
 use crate::store::Database;
@@ -55,6 +56,14 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a comment here would become help text")]
     pub database: DatabaseOptions,
+    /// Where nodes that share a database keep their counters together: redis://HOST:PORT
+    #[arg(
+        long,
+        env = "ANIMAL_STORE_REDIS",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    pub redis: Option<RedisUrl>,
     /// The address callers use, with /v1: links and the OpenAPI document show it
     #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<BaseUrl>,

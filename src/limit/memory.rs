@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanPolicy};
+use super::redis::{Known, Ruling};
 use super::window::{Rate, Windows};
 use super::{Decision, Verdict};
 use crate::clock::{Day, Timestamp};
@@ -24,6 +25,8 @@ struct State {
     refusals: u32,
     /// The last ban, running or over.
     ban: Option<Ban>,
+    /// When an operator last pardoned the key.
+    pardoned: Option<Timestamp>,
     /// What the store has not been told yet, by day, the latest last.
     unread: Vec<DayUse>,
 }
@@ -73,24 +76,47 @@ impl Meter {
             }
         };
 
-        let use_today = state.today(now);
-        match verdict {
-            Verdict::Admitted => use_today.requests += 1,
-            _ => use_today.refused += 1,
-        }
-        let mut rate = state.windows.rate(limits);
-        if let Verdict::Banned { until, .. } = verdict {
-            // A ban is a window with nothing left, beside the two others.
-            let banned = Rate {
-                limit: limits.per_minute(),
-                remaining: 0,
-                reset: until,
-            };
-            rate = rate.tighter(banned);
-        }
+        state.note(verdict, now);
         Decision {
             verdict,
-            rate,
+            rate: rate(&state.windows, limits, verdict),
+            now,
+            first_unread,
+        }
+    }
+
+    /// What this node knows, for a limiter that decides for all nodes.
+    pub fn known(&self) -> Known {
+        let state = self.lock();
+        Known {
+            windows: state.windows,
+            ban: state.ban,
+            pardoned: state.pardoned,
+        }
+    }
+
+    /// Takes over what was decided for all nodes: should this one have to decide alone, it goes on from there.
+    pub fn adopt(&self, limits: Limits, ruling: &Ruling) -> Decision {
+        let state = &mut *self.lock();
+        let first_unread = state.unread.is_empty();
+        state.windows.minute.catch_up(&ruling.windows.minute);
+        state.windows.day.catch_up(&ruling.windows.day);
+        state.ban = ruling.ban;
+        let verdict = match ruling.ban {
+            _ if ruling.admitted => Verdict::Admitted,
+            Some(ban) if ban.holds(ruling.now) => Verdict::Banned {
+                until: ban.until,
+                new: ruling.is_new_ban.then_some(ban),
+            },
+            _ => Verdict::RateLimited {
+                until: ruling.windows.rate(limits).reset,
+            },
+        };
+        state.note(verdict, ruling.now);
+        Decision {
+            verdict,
+            rate: rate(&ruling.windows, limits, verdict),
+            now: ruling.now,
             first_unread,
         }
     }
@@ -106,6 +132,7 @@ impl Meter {
     pub fn obey(&self, stored: Option<Ban>, pardoned: Option<Timestamp>) {
         let state = &mut *self.lock();
         let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
+        state.pardoned = pardoned;
         if state.ban.is_some() && pardoned >= began(state.ban) {
             state.ban = None;
             state.refusals = 0;
@@ -155,6 +182,15 @@ impl State {
         self.windows.day.enter(now);
     }
 
+    /// Notes for the store what became of a request.
+    fn note(&mut self, verdict: Verdict, now: Timestamp) {
+        let today = self.today(now);
+        match verdict {
+            Verdict::Admitted => today.requests += 1,
+            _ => today.refused += 1,
+        }
+    }
+
     fn today(&mut self, now: Timestamp) -> &mut DayUse {
         let day = self.windows.day.start().day();
         if self.unread.last().is_none_or(|last| last.day != day) {
@@ -169,6 +205,19 @@ impl State {
         let today = &mut self.unread[last];
         today.last = today.last.max(now);
         today
+    }
+}
+
+/// What headers say: a ban is a window with nothing left, beside the two others.
+fn rate(windows: &Windows, limits: Limits, verdict: Verdict) -> Rate {
+    let rate = windows.rate(limits);
+    match verdict {
+        Verdict::Banned { until, .. } => rate.tighter(Rate {
+            limit: limits.per_minute(),
+            remaining: 0,
+            reset: until,
+        }),
+        _ => rate,
     }
 }
 

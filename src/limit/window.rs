@@ -52,6 +52,18 @@ impl Window {
         self.used = self.used.saturating_add(requests);
     }
 
+    /// Learns what others have counted, in this window or a later one. Nothing that was counted is forgotten.
+    pub fn catch_up(&mut self, other: &Self) {
+        if (other.number, other.used) > (self.number, self.used) {
+            *self = *other;
+        }
+    }
+
+    /// Which window it is, counted from the epoch.
+    pub const fn number(&self) -> i64 {
+        self.number
+    }
+
     /// Requests counted in this window.
     pub const fn used(&self) -> u32 {
         self.used
@@ -114,6 +126,16 @@ impl Windows {
             minute: Window::minute(),
             day: Window::day(),
         }
+    }
+
+    /// The minute and the day with these numbers, so much of each used.
+    pub const fn at((minute, in_minute): (i64, u32), (day, in_day): (i64, u32)) -> Self {
+        let mut windows = Self::new();
+        windows.minute.number = minute;
+        windows.minute.used = in_minute;
+        windows.day.number = day;
+        windows.day.used = in_day;
+        windows
     }
 
     /// Counts one request in both windows, or in neither if one of them is used up. Says which it did.

@@ -24,7 +24,7 @@ use crate::api::{Answer, ApiError, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::key::{KeyId, NoRandomness};
-use crate::limit::{Rate, Verdict};
+use crate::limit::{Limiter, Rate, Verdict};
 use crate::log::{RequestLine, RequestLog};
 
 /// The longest path and query.
@@ -34,14 +34,20 @@ const LONGEST_URI: usize = 8 * 1024;
 #[derive(Debug)]
 pub(super) struct Gate {
     shared: Arc<Shared>,
+    limiter: Limiter,
     log: RequestLog,
     ids: RequestIds,
 }
 
 impl Gate {
-    pub(super) fn new(shared: Arc<Shared>, log: RequestLog) -> Result<Self, NoRandomness> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        limiter: Limiter,
+        log: RequestLog,
+    ) -> Result<Self, NoRandomness> {
         Ok(Self {
             shared,
+            limiter,
             log,
             ids: RequestIds::new()?,
         })
@@ -138,7 +144,7 @@ impl Gate {
             };
         }
         let key = self.identify(head, address, now, learned).await?;
-        self.limit(&key, now, learned)?;
+        self.limit(&key, now, learned).await?;
         check_form(head)?;
         #[expect(clippy::panic, reason = "a panic that a test asked for")]
         if Fault::PanicInRequest.is_on() && head.headers.contains_key("x-fault") {
@@ -193,14 +199,18 @@ impl Gate {
         }
     }
 
-    fn limit(&self, key: &Arc<Key>, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
+    async fn limit(
+        &self,
+        key: &Arc<Key>,
+        now: Timestamp,
+        learned: &Learned,
+    ) -> Result<(), ApiError> {
         let Shared {
-            limiter,
-            ledger,
-            tallies,
-            ..
+            ledger, tallies, ..
         } = &*self.shared;
-        let decision = limiter.decide(&key.meter, key.limits, now);
+        let decided = self.limiter.decide(key.id, &key.meter, key.limits, now);
+        let decision = decided.await;
+        let now = decision.now;
         learned.rate.set(Some(decision.rate));
         if decision.first_unread {
             ledger.note_use(key);

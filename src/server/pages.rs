@@ -63,7 +63,13 @@ impl Pages {
             OpenPage::Live => Ok(health::live()),
             OpenPage::Ready => {
                 let stopping = *shared.stopping.borrow();
-                health::ready(&shared.store, stopping, head.uri.query()).await
+                health::ready(
+                    &shared.store,
+                    shared.redis.as_deref(),
+                    stopping,
+                    head.uri.query(),
+                )
+                .await
             }
         }
     }

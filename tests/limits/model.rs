@@ -1,12 +1,18 @@
 //! The limiter against a model of it that is nothing but lists of what happened.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use animal_store::clock::{Day, Timestamp};
-use animal_store::limit::{Ban, BanPolicy, DayUse, Limiter, Meter, Verdict};
+use animal_store::clock::{Clock, Day, Timestamp};
+use animal_store::key::KeyId;
+use animal_store::limit::redis::{Health, Redis, RedisUrl};
+use animal_store::limit::{Ban, BanPolicy, DayUse, Decision, Limiter, Meter, Verdict};
 use animal_store::plan::Limits;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
 
 use crate::secs;
 
@@ -235,8 +241,54 @@ impl Met {
     }
 }
 
+/// The limiter that is tested: the one in memory or, where `ANIMAL_STORE_TEST_REDIS` names one, that in Redis.
+struct Tested {
+    limiter: Limiter,
+    clock: Clock,
+    runtime: Runtime,
+    redis: Option<Arc<Health>>,
+}
+
+impl Tested {
+    fn new(policy: BanPolicy) -> Self {
+        let clock = Clock::manual(Timestamp::default());
+        let health = Arc::default();
+        static REDIS: OnceLock<Option<RedisUrl>> = OnceLock::new();
+        let url = REDIS.get_or_init(harness::redis_url).clone();
+        let redis = url.is_some().then(|| Arc::clone(&health));
+        let limiter = match url {
+            Some(url) => Limiter::Redis(Redis::new(url, policy, clock.clone(), health)),
+            None => Limiter::Memory(policy),
+        };
+        let runtime = Builder::new_current_thread().enable_all().build();
+        Self {
+            limiter,
+            clock,
+            runtime: runtime.expect("a runtime"),
+            redis,
+        }
+    }
+
+    fn decide(&self, key: KeyId, meter: &Meter, limits: Limits, now: i64) -> Decision {
+        let now = Timestamp::from_millis(now);
+        self.clock.set(now);
+        let decided = self.limiter.decide(key, meter, limits, now);
+        let decision = LocalSet::new().block_on(&self.runtime, decided);
+        let is_well = self.redis.as_ref().is_none_or(|redis| redis.is_well());
+        assert!(is_well, "Redis did not answer, and so was not tested");
+        decision
+    }
+}
+
+/// A number that no other key of this run has.
+fn new_number() -> KeyId {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    KeyId(LAST.fetch_add(1, Ordering::Relaxed))
+}
+
 /// One key: the limiter's meter and the model, side by side.
 struct Pair {
+    id: KeyId,
     meter: Meter,
     model: Model,
     limits: (u32, u32),
@@ -245,13 +297,13 @@ struct Pair {
 impl Pair {
     fn ask(
         &mut self,
-        limiter: &Limiter,
+        limiter: &Tested,
         policy: BanPolicy,
         now: i64,
     ) -> Result<Verdict, TestCaseError> {
         let limits = Limits::new(self.limits.0, self.limits.1).expect("limits");
         let is_first = self.model.untold.is_empty();
-        let decision = limiter.decide(&self.meter, limits, Timestamp::from_millis(now));
+        let decision = limiter.decide(self.id, &self.meter, limits, now);
         let (verdict, shown) = self.model.ask(self.limits, policy, now);
         prop_assert_eq!(decision.verdict, verdict);
         let rate = (
@@ -289,7 +341,9 @@ impl Pair {
     fn restart(&mut self, now: i64) -> Result<(), TestCaseError> {
         self.store(true)?;
         self.model.restart(now);
+        // All that was only in memory is forgotten, the server's own and Redis'.
         self.meter = Meter::default();
+        self.id = new_number();
         let ban = self.model.bans.last().map(|(from, until)| Ban {
             began: Timestamp::from_millis(*from),
             until: Timestamp::from_millis(*until),
@@ -311,14 +365,18 @@ fn run(
     steps: Vec<Step>,
     met: &mut Met,
 ) -> Result<(), TestCaseError> {
-    let limiter = Limiter::new(policy);
+    let limiter = Tested::new(policy);
     let pair = |limits| Pair {
+        id: new_number(),
         meter: Meter::default(),
         model: Model::default(),
         limits,
     };
     let mut keys: Vec<Pair> = all.into_iter().map(pair).collect();
     let mut now = start;
+    // An empty Redis goes by its own clock, whatever a node knows of later windows: one node whose clock runs ahead must
+    // not shift the windows of all. So there the clock does not step back behind a start.
+    let mut begun = i64::MIN;
     for step in steps {
         match step {
             Step::Ask { key, times } => {
@@ -326,17 +384,24 @@ fn run(
                     met.count(keys[key].ask(&limiter, policy, now)?, policy);
                 }
             }
-            Step::Move { by } => now += by,
-            Step::ToTheEndOf { period, beside } => now = end_of(period, now) + beside,
+            Step::Move { by } => now = (now + by).max(begun),
+            Step::ToTheEndOf { period, beside } => now = (end_of(period, now) + beside).max(begun),
             Step::Limit { key, limits } => keys[key].limits = limits,
             Step::Pardon { key } => {
+                // To Redis, two pardons in one millisecond are one.
+                now += i64::from(limiter.redis.is_some());
                 keys[key]
                     .meter
                     .obey(None, Some(Timestamp::from_millis(now)));
                 keys[key].model.pardon(now);
             }
             Step::Store { key, works } => keys[key].store(works)?,
-            Step::Restart => keys.iter_mut().try_for_each(|key| key.restart(now))?,
+            Step::Restart => {
+                keys.iter_mut().try_for_each(|key| key.restart(now))?;
+                if limiter.redis.is_some() {
+                    begun = now;
+                }
+            }
         }
     }
     keys.iter_mut().try_for_each(|key| key.store(true))

@@ -10,7 +10,7 @@ use animal_store::access::TrustedProxies;
 use animal_store::clock::{Clock, Timestamp};
 use animal_store::config::Config;
 use animal_store::key::{KeyId, Secret};
-use animal_store::limit::BanPolicy;
+use animal_store::limit::{BanPolicy, RedisUrl};
 use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
 use animal_store::server::{Running, Server};
@@ -211,6 +211,22 @@ pub fn database_for(folder: &TempDir) -> Database {
     format!("{server}/{name}").parse().expect("a database")
 }
 
+/// Where a test's counters are: in the server's memory, or, where `ANIMAL_STORE_TEST_REDIS` is the address of a Redis, in a
+/// numbered database of its own there.
+pub fn redis_url() -> Option<RedisUrl> {
+    let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
+    let number = std::process::Command::new("redis-cli")
+        .args(["-u", &server, "INCR", "databases"])
+        .output()
+        .expect("redis-cli runs");
+    let number = String::from_utf8(number.stdout).expect("text");
+    Some(
+        format!("{server}/{}", number.trim())
+            .parse()
+            .expect("a Redis"),
+    )
+}
+
 fn config(database: Database) -> Config {
     let free: SocketAddr = ([127, 0, 0, 1], 0).into();
     Config {
@@ -218,6 +234,7 @@ fn config(database: Database) -> Config {
         admin_listen: free,
         admin_token: None,
         database,
+        redis: redis_url(),
         public_url: None,
         staging_url: None,
         trusted_proxies: TrustedProxies::default(),

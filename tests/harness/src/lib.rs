@@ -17,7 +17,7 @@ mod process;
 mod proxy;
 mod redis;
 
-pub use app::{App, START, database_for, enterprise};
+pub use app::{App, START, database_for, enterprise, redis_url};
 pub use client::{Answer, Client, Connection, Request};
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};
