@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisError, RedisResult, Script};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind,
+};
 use tokio::time::{sleep, timeout};
 
 use super::{BanPolicy, Decision, Meter};
@@ -22,6 +24,12 @@ use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::plan::Limits;
+
+/// What decides.
+const DECIDE: &str = include_str!("decide.lua");
+
+/// Redis does not know the script it was asked to run.
+const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// How long a request waits for Redis.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -77,7 +85,7 @@ impl Redis {
     pub fn new(url: RedisUrl, bans: BanPolicy, clock: Clock, health: Arc<Health>) -> Self {
         Self(Arc::new(Line {
             url,
-            script: Script::new(include_str!("decide.lua")),
+            script: Script::new(DECIDE),
             bans,
             clock,
             health,
@@ -121,20 +129,33 @@ impl Line {
         if Fault::ReadThenWrite.is_on() {
             return ruling::read_then_write(&mut connection, &name, limits).await;
         }
-        let mut call = self.script.prepare_invoke();
-        call.key(name)
-            .arg(
-                self.clock
-                    .standing()
-                    .map_or_else(String::new, |now| now.as_millis().to_string()),
-            )
+        let call = |command: &str, script: &str| {
+            let mut call = redis::cmd(command);
+            call.arg(script).arg(1).arg(&name);
+            self.tell(&mut call, limits);
+            known.tell(&mut call);
+            call
+        };
+        let known_script = call("EVALSHA", self.script.get_hash());
+        match known_script.query_async(&mut connection).await {
+            // Redis has forgotten the script, or a new one never knew it. Sent whole, it cannot be forgotten in between.
+            Err(error) if error.kind() == NO_SCRIPT => {
+                call("EVAL", DECIDE).query_async(&mut connection).await
+            }
+            decided => decided,
+        }
+    }
+
+    /// Appends the time, the limits and what brings a ban to the arguments.
+    fn tell(&self, call: &mut Cmd, limits: Limits) {
+        let standing = self.clock.standing();
+        let now = standing.map_or_else(String::new, |now| now.as_millis().to_string());
+        let first_ban = u64::try_from(self.bans.first.as_millis()).unwrap_or(u64::MAX);
+        call.arg(now)
             .arg(limits.per_minute())
             .arg(limits.per_day())
             .arg(self.bans.after)
-            .arg(u64::try_from(self.bans.first.as_millis()).unwrap_or(u64::MAX));
-        known.tell(&mut call);
-        // A script that Redis has forgotten is sent again, in the same breath.
-        call.invoke_async(&mut connection).await
+            .arg(first_ban);
     }
 
     async fn connection(&self) -> RedisResult<MultiplexedConnection> {

@@ -1,7 +1,7 @@
 //! What is told to the script, and what it answers.
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands, FromRedisValue, ParsingError, RedisResult, ScriptInvocation, Value};
+use redis::{AsyncCommands, Cmd, FromRedisValue, ParsingError, RedisResult, Value};
 
 use crate::clock::Timestamp;
 use crate::limit::Ban;
@@ -21,7 +21,7 @@ pub struct Known {
 
 impl Known {
     /// Appends it to the arguments.
-    pub(super) fn tell(&self, call: &mut ScriptInvocation<'_>) {
+    pub(super) fn tell(&self, call: &mut Cmd) {
         for window in [&self.windows.minute, &self.windows.day] {
             call.arg(window.number()).arg(window.used());
         }

@@ -22,16 +22,7 @@ pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
 ) -> Answer<Vec<Created>> {
-    // Locked until the commit: another node that creates waits here, and so sees the records of retries that we write.
-    let last: i64 = transaction
-        .query_one(
-            &transaction
-                .prepare_cached("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE")
-                .await?,
-            &[],
-        )
-        .await?
-        .get(0);
+    let last = last_number(transaction).await?;
     let mut known = known_retries(transaction, batch).await?;
     let mut new = Rows::default();
     let created: Vec<_> = batch
@@ -40,6 +31,24 @@ pub(super) async fn create(
         .collect();
     new.insert(transaction, last).await?;
     Ok(created)
+}
+
+/// The last identifier given out. Locked until the commit: another node that creates waits here, and so finds the animals and
+/// the records of retries that we write.
+async fn last_number(transaction: &Transaction<'_>) -> Answer<i64> {
+    if Fault::IdsFromSequence.is_on() {
+        // Leaps, so that a whole batch has room behind each number.
+        let make = "CREATE SEQUENCE IF NOT EXISTS broken INCREMENT 1000";
+        transaction.batch_execute(make).await?;
+        let row = transaction
+            .query_one("SELECT nextval('broken')", &[])
+            .await?;
+        return Ok(row.try_get(0)?);
+    }
+    let statement = transaction
+        .prepare_cached("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE")
+        .await?;
+    Ok(transaction.query_one(&statement, &[]).await?.try_get(0)?)
 }
 
 /// Whose retry it is, and its token.
@@ -144,7 +153,10 @@ impl<'a> Rows<'a> {
             )
             .await?;
         let count = transaction
-            .prepare_cached("UPDATE counters SET number = $1 WHERE what = 'pets'")
+            .prepare_cached(match Fault::IdsFromSequence.is_on() {
+                false => "UPDATE counters SET number = $1 WHERE what = 'pets'",
+                true => "SELECT $1::int8",
+            })
             .await?;
         let last = last + self.ids.len() as i64;
         // Sent together: three answers for one way there and back.

@@ -24,8 +24,11 @@ for stat in /proc/[0-9]*/stat; do
 done
 kill -CONT "$1"
 kill "-$2" "$1"
-tries=0
-while kill -0 "$1" && [ $tries -lt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+for _ in $(seq 100); do
+    # What has ended may stay in the list until somebody asks how.
+    read -r _ _ state _ <"/proc/$1/stat" && [ "$state" != Z ] || break
+    sleep 0.1
+done
 kill -KILL "$1"
 rm -rf "$3"
 "#;

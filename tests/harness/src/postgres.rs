@@ -8,6 +8,7 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, PATIENCE, free_port};
+use crate::eventually;
 
 /// Who runs the server when the tests run as root, whom PostgreSQL refuses.
 const USER: &str = "postgres";
@@ -56,6 +57,40 @@ impl Postgres {
         postgres.make_cluster();
         postgres.start_again();
         postgres
+    }
+
+    /// A second server that follows this one, on a port of its own. From now on a commit returns when both have it, so
+    /// that nothing is lost when this one is, and the other is [promoted](Self::promote).
+    #[track_caller]
+    pub fn standby(&self) -> Self {
+        let standby = Self {
+            binaries: self.binaries.clone(),
+            port: free_port(),
+            daemon: Mutex::new(None),
+            folder: TempDir::with_prefix("postgres-").expect("a folder"),
+        };
+        standby.hand_over();
+        let mut backup = standby.command("pg_basebackup");
+        backup.args(["--pgdata=data", "--write-recovery-conf", "--no-sync"]);
+        backup.args(["--checkpoint=fast", "--username=animals"]);
+        backup.args(["--host=127.0.0.1", &format!("--port={}", self.port)]);
+        run(backup);
+        standby.start_again();
+        // Only here, after the copy was made: the standby must not wait for one of its own.
+        let wait = "alter system set synchronous_standby_names = '*'";
+        self.psql("postgres", wait);
+        self.psql("postgres", "select pg_reload_conf()");
+        eventually(PATIENCE, "the standby follows", || {
+            let state = "select sync_state from pg_stat_replication";
+            self.psql("postgres", state) == "sync"
+        });
+        standby
+    }
+
+    /// Makes a standby a server that takes writes, and waits until it does.
+    #[track_caller]
+    pub fn promote(&self) {
+        assert_eq!(self.psql("postgres", "select pg_promote()"), "t");
     }
 
     /// Where the database `postgres` is.
@@ -140,7 +175,7 @@ impl Postgres {
         let file = file.unwrap_or_default();
         let mut lines = file.lines();
         lines.next() == Some(id.to_string().as_str())
-            && lines.nth(6).map(str::trim) == Some("ready")
+            && lines.nth(6).map(str::trim).is_some_and(takes_connections)
     }
 
     fn data(&self) -> PathBuf {
@@ -159,12 +194,13 @@ impl Postgres {
         let mut initdb = self.command("initdb");
         initdb.args(INITDB);
         run(initdb);
-        // Another process may be at it too. Whoever is first to rename has made it.
-        let own = template.with_extension(std::process::id().to_string());
-        copy(&self.data(), &own);
-        if std::fs::rename(&own, &template).is_err() {
-            std::fs::remove_dir_all(&own).expect("the copy goes");
-        }
+        // Others may be at it too. Whoever is first to rename a whole copy has made it.
+        let folder = template.parent().expect("a folder");
+        let own = TempDir::new_in(folder).expect("a folder");
+        let made = own.path().join("data");
+        copy(&self.data(), &made);
+        let renamed = std::fs::rename(made, &template);
+        assert!(renamed.is_ok() || template.exists(), "{renamed:?}");
     }
 
     /// In the target folder, which is where the test runs from.
@@ -223,6 +259,11 @@ fn binaries() -> PathBuf {
     folder.into()
 }
 
+/// Whether this is how the file with the process id says so, of a server or of a standby.
+fn takes_connections(state: &str) -> bool {
+    ["ready", "standby"].contains(&state)
+}
+
 fn copy(from: &Path, to: &Path) {
     let mut copy = Command::new("cp");
     copy.arg("-a").args([from, to]);
@@ -245,7 +286,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::eventually;
 
     #[test]
     fn what_is_committed_is_there_after_a_crash() {
@@ -261,6 +301,17 @@ mod tests {
         postgres.start_again();
         postgres.restart_immediately();
         assert_eq!(postgres.psql("zoo", "select * from animal"), "cat|3");
+    }
+
+    #[test]
+    fn a_standby_has_all_that_was_committed_and_takes_writes_once_it_is_promoted() {
+        let postgres = Postgres::start();
+        let standby = postgres.standby();
+        postgres.psql("postgres", "create table animal as select 'cat' as name");
+        postgres.stop_immediately();
+        standby.promote();
+        standby.psql("postgres", "insert into animal values ('dog')");
+        assert_eq!(standby.psql("postgres", "select count(*) from animal"), "2");
     }
 
     #[test]

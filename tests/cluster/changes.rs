@@ -1,0 +1,117 @@
+//! What an operator changes anywhere is obeyed by every node within five seconds, and an animal that was created through one
+//! node is seen by all at once.
+
+use std::time::Duration;
+
+use harness::{Client, eventually};
+
+use crate::{Cluster, rex, with_a_minute_of};
+
+/// How soon every node obeys.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Changes of each of the four kinds.
+const ROUNDS: usize = 13;
+
+fn everywhere(what: &str, nodes: &[Client], mut is_so: impl FnMut(&Client) -> bool) {
+    eventually(SOON, what, || nodes.iter().all(&mut is_so));
+}
+
+#[test]
+fn an_animal_created_through_one_node_is_seen_by_all_at_once_in_lists_and_alone() {
+    let cluster = Cluster::start();
+    let nodes = cluster.clients(&cluster.large_key());
+    for number in 1..=60 {
+        let creator = &nodes[number % nodes.len()];
+        let id = creator.create(&rex()).json()["id"].as_i64().expect("an id");
+        assert_eq!(id, i64::try_from(number).expect("small"));
+        for node in &nodes {
+            assert_eq!(node.get(&format!("/v1/pets/{id}")).status, 200);
+            assert_eq!(node.get("/v1/pets?limit=100").ids().last(), Some(&id));
+        }
+    }
+}
+
+#[test]
+fn a_revocation_is_obeyed_everywhere() {
+    let cluster = Cluster::start();
+    for _ in 0..ROUNDS {
+        let (id, key) = cluster.key(100, 100);
+        let nodes = cluster.clients(&key);
+        // A key is known everywhere at once.
+        assert!(nodes.iter().all(|node| node.get("/v1/pets").status == 200));
+        cluster.command(&["keys", "revoke", &id.to_string()]);
+        everywhere("the revocation", &nodes, |node| {
+            node.get("/v1/pets").status == 401
+        });
+    }
+}
+
+#[test]
+fn a_plan_is_obeyed_everywhere() {
+    let cluster = Cluster::start();
+    for _ in 0..ROUNDS {
+        let (id, key) = cluster.key(1_000, 100_000);
+        let nodes = cluster.clients(&key);
+        assert!(
+            nodes
+                .iter()
+                .all(|node| node.get("/v1/pets").rate().0 == 1_000)
+        );
+        cluster.command(&["keys", "set-plan", &id.to_string(), "business"]);
+        let business = nodes[0].get("/v1/pets").rate().0;
+        everywhere("the plan", &nodes, |node| {
+            let now = node.get("/v1/pets").rate().0;
+            now != 1_000 && (now == business || business == 1_000)
+        });
+    }
+}
+
+#[test]
+fn a_ban_holds_everywhere_and_so_does_a_pardon() {
+    let cluster = Cluster::start();
+    for _ in 0..ROUNDS {
+        let (id, key) = cluster.key(1, 1_000);
+        let nodes = cluster.clients(&key);
+        with_a_minute_of(Duration::from_secs(12));
+        // One is served, and 101 are refused: the last of them brings the ban.
+        let mut connection = nodes[0].connect();
+        for _ in 0..102 {
+            nodes[0].request("GET", "/v1/pets").send_on(&mut connection);
+        }
+        for node in &nodes {
+            node.get("/v1/pets").is_error(429, "key_banned");
+        }
+        // The ban is stored at once; only what is stored can be pardoned.
+        eventually(SOON, "the ban in the store", || {
+            let shown = cluster.command(&["keys", "show", &id.to_string(), "--json"]);
+            shown.stdout.contains("bannedUntil") && !shown.stdout.contains("\"bannedUntil\":null")
+        });
+        cluster.command(&["keys", "unban", &id.to_string()]);
+        everywhere("the pardon", &nodes, |node| {
+            let answer = node.get("/v1/pets");
+            answer.status == 200 || answer.code() == "rate_limited"
+        });
+    }
+}
+
+#[test]
+fn a_status_is_obeyed_everywhere() {
+    let cluster = Cluster::start();
+    let nodes = cluster.clients(&cluster.large_key());
+    for _ in 0..3 {
+        nodes[0].create(&rex());
+    }
+    for round in 0..ROUNDS {
+        for node in &nodes {
+            node.get("/v1/pets/1");
+            node.get("/v1/pets?limit=2");
+        }
+        let status = ["sold", "pending", "available"][round % 3];
+        cluster.command(&["pets", "set-status", "1", status]);
+        everywhere("the status", &nodes, |node| {
+            node.get("/v1/pets/1").json()["status"] == status
+                && node.get("/v1/pets?limit=2").json()[0]["status"] == status
+        });
+    }
+}

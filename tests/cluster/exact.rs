@@ -1,0 +1,76 @@
+//! Limits hold for all nodes together: never one request more, never one less.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::{Cluster, with_a_minute_of};
+
+/// Clients that send at once.
+const CLIENTS: usize = 64;
+
+/// Requests that a key may make in a minute.
+const LIMIT: u32 = 200;
+
+/// Windows that are used up. Each is that of another key, so that no test has to wait for a minute to end.
+const WINDOWS: usize = 10;
+
+/// Uses up the window of a new key over all nodes, and says how many requests were admitted.
+fn admitted(cluster: &Cluster) -> usize {
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    with_a_minute_of(Duration::from_secs(15));
+    let nodes = cluster.clients(&key);
+    let admitted = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (node, admitted) = (&nodes[client % nodes.len()], &admitted);
+            scope.spawn(move || {
+                let mut connection = node.connect();
+                for _ in 0..2 * LIMIT as usize / CLIENTS {
+                    let answer = node.request("GET", "/v1/pets").send_on(&mut connection);
+                    match answer.status {
+                        200 => drop(admitted.fetch_add(1, Ordering::Relaxed)),
+                        429 => {}
+                        _ => panic!("{answer}"),
+                    }
+                }
+            });
+        }
+    });
+    admitted.into_inner()
+}
+
+#[test]
+fn three_nodes_admit_exactly_the_limit_together() {
+    let cluster = Cluster::start();
+    let windows: Vec<usize> = (0..WINDOWS).map(|_| admitted(&cluster)).collect();
+    assert_eq!(windows, [LIMIT as usize; WINDOWS]);
+    for node in 0..cluster.nodes.len() {
+        assert_eq!(cluster.metric(node, "animal_store_redis_up"), "1");
+    }
+    assert_every_key_expires(&cluster);
+}
+
+#[test]
+fn the_same_check_catches_counters_that_are_read_and_then_written() {
+    let cluster = Cluster::broken("read-then-write");
+    let windows: Vec<usize> = (0..3).map(|_| admitted(&cluster)).collect();
+    assert!(
+        windows.iter().any(|admitted| *admitted > LIMIT as usize),
+        "{windows:?}"
+    );
+}
+
+/// None of the names in Redis stays there for ever.
+fn assert_every_key_expires(cluster: &Cluster) {
+    let names = cluster.redis.cli(&["KEYS", "*"]);
+    assert!(names.lines().count() >= WINDOWS, "{names}");
+    for name in names.lines() {
+        let left: i64 = cluster
+            .redis
+            .cli(&["PTTL", name])
+            .trim()
+            .parse()
+            .expect("a number");
+        assert!((1..=2 * 86_400_000).contains(&left), "{name}: {left}");
+    }
+}

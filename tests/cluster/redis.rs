@@ -1,0 +1,153 @@
+//! Redis late or gone: no client sees it but by limits that are wider for a while, and never wider than each node's own.
+
+use std::time::{Duration, Instant};
+
+use harness::eventually;
+
+use crate::{Cluster, NODES, with_a_minute_of};
+
+const LIMIT: u32 = 60;
+
+/// How much longer a request may take because of Redis.
+const LONGER: Duration = Duration::from_millis(60);
+
+/// How soon after its return limits are exact again.
+const EXACT_AGAIN: Duration = Duration::from_secs(2);
+
+/// What clients saw of a while.
+struct While {
+    admitted: usize,
+    slowest_hundredth: Duration,
+}
+
+/// Sends so many requests to each node in turn, all with this key.
+fn ask(cluster: &Cluster, key: &str, times: usize) -> While {
+    let nodes = cluster.clients(key);
+    let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
+    let mut admitted = 0;
+    let mut took = Vec::new();
+    for _ in 0..times {
+        for (node, connection) in nodes.iter().zip(&mut connections) {
+            let began = Instant::now();
+            let answer = node.request("GET", "/v1/pets").send_on(connection);
+            took.push(began.elapsed());
+            match answer.status {
+                200 => admitted += 1,
+                429 => {}
+                _ => panic!("{answer}"),
+            }
+        }
+    }
+    took.sort();
+    While {
+        admitted,
+        slowest_hundredth: took[took.len() * 99 / 100],
+    }
+}
+
+/// What every node says of Redis when it is asked whether it is ready. It always is.
+fn all_say(cluster: &Cluster, word: &str) -> bool {
+    cluster.nodes.iter().all(|node| {
+        let answer = node.client(None).get("/readyz?verbose");
+        assert_eq!(answer.status, 200, "{answer}");
+        answer.json()["checks"]["redis"] == word
+    })
+}
+
+/// Exactly the limit, for all nodes together.
+fn assert_exact(cluster: &Cluster) {
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    with_a_minute_of(Duration::from_secs(10));
+    assert_eq!(ask(cluster, &key, 40).admitted, LIMIT as usize);
+}
+
+fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
+    let cluster = Cluster::start();
+    let large = cluster.large_key();
+    let well = ask(&cluster, &large, 300);
+
+    away(&cluster);
+    let ill = ask(&cluster, &large, 300);
+    let allowed = well.slowest_hundredth + LONGER;
+    assert!(
+        ill.slowest_hundredth <= allowed,
+        "{:?}, and before {:?}",
+        ill.slowest_hundredth,
+        well.slowest_hundredth
+    );
+    assert_eq!((well.admitted, ill.admitted), (300 * NODES, 300 * NODES));
+    eventually(Duration::from_secs(1), "degraded", || {
+        all_say(&cluster, "degraded")
+    });
+    assert_eq!(cluster.metric(0, "animal_store_redis_up"), "0");
+    // Each node goes on with its own counters.
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    with_a_minute_of(Duration::from_secs(10));
+    assert_eq!(ask(&cluster, &key, 90).admitted, NODES * LIMIT as usize);
+
+    back(&cluster);
+    eventually(EXACT_AGAIN, "ready", || all_say(&cluster, "ready"));
+    assert_exact(&cluster);
+    for node in &cluster.nodes {
+        let log = node.log();
+        let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
+        assert_eq!(lines("Redis is late or gone"), 1, "{log}");
+    }
+}
+
+#[test]
+fn redis_killed_and_started_again() {
+    survives(
+        |cluster| cluster.redis.kill(),
+        |cluster| cluster.redis.start_again(),
+    );
+}
+
+#[test]
+fn redis_stalled_and_going_on() {
+    survives(
+        |cluster| cluster.redis.stall(),
+        |cluster| cluster.redis.resume(),
+    );
+}
+
+#[test]
+fn a_script_that_redis_forgets_all_the_time_is_not_noticed() {
+    let cluster = Cluster::start();
+    std::thread::scope(|scope| {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let redis = &cluster.redis;
+        scope.spawn(move || {
+            // Until the other end is gone, however that comes.
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                redis.cli(&["SCRIPT", "FLUSH"]);
+            }
+        });
+        for _ in 0..5 {
+            assert_exact(&cluster);
+        }
+        drop(stop);
+    });
+    assert!(all_say(&cluster, "ready"));
+    assert_eq!(cluster.metric(0, "animal_store_redis_falls_total"), "0");
+}
+
+#[test]
+fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
+    let cluster = Cluster::start();
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    with_a_minute_of(Duration::from_secs(15));
+    assert_eq!(ask(&cluster, &key, 40).admitted, LIMIT as usize);
+    cluster.redis.cli(&["FLUSHALL"]);
+    assert_eq!(ask(&cluster, &key, 40).admitted, 0);
+}
+
+#[test]
+fn a_node_without_redis_says_that_limits_hold_for_it_alone() {
+    let cluster = Cluster::start();
+    let words = ["--no-first-key", "--database", &cluster.postgres.url()];
+    let node = harness::Process::serve(crate::PROGRAM, cluster.folder.path(), &words);
+    eventually(Duration::from_secs(1), "a warning", || {
+        node.log().contains("limits hold for each node only")
+    });
+}
