@@ -14,7 +14,12 @@ const SOON: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 13;
 
 fn everywhere(what: &str, nodes: &[Client], mut is_so: impl FnMut(&Client) -> bool) {
-    eventually(SOON, what, || nodes.iter().all(&mut is_so));
+    // One that obeys is not asked again: a node refuses an address that shows it a revoked key too often.
+    let mut others: Vec<&Client> = nodes.iter().collect();
+    eventually(SOON, what, || {
+        others.retain(|node| !is_so(node));
+        others.is_empty()
+    });
 }
 
 #[test]
@@ -58,11 +63,12 @@ fn a_plan_is_obeyed_everywhere() {
                 .iter()
                 .all(|node| node.get("/v1/pets").rate().0 == 1_000)
         );
-        cluster.command(&["keys", "set-plan", &id.to_string(), "business"]);
-        let business = nodes[0].get("/v1/pets").rate().0;
+        let id = id.to_string();
+        let words = ["keys", "set-plan", &id, "enterprise"];
+        let words = [&words[..], &["--per-minute", "77", "--per-day", "9999"]].concat();
+        cluster.command(&words);
         everywhere("the plan", &nodes, |node| {
-            let now = node.get("/v1/pets").rate().0;
-            now != 1_000 && (now == business || business == 1_000)
+            node.get("/v1/pets").rate().0 == 77
         });
     }
 }
