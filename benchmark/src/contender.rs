@@ -38,6 +38,17 @@ impl<'a> Contender<'a> {
         })
     }
 
+    /// Several servers on one core, loaded at once.
+    pub(crate) fn several(
+        name: impl Into<String>,
+        servers: &'a [Process],
+        mut requests: Requests,
+    ) -> Self {
+        Self::new(name, move |length| {
+            load::round_of(servers, &mut requests, length)
+        })
+    }
+
     /// A server that may use every core; so may the load.
     pub(crate) fn free(
         name: impl Into<String>,

@@ -19,7 +19,7 @@ use crate::stop;
 const FILE: &str = "animal-store.db";
 
 /// A limit that no round reaches.
-const UNLIMITED: &str = "1000000000";
+pub(crate) const UNLIMITED: &str = "1000000000";
 
 /// How many rows are written in one transaction.
 const CHUNK: u32 = 500_000;
@@ -135,7 +135,7 @@ impl Data {
 }
 
 /// Where the greeting says that the API is.
-fn api_address(greeting: &str) -> Option<SocketAddr> {
+pub(crate) fn api_address(greeting: &str) -> Option<SocketAddr> {
     let line = greeting
         .lines()
         .find(|line| line.trim_start().starts_with("API"))?;

@@ -6,7 +6,7 @@ mod connection;
 mod open;
 mod requests;
 
-pub(crate) use closed::{Round, round};
+pub(crate) use closed::{Round, round, round_of};
 pub(crate) use open::scheduled;
 pub(crate) use requests::Requests;
 
@@ -29,11 +29,12 @@ struct Connections {
 }
 
 impl Connections {
-    fn open(address: SocketAddr) -> Result<Self> {
+    /// To each address in turn.
+    fn open(addresses: &[SocketAddr]) -> Result<Self> {
         let poll = Poll::new()?;
         let mut all = Vec::with_capacity(CONNECTIONS);
-        for number in 0..CONNECTIONS {
-            let mut connection = Connection::open(address)?;
+        for (number, address) in addresses.iter().cycle().take(CONNECTIONS).enumerate() {
+            let mut connection = Connection::open(*address)?;
             let tcp = connection.tcp();
             poll.registry()
                 .register(tcp, Token(number), Interest::READABLE)?;

@@ -50,6 +50,8 @@ pub(crate) enum Row {
     Start,
     /// Latency at half the peak rate
     Tail,
+    /// Three nodes on PostgreSQL and Redis, beside one embedded
+    Nodes,
     /// What people would use instead
     Peers,
 }

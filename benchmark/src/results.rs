@@ -17,6 +17,7 @@ pub(crate) struct Results {
     pub(crate) sizes: Vec<Size>,
     pub(crate) keys: Vec<Keys>,
     pub(crate) start: Option<Start>,
+    pub(crate) nodes: Option<Nodes>,
     pub(crate) tail: Vec<Tail>,
     pub(crate) peers: Vec<Peer>,
 }
@@ -66,6 +67,18 @@ pub(crate) struct Keys {
     pub(crate) keys: usize,
     pub(crate) list: Figure,
     pub(crate) get: Figure,
+}
+
+/// Three nodes that share their data and their counters.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Nodes {
+    /// One node with its data embedded.
+    pub(crate) embedded: Figure,
+    /// The CPU time is that of all three together.
+    pub(crate) three: Figure,
+    /// Calls to Redis for each request.
+    pub(crate) round_trips: f64,
 }
 
 /// The start, and memory in bytes.

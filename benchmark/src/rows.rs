@@ -2,6 +2,7 @@
 
 mod anchored;
 mod growth;
+mod nodes;
 mod peers;
 mod post;
 mod refusals;
@@ -36,6 +37,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         sizes: Vec::new(),
         keys: Vec::new(),
         start: None,
+        nodes: None,
         tail: Vec::new(),
         peers: Vec::new(),
     };
@@ -56,6 +58,9 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     }
     if wants(Row::Keys) {
         results.keys = growth::keys(bench)?;
+    }
+    if wants(Row::Nodes) {
+        results.nodes = nodes::run(bench)?;
     }
     if wants(Row::Peers) {
         results.peers = peers::run(bench)?;

@@ -26,14 +26,25 @@ pub(crate) struct Round {
 
 /// Loads a server for so long. Fails if an answer has another status than it should.
 pub(crate) fn round(server: &Process, requests: &mut Requests, length: Duration) -> Result<Round> {
-    let mut load = Connections::open(server.address)?;
+    round_of(std::slice::from_ref(server), requests, length)
+}
+
+/// Loads several servers at once, each with its part of the connections. Their CPU time is added up.
+pub(crate) fn round_of(
+    servers: &[Process],
+    requests: &mut Requests,
+    length: Duration,
+) -> Result<Round> {
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let cpu = || servers.iter().map(Process::cpu).sum::<Result<Duration>>();
+    let mut load = Connections::open(&addresses)?;
     for connection in &mut load.all {
         connection.send(requests.next())?;
     }
     drive(&mut load, requests, WARM_UP)?;
-    let before = server.cpu()?;
+    let before = cpu()?;
     let (answered, took) = drive(&mut load, requests, length)?;
-    let cpu = server.cpu()?.saturating_sub(before);
+    let cpu = cpu()?.saturating_sub(before);
     ensure!(answered > 0, "no answer at all");
     Ok(Round {
         rate: answered as f64 / took.as_secs_f64(),

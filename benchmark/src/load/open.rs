@@ -20,7 +20,7 @@ pub(crate) fn scheduled(
     rate: f64,
     length: Duration,
 ) -> Result<Vec<Duration>> {
-    let mut load = Connections::open(server.address)?;
+    let mut load = Connections::open(&[server.address])?;
     let mut free: Vec<usize> = (0..CONNECTIONS).collect();
     let mut due_of = [Duration::ZERO; CONNECTIONS];
     let mut waiting = VecDeque::new();

@@ -3,7 +3,7 @@
 use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
 use crate::figure::Figure;
-use crate::results::{Anchored, Keys, Peer, Post, Refusals, Results, Size, Start, Tail};
+use crate::results::{Anchored, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail};
 
 const REQUESTS: &str = "requests/s";
 const CPU: &str = "CPU each";
@@ -26,6 +26,7 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     if !results.keys.is_empty() {
         tables.push(keys(&results.keys));
     }
+    tables.extend(results.nodes.as_ref().map(nodes));
     tables.extend(results.start.as_ref().map(start));
     if !results.tail.is_empty() {
         tables.push(tail(&results.tail));
@@ -148,6 +149,25 @@ fn keys(rows: &[Keys]) -> Table {
                 vec![count(row.keys as u64), list, get]
             })
             .collect(),
+    }
+}
+
+fn nodes(row: &Nodes) -> Table {
+    let line = |figure: &Figure| {
+        let [rate, cpu] = cells(figure);
+        let ratio = times(figure.cpu_over(&row.embedded));
+        vec![figure.name.clone(), rate, cpu, ratio]
+    };
+    Table {
+        title: "Several nodes",
+        note: format!(
+            "`list` on three nodes over one PostgreSQL and one Redis, beside one node with its data embedded. The CPU time \
+             is that of the nodes, all on one core; Redis and PostgreSQL share the other with the load, so the rate is not \
+             what three machines would reach. Calls to Redis for each request: {:.2}.",
+            row.round_trips
+        ),
+        head: vec!["nodes", REQUESTS, CPU, "of one embedded"],
+        rows: vec![line(&row.embedded), line(&row.three)],
     }
 }
 
