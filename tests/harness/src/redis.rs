@@ -69,7 +69,9 @@ impl Redis {
         let mut command = Command::new("redis-server");
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .args(["--save", "", "--appendonly", "no"])
+            // One for each test that shares it.
+            .args(["--databases", "10000", "--dir"])
             .arg(self.folder.path());
         let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::KILL);
         daemon.wait_until(|_| self.answers().is_ok());
