@@ -72,5 +72,5 @@ end
 redis.call('HSET', KEYS[1], 'minute', minute, 'in_minute', in_minute, 'day', day, 'in_day', in_day,
     'refusals', refusals, 'banned_at', banned_at, 'banned_until', banned_until, 'pardoned', pardoned)
 -- A ban is remembered for a day; nothing else lasts beyond this one.
-redis.call('PEXPIREAT', KEYS[1], (day + 2) * DAY)
+redis.call('PEXPIRE', KEYS[1], (day + 2) * DAY - now)
 return { now, verdict, minute, in_minute, day, in_day, banned_at, banned_until }

@@ -144,9 +144,9 @@ pub(super) async fn unban(
     change(
         transaction,
         id,
-        // Never before the ban it ends, though that was dated by another machine's clock.
-        "SET unbanned_at = greatest($3::int8, coalesce(banned_at, 0)), banned_at = NULL, banned_until = NULL, \
-         revision = $2 WHERE id = $1",
+        // Never before the ban it ends, though that was dated by another machine's clock, and never twice the same.
+        "SET unbanned_at = greatest($3::int8, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1), \
+         banned_at = NULL, banned_until = NULL, revision = $2 WHERE id = $1",
         &[&now.as_millis()],
     )
     .await
