@@ -63,7 +63,7 @@ pub(super) async fn add(transaction: &Transaction<'_>, rows: &Rows) -> Answer<()
 pub(super) async fn on(lease: &Lease, day: Day) -> Answer<Vec<(KeyId, u32)>> {
     let rows = lease
         .query(
-            "SELECT api_key_id, requests FROM usage_by_day WHERE day = $1",
+            "SELECT api_key_id, requests FROM usage_by_day WHERE day = $1 ORDER BY api_key_id",
             &[&day.to_string()],
         )
         .await?;
