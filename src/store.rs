@@ -133,8 +133,8 @@ impl Store {
         Ok(Self {
             engine: match database {
                 Database::Sqlite(path) => Engine::Sqlite(Sqlite::open(path, mode, max_waiting)?),
-                Database::Postgres(config) => {
-                    Engine::Postgres(Box::new(Postgres::open(config, max_waiting).await?))
+                Database::Postgres(servers) => {
+                    Engine::Postgres(Box::new(Postgres::open(servers, max_waiting).await?))
                 }
             },
             cache: Cache::new(),

@@ -11,8 +11,8 @@ use tokio_postgres::config::Host;
 pub enum Database {
     /// A file of our own.
     Sqlite(PathBuf),
-    /// A server that several nodes share.
-    Postgres(Box<tokio_postgres::Config>),
+    /// A server that several nodes share; or several, of which one takes writes.
+    Postgres(Vec<tokio_postgres::Config>),
 }
 
 /// A text that names no database. What was wrong with it may hold a password, so it is not repeated.
@@ -28,37 +28,57 @@ impl FromStr for Database {
     fn from_str(text: &str) -> Result<Self, NotADatabaseUrl> {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            Some(("postgres" | "postgresql", _)) => match text.parse::<tokio_postgres::Config>() {
-                Ok(config) if !config.get_hosts().is_empty() => Ok(Self::Postgres(config.into())),
-                _ => Err(NotADatabaseUrl),
-            },
+            Some(("postgres" | "postgresql", rest)) => servers(rest).map(Self::Postgres),
             _ => Err(NotADatabaseUrl),
         }
     }
 }
 
+/// One address for each server in `//USER:PASSWORD@HOST:PORT,HOST:PORT/NAME?…`: each is tried for itself, so that one which
+/// does not answer cannot keep us from the others.
+fn servers(url: &str) -> Result<Vec<tokio_postgres::Config>, NotADatabaseUrl> {
+    let rest = url.strip_prefix("//").ok_or(NotADatabaseUrl)?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, hosts) = match authority.rsplit_once('@') {
+        Some((user, hosts)) => (format!("{user}@"), hosts),
+        None => (String::new(), authority),
+    };
+    let server = |host: &str| {
+        let config: tokio_postgres::Config = format!("postgres://{user}{host}{path}")
+            .parse()
+            .map_err(|_| NotADatabaseUrl)?;
+        match config.get_hosts().len() {
+            1 => Ok(config),
+            _ => Err(NotADatabaseUrl),
+        }
+    };
+    hosts.split(',').map(server).collect()
+}
+
 /// For people: the file, or the server without its password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let config = match self {
+        let servers = match self {
             Self::Sqlite(path) => return path.display().fmt(f),
-            Self::Postgres(config) => config,
+            Self::Postgres(servers) => servers,
         };
         f.write_str("postgres://")?;
-        let ports = config.get_ports();
-        for (place, host) in config.get_hosts().iter().enumerate() {
+        for (place, server) in servers.iter().enumerate() {
             if place > 0 {
                 f.write_str(",")?;
             }
-            match host {
-                Host::Tcp(name) => f.write_str(name)?,
-                Host::Unix(path) => path.display().fmt(f)?,
+            match server.get_hosts().first() {
+                Some(Host::Tcp(name)) => f.write_str(name)?,
+                Some(Host::Unix(path)) => path.display().fmt(f)?,
+                None => {}
             }
-            if let Some(port) = ports.get(place).or(ports.first()) {
+            if let Some(port) = server.get_ports().first() {
                 write!(f, ":{port}")?;
             }
         }
-        write!(f, "/{}", config.get_dbname().unwrap_or_default())
+        let name = servers.first().and_then(tokio_postgres::Config::get_dbname);
+        write!(f, "/{}", name.unwrap_or_default())
     }
 }
 

@@ -53,8 +53,8 @@ pub struct Postgres {
 
 impl Postgres {
     /// Connects, and brings the database to the present format. At most `max_waiting` creations wait.
-    pub(super) async fn open(config: &Config, max_waiting: usize) -> anyhow::Result<Self> {
-        let (writer, connections) = Writer::start(config, max_waiting)?;
+    pub(super) async fn open(servers: &[Config], max_waiting: usize) -> anyhow::Result<Self> {
+        let (writer, connections) = Writer::start(servers, max_waiting)?;
         let is_new = in_time(START, migrations::run(&connections))
             .await
             .context("--database: PostgreSQL")?;

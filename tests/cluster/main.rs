@@ -13,6 +13,7 @@ mod nodes;
 mod postgres;
 mod redis;
 mod retries;
+mod same;
 mod walking;
 
 use std::collections::HashMap;
@@ -174,7 +175,7 @@ fn with_a_minute_of(needed: Duration) {
 }
 
 /// How long one creation may be tried. Whoever is refused for longer than this is never served.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Clients that create animals all the time. Each animal has a name and an `Idempotency-Key` of its own, and what does not
 /// work is tried again with the same key on the next node until it works: so every name belongs to exactly one animal.

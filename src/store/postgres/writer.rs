@@ -40,13 +40,13 @@ pub(super) struct Creation {
 impl Writer {
     /// Starts the thread that all connections are at home on, and the writer on it.
     pub(super) fn start(
-        config: &Config,
+        servers: &[Config],
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Connections)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let connections = Connections::new(config, runtime.handle().clone())?;
+        let connections = Connections::new(servers, runtime.handle().clone())?;
         let (queue, creations) = mpsc::unbounded_channel();
         let (alive, life) = watch::channel(());
         let commits: Arc<Commits> = Arc::default();

@@ -1,0 +1,80 @@
+//! Nodes come and go: what was acknowledged stays, and a client that tries once more, elsewhere, notices nothing.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use harness::{Postgres, Process, eventually};
+use tempfile::TempDir;
+
+use crate::{Cluster, Load, NODES, PROGRAM, lost_and_doubled};
+
+/// Clients that create at once.
+const CLIENTS: usize = 12;
+
+/// How often a node is killed.
+const KILLS: usize = 9;
+
+#[test]
+fn nodes_killed_in_turn_under_load_lose_nothing_and_one_retry_elsewhere_always_helps() {
+    let mut cluster = Cluster::start();
+    let key = cluster.large_key();
+    let load = Load::new(cluster.clients(&key));
+    let made = load.during(CLIENTS, || {
+        for kill in 0..KILLS {
+            let node = kill % NODES;
+            std::thread::sleep(Duration::from_millis(400));
+            cluster.nodes[node].kill();
+            // Its clients find nobody there for a while.
+            std::thread::sleep(Duration::from_millis(100));
+            let started = cluster.start_node();
+            let client = started.client(Some(&key));
+            eventually(Duration::from_secs(10), "ready", || {
+                client.get("/readyz").status == 200
+            });
+            cluster.nodes[node] = started;
+            load.nodes.lock().unwrap_or_else(PoisonError::into_inner)[node] = client;
+        }
+    });
+    let (lost, doubled) = lost_and_doubled(&cluster.postgres, &made);
+    let retried = made.iter().filter(|made| !made.failures.is_empty()).count();
+    let settled = made.iter().filter(|made| made.replayed).count();
+    let failed: Vec<_> = made.iter().filter(|made| made.failures.len() > 1).collect();
+    let figures = format!(
+        "{} animals, {retried} retried, {settled} settled",
+        made.len()
+    );
+    println!("{figures}");
+    assert!(
+        lost.is_empty() && doubled.is_empty(),
+        "{figures}, lost: {lost:#?}, doubled: {doubled:#?}"
+    );
+    let failures: Vec<_> = failed.iter().map(|made| &made.failures).collect();
+    assert!(failed.is_empty(), "{figures}, {failures:#?}");
+    assert!(
+        retried >= KILLS && made.len() > 50 * KILLS,
+        "hardly any load: {figures}"
+    );
+}
+
+#[test]
+fn nodes_that_start_at_once_on_an_empty_database_all_come_up() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    for round in 0..5 {
+        let name = format!("empty{round}");
+        let database = postgres.create_database(&name);
+        let words = ["--no-first-key", "--database", &database];
+        let nodes: Vec<_> = std::thread::scope(|scope| {
+            let start = || Process::serve(PROGRAM, folder.path(), &words);
+            let starting: Vec<_> = (0..NODES).map(|_| scope.spawn(start)).collect();
+            let started = starting.into_iter().map(|node| node.join());
+            started.map(|node| node.expect("a node")).collect()
+        });
+        for node in &nodes {
+            let answer = node.client(None).get("/readyz");
+            assert_eq!(answer.status, 200, "round {round}: {answer}");
+        }
+        let formats = "select count(*), max(format) from animal_store_format";
+        assert_eq!(postgres.psql(&name, formats), "1|1", "round {round}");
+    }
+}

@@ -1,0 +1,289 @@
+//! PostgreSQL late, gone or replaced: what was acknowledged stays, nobody waits long, and all is well again soon after.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use harness::{Postgres, eventually};
+
+use crate::{Cluster, End, Load, NODES, is_long, lost_and_doubled, rex};
+
+/// Clients that create at once.
+const CLIENTS: usize = 12;
+
+/// How soon after its return a node creates animals again.
+const BACK: Duration = Duration::from_secs(5);
+
+/// How soon after it was promoted a standby is found.
+const FOUND: Duration = Duration::from_secs(10);
+
+/// The longest that anybody waits for an answer.
+const LONGEST: Duration = Duration::from_millis(2_500);
+
+/// How much more memory a node may use because nobody answers it.
+const MORE_MEMORY: u64 = 32 * 1024;
+
+/// How many more files and sockets a node may have open because nobody answers it.
+const MORE_FILES: u64 = 64;
+
+#[test]
+fn what_was_acknowledged_outlives_restarts_at_once_under_load() {
+    let restarts = if is_long() { 50 } else { 10 };
+    let cluster = Cluster::start();
+    let load = Load::new(cluster.clients(&cluster.large_key()));
+    let mut back = Vec::new();
+    let made = load.during(CLIENTS, || {
+        for _ in 0..restarts {
+            std::thread::sleep(Duration::from_millis(300));
+            cluster.postgres.restart_immediately();
+            back.push(until_every_node_creates(&load, BACK));
+        }
+    });
+    let (lost, doubled) = lost_and_doubled(&cluster.postgres, &made);
+    let retried = made.iter().filter(|made| !made.failures.is_empty()).count();
+    let figures = format!("{} animals, {retried} retried, back {back:?}", made.len());
+    println!("{figures}");
+    assert!(
+        lost.is_empty() && doubled.is_empty(),
+        "{figures}, lost: {lost:#?}, doubled: {doubled:#?}"
+    );
+    assert!(
+        retried >= restarts && made.len() > 20 * restarts,
+        "hardly any load: {figures}"
+    );
+}
+
+#[test]
+fn a_standby_that_is_promoted_is_found_by_every_node() {
+    fail_over(Postgres::stop_immediately);
+}
+
+#[test]
+fn a_standby_is_found_while_the_server_before_it_still_takes_connections_but_answers_nothing() {
+    fail_over(Postgres::stall);
+}
+
+/// Lets the first server go away under load, and its standby take over.
+fn fail_over(away: impl FnOnce(&Postgres)) {
+    let mut cluster = Cluster::start();
+    let standby = cluster.postgres.standby();
+    let both = format!(
+        "postgres://animals@127.0.0.1:{},127.0.0.1:{}/postgres",
+        cluster.postgres.port(),
+        standby.port()
+    );
+    cluster.nodes = (0..NODES).map(|_| cluster.start_node_on(&both)).collect();
+    let load = Load::new(cluster.clients(&cluster.large_key()));
+    let mut found = Duration::ZERO;
+    let made = load.during(CLIENTS, || {
+        std::thread::sleep(Duration::from_secs(1));
+        away(&cluster.postgres);
+        std::thread::sleep(Duration::from_secs(1));
+        let promoted = Instant::now();
+        standby.promote();
+        until_every_node_creates(&load, FOUND);
+        found = promoted.elapsed();
+        std::thread::sleep(Duration::from_millis(500));
+    });
+    let (lost, doubled) = lost_and_doubled(&standby, &made);
+    let retried = made.iter().filter(|made| !made.failures.is_empty()).count();
+    let figures = format!("{} animals, {retried} retried, found {found:?}", made.len());
+    println!("{figures}");
+    assert!(
+        lost.is_empty() && doubled.is_empty(),
+        "{figures}, lost: {lost:#?}, doubled: {doubled:#?}"
+    );
+    assert!(
+        retried >= NODES && made.len() > 100,
+        "hardly any load: {figures}"
+    );
+}
+
+/// How long it takes from now until each node has created an animal.
+fn until_every_node_creates(load: &Load, patience: Duration) -> Duration {
+    let created = || load.created.each_ref().map(|it| it.load(Ordering::Relaxed));
+    let (began, before) = (Instant::now(), created());
+    eventually(patience, "an animal by each node", || {
+        created()
+            .iter()
+            .zip(before)
+            .all(|(now, before)| *now > before)
+    });
+    began.elapsed()
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Creation,
+    Uncached,
+    Cached,
+}
+
+/// One answer.
+#[derive(Debug)]
+struct Seen {
+    kind: Kind,
+    sent: Instant,
+    took: Duration,
+    status: u16,
+}
+
+/// A while in which PostgreSQL answered nothing.
+struct Stall {
+    began: Instant,
+    ended: Instant,
+    answers: Vec<Seen>,
+    /// The most that a node used more than before: kilobytes, and open files.
+    memory: u64,
+    files: u64,
+    /// How long after its end every node created animals.
+    back: Duration,
+}
+
+/// Sends requests of all kinds while PostgreSQL stands still for so long.
+fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
+    let nodes = &cluster.clients(&cluster.large_key())[..];
+    nodes[0].create_many(150);
+    for node in nodes {
+        node.get("/v1/pets?limit=100");
+        node.get("/v1/pets/1");
+    }
+    // What is not there, and lists that end before they begin: neither is kept.
+    let uncached = &[
+        "/v1/pets/999999999",
+        "/v1/pets?status=sold",
+        "/v1/store/orders",
+    ][..];
+    let cached = &["/v1/pets?limit=100", "/v1/pets/1"][..];
+    let answers = &Mutex::new(Vec::new());
+    let (done, created) = (
+        &AtomicBool::new(false),
+        &[const { AtomicUsize::new(0) }; NODES],
+    );
+    let ask = move |kind: Kind, node: usize, targets: &[&str]| {
+        let mut connection = nodes[node].connect();
+        for turn in 0.. {
+            if done.load(Ordering::Relaxed) {
+                break;
+            }
+            let sent = Instant::now();
+            let request = match kind {
+                Kind::Creation => nodes[node].request("POST", "/v1/pets").json(&rex()),
+                _ => nodes[node].request("GET", targets[turn % targets.len()]),
+            };
+            let answer = request.send_on(&mut connection);
+            let seen = Seen {
+                kind,
+                sent,
+                took: sent.elapsed(),
+                status: answer.status,
+            };
+            match answer.status {
+                201 => drop(created[node].fetch_add(1, Ordering::Relaxed)),
+                503 => drop(answer.is_error(503, "unavailable").number("retry-after")),
+                _ => {}
+            }
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.push(seen);
+            drop(answers);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let (began, ended, memory, files, back) = std::thread::scope(|scope| {
+        for node in 0..NODES {
+            for _ in 0..16 {
+                scope.spawn(move || ask(Kind::Creation, node, &[]));
+                scope.spawn(move || ask(Kind::Uncached, node, uncached));
+            }
+            scope.spawn(move || ask(Kind::Cached, node, cached));
+        }
+        let end = End(done);
+        std::thread::sleep(Duration::from_secs(2));
+        let before: Vec<_> = cluster.nodes.iter().map(|node| uses(node.id())).collect();
+        cluster.postgres.stall();
+        let began = Instant::now();
+        let (mut memory, mut files) = (0, 0);
+        while began.elapsed() < lasts {
+            std::thread::sleep(Duration::from_millis(250));
+            for (node, before) in cluster.nodes.iter().zip(&before) {
+                let now = uses(node.id());
+                memory = memory.max(now.0.saturating_sub(before.0));
+                files = files.max(now.1.saturating_sub(before.1));
+            }
+        }
+        let ended = Instant::now();
+        cluster.postgres.resume();
+        let read = || created.each_ref().map(|it| it.load(Ordering::Relaxed));
+        let before = read();
+        eventually(BACK, "an animal by each node", || {
+            read().iter().zip(before).all(|(now, before)| *now > before)
+        });
+        let back = ended.elapsed();
+        drop(end);
+        (began, ended, memory, files, back)
+    });
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    Stall {
+        began,
+        ended,
+        answers: std::mem::take(&mut answers),
+        memory,
+        files,
+        back,
+    }
+}
+
+/// Kilobytes in memory, and files and sockets that are open.
+fn uses(process: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).expect("a process");
+    let kilobytes = kilobytes.and_then(|text| text.parse().ok());
+    (kilobytes.expect("a number"), files.count() as u64)
+}
+
+#[test]
+fn a_stall_keeps_nobody_waiting_and_what_is_cached_is_served() {
+    let cluster = Cluster::start();
+    let stall = stall(&cluster, Duration::from_secs(20));
+    let slowest = stall.answers.iter().max_by_key(|seen| seen.took);
+    let slowest = slowest.expect("an answer");
+    let during = stall
+        .answers
+        .iter()
+        .filter(|seen| seen.sent > stall.began && seen.sent + seen.took < stall.ended);
+    let count = |kind: Kind, status: u16| {
+        let those = during.clone().filter(|seen| seen.kind == kind);
+        let all = those.clone().count();
+        (those.filter(|seen| seen.status == status).count(), all)
+    };
+    let creations = count(Kind::Creation, 503);
+    let uncached = count(Kind::Uncached, 503);
+    let cached = count(Kind::Cached, 200);
+    let figures = format!(
+        "{} answers, of them in the stall {creations:?} creations and {uncached:?} reads with 503, {cached:?} cached with \
+         200; slowest {slowest:?}; {} KB and {} files more; back after {:?}",
+        stall.answers.len(),
+        stall.memory,
+        stall.files,
+        stall.back
+    );
+    println!("{figures}");
+    assert!(slowest.took <= LONGEST, "{figures}");
+    for (right, all) in [creations, uncached, cached] {
+        assert!(right == all && all > 100, "{figures}");
+    }
+    assert!(stall.memory < MORE_MEMORY, "{figures}");
+    assert!(stall.files < MORE_FILES, "{figures}");
+}
+
+#[test]
+fn the_same_check_catches_a_node_without_time_outs() {
+    let cluster = Cluster::broken("no-timeouts");
+    let stall = stall(&cluster, Duration::from_secs(5));
+    let slowest = stall.answers.iter().map(|seen| seen.took).max();
+    println!("{slowest:?}");
+    assert!(slowest > Some(LONGEST), "{slowest:?}");
+}

@@ -1,0 +1,285 @@
+//! The same questions, in the same order, to both engines: the answers are the same.
+
+use std::time::Duration;
+
+use animal_store::clock::Timestamp;
+use animal_store::key::{KeyId, Secret};
+use animal_store::limit::{Ban, DayUse};
+use animal_store::order::OrderId;
+use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
+use animal_store::pet::{NewPet, PetId, PetStatus};
+use animal_store::plan::{Limits, Plan};
+use animal_store::store::sqlite::Mode;
+use animal_store::store::{Database, KeyRecord, NewKey, Retry, Store};
+use harness::{Postgres, START};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tempfile::TempDir;
+
+/// How many sequences are tried. All go on with what those before left behind.
+const SEQUENCES: u32 = 500;
+
+/// One question. Numbers are taken from a small range, so that they often meet something.
+#[derive(Clone, Debug)]
+enum Act {
+    Create {
+        name: u8,
+        retry: Option<(u8, u8)>,
+    },
+    Pet(i64),
+    Pets {
+        limit: usize,
+        status: Option<PetStatus>,
+        after: i64,
+    },
+    Orders {
+        limit: usize,
+        after: i64,
+    },
+    Place {
+        pet: i64,
+        ships: bool,
+    },
+    Complete(i64),
+    Cancel(i64),
+    SetStatus {
+        pet: i64,
+        to: PetStatus,
+        force: bool,
+    },
+    AddKey {
+        enterprise: bool,
+        expires: bool,
+    },
+    Key(i64),
+    SetPlan {
+        key: i64,
+        enterprise: bool,
+    },
+    Rotate(i64),
+    Revoke(i64),
+    Ban(i64),
+    Unban(i64),
+    Use {
+        key: i64,
+        requests: u32,
+    },
+    Usage(Option<i64>),
+    Forget,
+    Wait(u64),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let pet = || 1_i64..200;
+    let key = || 1_i64..20;
+    let order = || 1_i64..60;
+    let status = || prop::sample::select(&PetStatus::ALL[..]);
+    let limit = || 1_usize..20;
+    prop_oneof![
+        6 => (any::<u8>(), prop::option::of((0_u8..8, 0_u8..4)))
+            .prop_map(|(name, retry)| Act::Create { name, retry }),
+        2 => pet().prop_map(Act::Pet),
+        4 => (limit(), prop::option::of(status()), 0_i64..300)
+            .prop_map(|(limit, status, after)| Act::Pets { limit, status, after }),
+        2 => (limit(), 0_i64..60).prop_map(|(limit, after)| Act::Orders { limit, after }),
+        3 => (pet(), any::<bool>()).prop_map(|(pet, ships)| Act::Place { pet, ships }),
+        2 => order().prop_map(Act::Complete),
+        2 => order().prop_map(Act::Cancel),
+        2 => (pet(), status(), any::<bool>())
+            .prop_map(|(pet, to, force)| Act::SetStatus { pet, to, force }),
+        1 => (any::<bool>(), any::<bool>())
+            .prop_map(|(enterprise, expires)| Act::AddKey { enterprise, expires }),
+        2 => key().prop_map(Act::Key),
+        1 => (key(), any::<bool>()).prop_map(|(key, enterprise)| Act::SetPlan { key, enterprise }),
+        1 => key().prop_map(Act::Rotate),
+        1 => key().prop_map(Act::Revoke),
+        1 => key().prop_map(Act::Ban),
+        1 => key().prop_map(Act::Unban),
+        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Act::Use { key, requests }),
+        1 => prop::option::of(key()).prop_map(Act::Usage),
+        1 => Just(Act::Forget),
+        1 => (1_u64..90_000).prop_map(Act::Wait),
+    ]
+}
+
+fn plan(enterprise: bool) -> Plan {
+    match enterprise {
+        true => Plan::Enterprise(Limits::new(7, 70).expect("limits")),
+        false => Plan::Pro,
+    }
+}
+
+fn size(limit: usize) -> PageSize {
+    limit.to_string().parse().expect("a size")
+}
+
+/// What an operator sees of a key. How often revisions are raised is each engine's own affair.
+fn shown(key: Option<KeyRecord>) -> String {
+    format!("{:?}", key.map(|key| KeyRecord { revision: 0, ..key }))
+}
+
+/// Asks one store, and gives all of its answer.
+async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> String {
+    const FAILED: &str = "the store answers";
+    // What another process would have to tell a server.
+    store.pets_changed();
+    match *act {
+        Act::Create { name, retry } => {
+            let name = retry.map_or(name, |(_, body)| body);
+            let body = format!("{{\"name\":\"animal {name}\",\"categoryId\":{name}}}");
+            let pet = NewPet::from_json(body.as_bytes()).expect("a body");
+            let retry = retry.map(|(token, body)| Retry {
+                key: KeyId(1),
+                token: [token; 32],
+                fingerprint: [body; 32],
+                now,
+            });
+            format!("{:?}", store.create(pet, retry).await.expect(FAILED))
+        }
+        Act::Pet(id) => format!("{:?}", store.pet(PetId(id)).await.expect(FAILED)),
+        Act::Pets {
+            limit,
+            status,
+            after,
+        } => {
+            let cursor = Cursor::after(after);
+            let query = PetQuery {
+                limit: size(limit),
+                status,
+                cursor,
+            };
+            format!("{:?}", store.page(query).await.expect(FAILED))
+        }
+        Act::Orders { limit, after } => {
+            let cursor = Cursor::after(after);
+            let query = OrderQuery {
+                limit: size(limit),
+                cursor,
+            };
+            let page = store.order_page(query).await.expect(FAILED);
+            format!("{page:?} {:?}", store.orders().await.expect(FAILED))
+        }
+        Act::Place { pet, ships } => {
+            let date = ships.then(|| now.after(Duration::from_secs(60)));
+            format!(
+                "{:?}",
+                store
+                    .place_order(PetId(pet), date, now)
+                    .await
+                    .expect(FAILED)
+            )
+        }
+        Act::Complete(id) => {
+            format!(
+                "{:?}",
+                store.complete_order(OrderId(id), now).await.expect(FAILED)
+            )
+        }
+        Act::Cancel(id) => {
+            format!(
+                "{:?}",
+                store.cancel_order(OrderId(id), now).await.expect(FAILED)
+            )
+        }
+        Act::SetStatus { pet, to, force } => {
+            let set = store.set_status(PetId(pet), to, force, now).await;
+            format!("{:?}", set.expect(FAILED))
+        }
+        Act::AddKey {
+            enterprise,
+            expires,
+        } => {
+            let key = NewKey {
+                name: "a".into(),
+                plan: plan(enterprise),
+                created_at: now,
+                expires_at: expires.then(|| now.after(Duration::from_secs(600))),
+            };
+            let added = store.add_key(key, secret).await.expect(FAILED);
+            let found = store.key_by_hash(secret.hash()).await.expect(FAILED);
+            shown(Some(added)) + &shown(found)
+        }
+        Act::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
+        Act::SetPlan { key, enterprise } => shown(
+            store
+                .set_plan(KeyId(key), plan(enterprise))
+                .await
+                .expect(FAILED),
+        ),
+        Act::Rotate(id) => {
+            let until = now.after(Duration::from_secs(60));
+            shown(store.rotate(KeyId(id), secret, until).await.expect(FAILED))
+        }
+        Act::Revoke(id) => shown(store.revoke(KeyId(id), now).await.expect(FAILED)),
+        Act::Ban(id) => {
+            let until = now.after(Duration::from_secs(300));
+            let ban = Ban { began: now, until };
+            store.record_ban(KeyId(id), ban).await.expect(FAILED);
+            shown(store.key(KeyId(id)).await.expect(FAILED))
+        }
+        Act::Unban(id) => shown(store.unban(KeyId(id), now).await.expect(FAILED)),
+        Act::Use { key, requests } => {
+            let on = DayUse {
+                day: now.day(),
+                requests,
+                refused: 1,
+                last: now,
+            };
+            store
+                .record_use(vec![(KeyId(key), on)])
+                .await
+                .expect(FAILED);
+            format!("{:?}", store.use_on(now.day()).await.expect(FAILED))
+        }
+        Act::Usage(id) => format!("{:?}", store.usage(id.map(KeyId)).await.expect(FAILED)),
+        Act::Forget => {
+            let forgotten = store.forget_retries(now.before(Retry::KEPT)).await;
+            format!("{:?}", forgotten.expect(FAILED))
+        }
+        Act::Wait(_) => String::new(),
+    }
+}
+
+#[test]
+fn five_hundred_random_sequences_give_the_same_answers_on_both_engines() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let embedded = Database::Sqlite(folder.path().join("a.db"));
+    let shared: Database = postgres.url().parse().expect("a database");
+    let [embedded, shared] = [embedded, shared].map(|database| {
+        let opening = Store::open(&database, Mode::CreateIfMissing, 1);
+        runtime.block_on(opening).expect("a store")
+    });
+    let now = std::cell::Cell::new(START);
+    let asked = std::cell::Cell::new(0);
+    let config = Config {
+        cases: SEQUENCES,
+        failure_persistence: None,
+        // A sequence goes on with what those before left behind, so a shorter one would not be the same.
+        max_shrink_iters: 0,
+        ..Config::default()
+    };
+    TestRunner::new(config)
+        .run(&prop::collection::vec(act(), 1..25), |acts| {
+            for act in &acts {
+                // No two things happen in one millisecond, except where they are one.
+                let wait = if let Act::Wait(seconds) = act {
+                    seconds * 1000
+                } else {
+                    1
+                };
+                now.set(now.get().after(Duration::from_millis(wait)));
+                asked.set(asked.get() + 1);
+                let secret = Secret::generate().expect("randomness");
+                let answers = [&embedded, &shared]
+                    .map(|store| runtime.block_on(ask(store, act, &secret, now.get())));
+                prop_assert_eq!(&answers[0], &answers[1], "{:?}", act);
+            }
+            Ok(())
+        })
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(asked.get() > 3_000, "{}", asked.get());
+}

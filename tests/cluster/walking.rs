@@ -1,0 +1,215 @@
+//! A reader that follows `next` while others write meets every animal once, in order, and misses none: identifiers become
+//! visible in their order, on all nodes.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{Answer, Client};
+
+use crate::{Cluster, End, is_long, rex};
+
+const WRITERS: usize = 8;
+
+const READERS: usize = 4;
+
+const FIRST_PAGE: &str = "/v1/pets?limit=100";
+
+/// How long a reader at the end waits before it looks again.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// What was written, and what is wrong with what was read.
+struct Walked {
+    acknowledged: BTreeSet<i64>,
+    violations: Vec<String>,
+    pages: usize,
+    took: Duration,
+}
+
+/// Where a reader is.
+struct Walk {
+    seen: Vec<i64>,
+    page: String,
+    /// How many of the last that were seen are on that page: at the end, it is read again.
+    on_page: usize,
+    pages: usize,
+    violations: Vec<String>,
+}
+
+impl Walk {
+    /// Reads until nothing more can come, from another node each time.
+    fn to_the_end(nodes: &[Client], first: usize, written: &AtomicBool) -> Self {
+        let mut walk = Self {
+            seen: Vec::new(),
+            page: FIRST_PAGE.into(),
+            on_page: 0,
+            pages: 0,
+            violations: Vec::new(),
+        };
+        let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
+        for turn in first.. {
+            let node = turn % nodes.len();
+            // Asked before the page is: what it does not show now never comes.
+            let is_whole = written.load(Ordering::SeqCst);
+            let page = nodes[node]
+                .request("GET", &walk.page)
+                .send_on(&mut connections[node]);
+            let more = walk.read(&page);
+            if !more && is_whole {
+                break;
+            }
+            if !more {
+                std::thread::sleep(WAIT);
+            }
+        }
+        walk
+    }
+
+    /// Whether there is a next page.
+    fn read(&mut self, page: &Answer) -> bool {
+        assert_eq!(page.status, 200, "{page}");
+        self.pages += 1;
+        let ids = page.ids();
+        let known = &self.seen[self.seen.len() - self.on_page..];
+        if !ids.starts_with(known) {
+            self.violations
+                .push(format!("a page had {known:?}, and then {ids:?}"));
+        }
+        for id in ids.iter().skip(self.on_page) {
+            if self.seen.last().is_some_and(|last| last >= id) {
+                self.violations
+                    .push(format!("{id} after {:?}", self.seen.last()));
+            }
+            self.seen.push(*id);
+        }
+        match page.next() {
+            Some(next) => {
+                let path = next.find("/v1/").expect("a path");
+                (self.page, self.on_page) = (next[path..].to_owned(), 0);
+                true
+            }
+            None => {
+                self.on_page = ids.len();
+                false
+            }
+        }
+    }
+}
+
+/// Adds animals, and gives their identifiers. A variant that is broken may also fail now and then.
+fn write(node: &Client, animals: usize, may_fail: bool) -> Vec<i64> {
+    let mut connection = node.connect();
+    let mut ids = Vec::with_capacity(animals);
+    while ids.len() < animals {
+        let request = node.request("POST", "/v1/pets").json(&rex());
+        let answer = request.send_on(&mut connection);
+        if answer.status == 201 {
+            ids.push(answer.json()["id"].as_i64().expect("an id"));
+        } else {
+            assert!(may_fail, "{answer}");
+        }
+    }
+    ids
+}
+
+/// Writes so many animals through all nodes, while readers walk over all nodes.
+fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
+    let nodes = cluster.clients(&cluster.large_key());
+    let nodes = &nodes[..];
+    let may_fail = cluster.fault != "none";
+    let written = &AtomicBool::new(false);
+    let began = Instant::now();
+    let (ids, walks) = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| scope.spawn(move || Walk::to_the_end(nodes, reader, written)))
+            .collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let node = &nodes[writer % nodes.len()];
+                scope.spawn(move || write(node, animals / WRITERS, may_fail))
+            })
+            .collect();
+        let end = End(written);
+        let ids: Vec<i64> = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().expect("a writer"))
+            .collect();
+        drop(end);
+        let walks: Vec<Walk> = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("a reader"))
+            .collect();
+        (ids, walks)
+    });
+    let took = began.elapsed();
+    let acknowledged: BTreeSet<i64> = ids.iter().copied().collect();
+    let mut violations = Vec::new();
+    if acknowledged.len() < ids.len() {
+        violations.push("an identifier was given twice".into());
+    }
+    let pages = walks.iter().map(|walk| walk.pages).sum();
+    for (reader, walk) in walks.into_iter().enumerate() {
+        let seen: BTreeSet<i64> = walk.seen.iter().copied().collect();
+        let mut say = |what: &str, wrong: Vec<&i64>| {
+            if !wrong.is_empty() {
+                violations.push(format!("{} {what}, as {:?}", wrong.len(), wrong[0]));
+            }
+        };
+        say("skipped", acknowledged.difference(&seen).collect());
+        say(
+            "seen, but never told",
+            seen.difference(&acknowledged).collect(),
+        );
+        let doubled = walk.seen.len() - seen.len();
+        if doubled > 0 {
+            violations.push(format!("{doubled} seen twice"));
+        }
+        violations.extend(
+            walk.violations
+                .into_iter()
+                .map(|it| format!("reader {reader}: {it}")),
+        );
+    }
+    Walked {
+        acknowledged,
+        violations,
+        pages,
+        took,
+    }
+}
+
+#[test]
+fn readers_that_follow_next_while_others_write_see_each_animal_once_and_in_order() {
+    let animals = if is_long() { 200_000 } else { 20_000 };
+    let walked = walk_while_writing(&Cluster::start(), animals);
+    println!(
+        "{} animals, {} pages, {:?}",
+        walked.acknowledged.len(),
+        walked.pages,
+        walked.took
+    );
+    assert!(walked.violations.is_empty(), "{:#?}", walked.violations);
+    assert_eq!(walked.acknowledged.len(), animals);
+    // They walked while others wrote: most pages were the last one, read again.
+    let fewest = READERS * animals / 100;
+    assert!(walked.pages > fewest, "{} of {fewest} pages", walked.pages);
+}
+
+#[test]
+fn the_same_check_catches_identifiers_from_a_sequence() {
+    // Empty each time: what an earlier try has left would be news to the readers of the next.
+    let mut tries = (0..3).map(|_| {
+        let cluster = Cluster::broken("ids-from-sequence");
+        walk_while_writing(&cluster, 4_000).violations
+    });
+    let caught = tries.any(|violations| {
+        println!(
+            "{} violations, first {:?}",
+            violations.len(),
+            violations.first()
+        );
+        let found = |what: &str| violations.iter().any(|it| it.contains(what));
+        found("skipped") || found(" after ")
+    });
+    assert!(caught, "nothing was skipped, nor out of order");
+}
