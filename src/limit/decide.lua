@@ -7,7 +7,7 @@
 --          4, 5   refusals that are forgiven, and the length of a first ban in milliseconds
 --          6 to 9 what the asking node knows was used: number and use of its minute, number and use of its day
 --          10, 11 the last ban that it knows, and 12 the last pardon; zero where there is none
--- returns  the time, the verdict (0 admitted, 1 used up, 2 banned, 3 banned by this request), number and use of the minute,
+-- returns  as text: the time, the verdict (0 admitted, 1 used up, 2 banned, 3 banned by this request), number and use of the minute,
 --          number and use of the day, and the last ban
 
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
@@ -73,4 +73,5 @@ redis.call('HSET', KEYS[1], 'minute', minute, 'in_minute', in_minute, 'day', day
     'refusals', refusals, 'banned_at', banned_at, 'banned_until', banned_until, 'pardoned', pardoned)
 -- A ban is remembered for a day; nothing else lasts beyond this one.
 redis.call('PEXPIRE', KEYS[1], (day + 2) * DAY - now)
-return { now, verdict, minute, in_minute, day, in_day, banned_at, banned_until }
+-- In one piece: eight numbers are dearer to read than a text that holds them.
+return table.concat({ now, verdict, minute, in_minute, day, in_day, banned_at, banned_until }, ' ')

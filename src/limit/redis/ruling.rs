@@ -49,8 +49,17 @@ pub struct Ruling {
 
 impl FromRedisValue for Ruling {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
-        let [now, verdict, minute, in_minute, day, in_day, began, until] =
-            <[i64; 8]>::from_redis_value(value)?;
+        let Value::BulkString(text) = value else {
+            return Err("a ruling is a text".into());
+        };
+        let text = str::from_utf8(&text).map_err(|_| "a ruling is a text")?;
+        let mut numbers = text.split(' ').map(str::parse);
+        let mut all = [0; 8];
+        for place in &mut all {
+            let number = numbers.next().and_then(Result::ok);
+            *place = number.ok_or("a ruling has eight numbers")?;
+        }
+        let [now, verdict, minute, in_minute, day, in_day, began, until] = all;
         let used = |number| u32::try_from(number).unwrap_or(u32::MAX);
         let [now, began, until] = [now, began, until].map(Timestamp::from_millis);
         Ok(Self {
