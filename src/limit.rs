@@ -57,6 +57,13 @@ pub enum Limiter {
 }
 
 impl Limiter {
+    /// Makes ready what decisions need, on the thread that will ask for them.
+    pub async fn begin(&self) {
+        if let Self::Redis(redis) = self {
+            redis.begin().await;
+        }
+    }
+
     /// Decides about one request of the key with this meter. Exact under concurrency: never one more than the limit.
     pub async fn decide(
         &self,

@@ -4,19 +4,16 @@
 
 mod health;
 mod ruling;
+mod wire;
 
 pub use health::Health;
 pub use ruling::{Known, Ruling};
+pub use wire::{NotARedisUrl, RedisUrl};
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, Script, ServerErrorKind,
-};
+use redis::{Cmd, ErrorKind, RedisResult, Script, ServerErrorKind};
 use tokio::time::{sleep, timeout};
 
 use super::{BanPolicy, Decision, Meter};
@@ -24,6 +21,8 @@ use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::plan::Limits;
+use health::Finding;
+use wire::Wire;
 
 /// What decides.
 const DECIDE: &str = include_str!("decide.lua");
@@ -34,34 +33,11 @@ const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// How long a request waits for Redis.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether Redis is back.
+/// How long connecting may take, while no request waits for it: to a cluster it is several steps.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// How often each thread looks whether Redis is there.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// Where Redis is: `redis://HOST:PORT`.
-#[derive(Clone)]
-pub struct RedisUrl(redis::Client);
-
-/// A text that names no Redis. It may hold a password, so it is not repeated.
-#[derive(Debug, thiserror::Error)]
-#[error("takes redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379")]
-pub struct NotARedisUrl;
-
-impl FromStr for RedisUrl {
-    type Err = NotARedisUrl;
-
-    fn from_str(text: &str) -> Result<Self, NotARedisUrl> {
-        redis::Client::open(text)
-            .map(Self)
-            .map_err(|_| NotARedisUrl)
-    }
-}
-
-/// Without the password.
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisUrl({})", self.0.get_connection_info().addr())
-    }
-}
 
 /// The limiter of one thread. Each has one connection, which all its requests share at once.
 #[derive(Debug)]
@@ -73,8 +49,10 @@ struct Line {
     script: Script,
     bans: BanPolicy,
     clock: Clock,
+    /// What all threads of the node find, and what this one does.
     health: Arc<Health>,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    finding: Finding,
+    connection: Mutex<Option<Wire>>,
     /// One connects at a time; the others wait and find it connected.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -89,15 +67,24 @@ impl Redis {
             bans,
             clock,
             health,
+            finding: Finding::default(),
             connection: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         }))
     }
 
+    /// Connects, before the first request has to wait for it, and looks after the connection from then on.
+    pub async fn begin(&self) {
+        if let Err(cause) = self.0.is_there().await {
+            self.0.fell_ill(&cause);
+        }
+        tokio::task::spawn_local(Arc::clone(&self.0).watch());
+    }
+
     /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
         let line = &self.0;
-        if line.health.is_well() {
+        if line.finding.is_well() {
             match line.ask_in_time(key, meter, limits).await {
                 Ok(ruling) => return meter.adopt(limits, &ruling),
                 Err(cause) => line.fell_ill(&cause),
@@ -114,11 +101,7 @@ impl Line {
         meter: &Meter,
         limits: Limits,
     ) -> Result<Ruling, String> {
-        match timeout(PATIENCE, self.ask(key, meter, limits)).await {
-            Ok(Ok(ruling)) => Ok(ruling),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {PATIENCE:?}")),
-        }
+        within(PATIENCE, self.ask(key, meter, limits)).await
     }
 
     async fn ask(&self, key: KeyId, meter: &Meter, limits: Limits) -> RedisResult<Ruling> {
@@ -137,11 +120,9 @@ impl Line {
             call
         };
         let known_script = call("EVALSHA", self.script.get_hash());
-        match known_script.query_async(&mut connection).await {
+        match connection.ask(&known_script).await {
             // Redis has forgotten the script, or a new one never knew it. Sent whole, it cannot be forgotten in between.
-            Err(error) if error.kind() == NO_SCRIPT => {
-                call("EVAL", DECIDE).query_async(&mut connection).await
-            }
+            Err(error) if error.kind() == NO_SCRIPT => connection.ask(&call("EVAL", DECIDE)).await,
             decided => decided,
         }
     }
@@ -158,7 +139,7 @@ impl Line {
             .arg(first_ban);
     }
 
-    async fn connection(&self) -> RedisResult<MultiplexedConnection> {
+    async fn connection(&self) -> RedisResult<Wire> {
         if let Some(connection) = self.connected() {
             return Ok(connection);
         }
@@ -166,59 +147,69 @@ impl Line {
         if let Some(connection) = self.connected() {
             return Ok(connection);
         }
-        // The time-outs are ours: one for each request, over all its steps.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None);
-        let connection = self
-            .url
-            .0
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        let connection = Wire::connect(&self.url).await?;
         self.keep(Some(connection.clone()));
         Ok(connection)
     }
 
-    fn connected(&self) -> Option<MultiplexedConnection> {
+    fn connected(&self) -> Option<Wire> {
         let connection = self.connection.lock();
         connection.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn keep(&self, connection: Option<MultiplexedConnection>) {
+    fn keep(&self, connection: Option<Wire>) {
         *self
             .connection
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = connection;
     }
 
-    /// From now on this node decides alone, until Redis answers in time again.
-    fn fell_ill(self: &Arc<Self>, cause: &str) {
+    /// From now on this thread decides alone, until Redis answers in time again.
+    fn fell_ill(&self, cause: &str) {
         self.keep(None);
-        if self.health.fall_ill() {
+        if self.finding.fall_ill(&self.health) {
             tracing::warn!(
                 cause,
                 "Redis is late or gone: limits hold for this node alone"
             );
-            tokio::task::spawn_local(Arc::clone(self).nurse());
         }
     }
 
-    async fn nurse(self: Arc<Self>) {
+    /// Connects, which may take its time, and looks whether Redis answers.
+    async fn is_there(&self) -> Result<(), String> {
+        let patience = if self.finding.is_well() {
+            CONNECT
+        } else {
+            PATIENCE
+        };
+        let mut wire = within(CONNECT, self.connection()).await?;
+        let _: String = within(patience, wire.ask(&redis::cmd("PING"))).await?;
+        Ok(())
+    }
+
+    /// Looks after the connection, so that it is there when a request needs it: a thread with nothing to do would otherwise
+    /// find out with its next request that Redis had been away.
+    async fn watch(self: Arc<Self>) {
         loop {
             sleep(LOOK).await;
-            let answer = timeout(PATIENCE, async {
-                let mut connection = self.connection().await?;
-                redis::cmd("PING")
-                    .query_async::<String>(&mut connection)
-                    .await?;
-                Ok::<_, RedisError>(())
-            });
-            match answer.await {
-                Ok(Ok(())) => break,
-                _ => self.keep(None),
+            match self.is_there().await {
+                Ok(()) if self.finding.recover(&self.health) => {
+                    tracing::info!("Redis is back: limits hold for all nodes together again");
+                }
+                Ok(()) => {}
+                Err(cause) => self.fell_ill(&cause),
             }
         }
-        self.health.recover();
-        tracing::info!("Redis is back: limits hold for all nodes together again");
+    }
+}
+
+/// Waits for Redis, but not for ever; says why there is no answer.
+async fn within<T>(
+    time: Duration,
+    work: impl Future<Output = RedisResult<T>>,
+) -> Result<T, String> {
+    match timeout(time, work).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {time:?}")),
     }
 }

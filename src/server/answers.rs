@@ -27,6 +27,9 @@ pub(crate) trait Answers {
     /// What time it is, for the `Date` of such an answer.
     fn now(&self) -> Timestamp;
 
+    /// Called once, on the thread that will ask for answers.
+    async fn begin(&self) {}
+
     /// Told of each connection that is served.
     fn accepted(&self) {}
 }

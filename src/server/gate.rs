@@ -107,6 +107,10 @@ impl Answers for Gate {
         self.shared.clock.now()
     }
 
+    async fn begin(&self) {
+        self.limiter.begin().await;
+    }
+
     fn accepted(&self) {
         self.shared.tallies.connections.add(1);
     }

@@ -91,6 +91,7 @@ async fn accept<A: Answers + 'static>(
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "a thread cannot listen"),
     };
+    answers.begin().await;
     let answers = Rc::new(answers);
     let open = Rc::new(Open::default());
     let refusing = Rc::new(Open::default());

@@ -40,7 +40,7 @@ use writer::Writer;
 /// How often a transaction is tried that others made impossible.
 const TRIES: u32 = 6;
 
-/// How long all keys may take to be read at the start of a node.
+/// How long what is large may take: all keys at the start of a node, or new tables.
 const START: Duration = Duration::from_secs(30);
 
 /// An open database.
@@ -102,7 +102,7 @@ impl Postgres {
     }
 
     pub(super) async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
-        self.read_within(START, async |lease| keys::since(lease, revision).await)
+        self.read_much(async |lease| keys::since(lease, revision).await)
             .await
     }
 
@@ -143,12 +143,12 @@ impl Postgres {
     }
 
     pub(super) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
-        self.read_within(START, async |lease| usage::on(lease, day).await)
+        self.read_much(async |lease| usage::on(lease, day).await)
             .await
     }
 
     pub(super) async fn usage(&self, id: Option<KeyId>) -> Result<Vec<UsageRow>> {
-        self.read_within(START, async |lease| usage::by_day(lease, id).await)
+        self.read_much(async |lease| usage::by_day(lease, id).await)
             .await
     }
 
@@ -158,7 +158,7 @@ impl Postgres {
     }
 
     pub(super) async fn orders(&self) -> Result<Vec<Order>> {
-        self.read_within(START, orders::all).await
+        self.read_much(orders::all).await
     }
 
     pub(super) async fn place_order(
@@ -213,6 +213,17 @@ impl Postgres {
 
     async fn read<T>(&self, read: impl AsyncFn(&Lease) -> Answer<T>) -> Result<T> {
         self.read_within(PATIENCE, read).await
+    }
+
+    /// Reads what may be much: all keys, or a year of use.
+    async fn read_much<T>(&self, read: impl AsyncFn(&Lease) -> Answer<T>) -> Result<T> {
+        let reading = async |lease: &Lease| {
+            lease.batch_execute("SET statement_timeout = 30000").await?;
+            let value = read(lease).await?;
+            lease.batch_execute(connect::LIMITS).await?;
+            Ok(value)
+        };
+        self.read_within(START, reading).await
     }
 
     async fn read_within<T>(

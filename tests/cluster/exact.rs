@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::{Cluster, with_a_minute_of};
+use harness::Redis;
+
+use crate::{Cluster, PROGRAM, with_a_minute_of};
 
 /// Clients that send at once.
 const CLIENTS: usize = 64;
@@ -48,6 +50,21 @@ fn three_nodes_admit_exactly_the_limit_together() {
         assert_eq!(cluster.metric(node, "animal_store_redis_up"), "1");
     }
     assert_every_key_expires(&cluster);
+}
+
+#[test]
+fn a_cluster_of_redis_divides_the_keys_among_its_nodes_and_limits_stay_exact() {
+    let [one, two, three] = Redis::cluster();
+    let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
+    let url = format!("redis://{}", ports.join(","));
+    let cluster = Cluster::with_redis(PROGRAM, "none", one, url);
+    let windows: Vec<usize> = (0..WINDOWS).map(|_| admitted(&cluster)).collect();
+    assert_eq!(windows, [LIMIT as usize; WINDOWS]);
+    let sizes = [&cluster.redis, &two, &three].map(|redis| redis.cli(&["DBSIZE"]));
+    assert!(sizes.iter().all(|size| size != "0"), "{sizes:?}");
+    for node in 0..cluster.nodes.len() {
+        assert_eq!(cluster.metric(node, "animal_store_redis_falls_total"), "0");
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ struct Cluster {
     nodes: Vec<Process>,
     postgres: Postgres,
     redis: Redis,
+    redis_url: String,
     /// The nodes reach PostgreSQL through this; commands go straight.
     wire: Proxy,
     program: String,
@@ -67,11 +68,19 @@ impl Cluster {
     }
 
     fn of(program: &str, fault: &str) -> Self {
+        let redis = Redis::start();
+        let url = redis.url();
+        Self::with_redis(program, fault, redis, url)
+    }
+
+    /// Three nodes whose counters are at this address, of which `redis` is all or a part.
+    fn with_redis(program: &str, fault: &str, redis: Redis, redis_url: String) -> Self {
         let postgres = Postgres::start();
         let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
         let mut cluster = Self {
             nodes: Vec::new(),
-            redis: Redis::start(),
+            redis,
+            redis_url,
             postgres,
             wire,
             program: program.into(),
@@ -98,7 +107,7 @@ impl Cluster {
             "--database",
             database,
             "--redis",
-            &self.redis.url(),
+            &self.redis_url,
             "--log-level",
             "warn",
         ];

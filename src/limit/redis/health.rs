@@ -1,34 +1,62 @@
-//! Whether Redis answers in time, as all threads of a node see it.
+//! Whether Redis answers in time, as the threads of a node see it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::tally::Counter;
 
-/// Well, or ill. While it is ill, no request waits for it.
+/// Well, unless a thread finds it ill.
 #[derive(Debug, Default)]
 pub struct Health {
-    ill: AtomicBool,
+    /// How many threads do.
+    ill: AtomicUsize,
     /// How often it fell ill.
     pub falls: Counter,
 }
 
 impl Health {
-    /// Whether it answers in time.
+    /// Whether it answers all threads in time.
     pub fn is_well(&self) -> bool {
-        !self.ill.load(Ordering::Relaxed)
+        self.ill.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// What one thread finds. While it is ill, no request of that thread waits for it.
+#[derive(Debug, Default)]
+pub(super) struct Finding(AtomicBool);
+
+impl Finding {
+    pub(super) fn is_well(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
     }
 
-    /// Notes that it did not. True for the one who is the first to see it, and has to look after it.
-    pub(super) fn fall_ill(&self) -> bool {
-        let first = !self.ill.swap(true, Ordering::Relaxed);
+    /// Notes that it did not answer in time. True for the first thread of the node to find that.
+    pub(super) fn fall_ill(&self, health: &Health) -> bool {
+        let is_news = !self.0.swap(true, Ordering::Relaxed);
+        let first = is_news && health.ill.fetch_add(1, Ordering::Relaxed) == 0;
         if first {
-            self.falls.add(1);
+            health.falls.add(1);
         }
         first
     }
 
-    /// Notes that it answers again.
-    pub(super) fn recover(&self) {
-        self.ill.store(false, Ordering::Relaxed);
+    /// Notes that it answers again. True for the last thread of the node to find that.
+    pub(super) fn recover(&self, health: &Health) -> bool {
+        let is_news = self.0.swap(false, Ordering::Relaxed);
+        is_news && health.ill.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_and_the_last_thread_have_something_to_tell() {
+        let (health, [one, two]) = (Health::default(), [(); 2].map(|()| Finding::default()));
+        assert!(health.is_well() && one.fall_ill(&health));
+        assert!(!one.fall_ill(&health) && !two.fall_ill(&health) && !health.is_well());
+        assert!(!one.recover(&health) && one.is_well() && !health.is_well());
+        assert!(two.recover(&health) && !two.recover(&health) && health.is_well());
+        assert_eq!(health.falls.get(), 1);
     }
 }

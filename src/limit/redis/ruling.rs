@@ -1,8 +1,8 @@
 //! What is told to the script, and what it answers.
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands, Cmd, FromRedisValue, ParsingError, RedisResult, Value};
+use redis::{Cmd, FromRedisValue, ParsingError, RedisResult, Value};
 
+use super::wire::Wire;
 use crate::clock::Timestamp;
 use crate::limit::Ban;
 use crate::limit::window::Windows;
@@ -74,19 +74,21 @@ impl FromRedisValue for Ruling {
 
 /// The broken variant that the test of exact limits must catch: others may count between the reading and the writing.
 pub(super) async fn read_then_write(
-    connection: &mut MultiplexedConnection,
+    wire: &mut Wire,
     name: &str,
     limits: Limits,
 ) -> RedisResult<Ruling> {
-    let (seconds, micros): (i64, i64) = redis::cmd("TIME").query_async(connection).await?;
+    let (seconds, micros): (i64, i64) = wire.ask(&redis::cmd("TIME")).await?;
     let now = Timestamp::from_millis(seconds * 1000 + micros / 1000);
     let minute = now.as_millis() / 60_000;
-    let read: (Option<i64>, Option<u32>) = connection.hmget(name, &["minute", "in_minute"]).await?;
+    let fields = ["minute", "in_minute"];
+    let read: (Option<i64>, Option<u32>) =
+        wire.ask(redis::cmd("HMGET").arg(name).arg(&fields)).await?;
     let used = read.1.filter(|_| read.0 == Some(minute)).unwrap_or(0);
     let admitted = used < limits.per_minute();
     let used = used + u32::from(admitted);
-    let fields = [("minute", minute), ("in_minute", used.into())];
-    let () = connection.hset_multiple(name, &fields).await?;
+    let write = [("minute", minute), ("in_minute", used.into())];
+    let () = wire.ask(redis::cmd("HSET").arg(name).arg(&write)).await?;
     Ok(Ruling {
         now,
         admitted,

@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// What the server enforces by itself, should we be gone before we could tell it.
-const LIMITS: &str = "SET statement_timeout = 1500; \
+pub(super) const LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
 

@@ -10,11 +10,14 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
+use crate::eventually;
 
 /// A Redis server that keeps nothing on disk. It ends with this value, or with the test process.
 #[derive(Debug)]
 pub struct Redis {
     port: u16,
+    /// Whether it is part of a cluster.
+    is_shard: bool,
     // Before the folder: a server that is dropped first leaves nothing in it.
     daemon: Mutex<Option<Daemon>>,
     folder: TempDir,
@@ -24,8 +27,31 @@ impl Redis {
     /// Starts a server on a free port, and waits until it answers.
     #[track_caller]
     pub fn start() -> Self {
+        Self::start_as(false)
+    }
+
+    /// Starts a cluster of three, each with a third of all slots, and waits until they agree about that.
+    #[track_caller]
+    pub fn cluster() -> [Self; 3] {
+        let all = [(); 3].map(|()| Self::start_as(true));
+        let addresses = all.each_ref().map(|one| format!("127.0.0.1:{}", one.port));
+        let made = Command::new("redis-cli")
+            .args(["--cluster-yes", "--cluster", "create"])
+            .args(addresses)
+            .output()
+            .expect("redis-cli runs");
+        assert!(made.status.success(), "{made:?}");
+        eventually(Duration::from_secs(10), "a cluster", || {
+            let agrees = |one: &Self| one.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+            all.iter().all(agrees)
+        });
+        all
+    }
+
+    fn start_as(is_shard: bool) -> Self {
         let redis = Self {
             port: free_port(),
+            is_shard,
             daemon: Mutex::new(None),
             folder: TempDir::with_prefix("redis-").expect("a folder"),
         };
@@ -70,9 +96,13 @@ impl Redis {
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
             .args(["--save", "", "--appendonly", "no"])
-            // One for each test that shares it.
-            .args(["--databases", "10000", "--dir"])
+            .arg("--dir")
             .arg(self.folder.path());
+        match self.is_shard {
+            true => command.args(["--cluster-enabled", "yes"]),
+            // One for each test that shares it.
+            false => command.args(["--databases", "10000"]),
+        };
         let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::KILL);
         daemon.wait_until(|_| self.answers().is_ok());
         *running = Some(daemon);
