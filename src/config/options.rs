@@ -19,6 +19,7 @@ pub struct DatabaseOptions {
     #[arg(
         long,
         env = "ANIMAL_STORE_DATABASE",
+        hide_env_values = true,
         value_name = "URL",
         default_value = "sqlite:animal-store.db"
     )]

@@ -2,8 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options whose values are not repeated: a mistyped secret is still one.
-const SECRET: [&str; 1] = ["--admin-token"];
+/// Options whose values are not repeated: a mistyped secret is still one, and an address may hold a password.
+const SECRET: [&str; 3] = ["--admin-token", "--database", "--redis"];
 
 /// The first paragraph of what clap has to say, on one line.
 pub fn one_line(error: &clap::Error) -> String {

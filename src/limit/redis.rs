@@ -75,7 +75,7 @@ impl Redis {
 
     /// Connects, before the first request has to wait for it, and looks after the connection from then on.
     pub async fn begin(&self) {
-        if let Err(cause) = self.0.is_there().await {
+        if let Err(cause) = self.0.prepare(CONNECT).await {
             self.0.fell_ill(&cause);
         }
         tokio::task::spawn_local(Arc::clone(&self.0).watch());
@@ -175,15 +175,20 @@ impl Line {
         }
     }
 
-    /// Connects, which may take its time, and looks whether Redis answers.
-    async fn is_there(&self) -> Result<(), String> {
-        let patience = if self.finding.is_well() {
-            CONNECT
-        } else {
-            PATIENCE
-        };
+    /// Connects, which may take its time, and gives Redis the script, so that no request has to: on a cluster each node needs
+    /// it.
+    async fn prepare(&self, patience: Duration) -> Result<(), String> {
         let mut wire = within(CONNECT, self.connection()).await?;
-        let _: String = within(patience, wire.ask(&redis::cmd("PING"))).await?;
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(DECIDE);
+        let _: String = within(patience, wire.ask(&load)).await?;
+        Ok(())
+    }
+
+    /// Looks whether Redis still answers, though no request may ask.
+    async fn look(&self) -> Result<(), String> {
+        let mut wire = within(CONNECT, self.connection()).await?;
+        let _: String = within(CONNECT, wire.ask(&redis::cmd("PING"))).await?;
         Ok(())
     }
 
@@ -192,7 +197,11 @@ impl Line {
     async fn watch(self: Arc<Self>) {
         loop {
             sleep(LOOK).await;
-            match self.is_there().await {
+            let found = match self.finding.is_well() {
+                true => self.look().await,
+                false => self.prepare(PATIENCE).await,
+            };
+            match found {
                 Ok(()) if self.finding.recover(&self.health) => {
                     tracing::info!("Redis is back: limits hold for all nodes together again");
                 }

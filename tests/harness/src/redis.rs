@@ -99,7 +99,10 @@ impl Redis {
             .arg("--dir")
             .arg(self.folder.path());
         match self.is_shard {
-            true => command.args(["--cluster-enabled", "yes"]),
+            // Left to itself, it would talk to the others on a port that may be taken.
+            true => command
+                .args(["--cluster-enabled", "yes", "--cluster-port"])
+                .arg(free_port().to_string()),
             // One for each test that shares it.
             false => command.args(["--databases", "10000"]),
         };
