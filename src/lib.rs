@@ -19,6 +19,7 @@ pub mod clock;
 pub mod config;
 pub mod digits;
 pub mod fault;
+mod hosts;
 pub mod key;
 pub mod limit;
 pub mod log;

@@ -85,7 +85,7 @@ impl Redis {
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
         let line = &self.0;
         if line.finding.is_well() {
-            match line.ask_in_time(key, meter, limits).await {
+            match within(PATIENCE, line.ask(key, meter, limits)).await {
                 Ok(ruling) => return meter.adopt(limits, &ruling),
                 Err(cause) => line.fell_ill(&cause),
             }
@@ -95,15 +95,6 @@ impl Redis {
 }
 
 impl Line {
-    async fn ask_in_time(
-        &self,
-        key: KeyId,
-        meter: &Meter,
-        limits: Limits,
-    ) -> Result<Ruling, String> {
-        within(PATIENCE, self.ask(key, meter, limits)).await
-    }
-
     async fn ask(&self, key: KeyId, meter: &Meter, limits: Limits) -> RedisResult<Ruling> {
         let mut connection = self.connection().await?;
         let known = meter.known();

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use tokio_postgres::config::Host;
 
+use crate::hosts;
+
 /// `sqlite:PATH`, or `postgres://…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
@@ -28,32 +30,22 @@ impl FromStr for Database {
     fn from_str(text: &str) -> Result<Self, NotADatabaseUrl> {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            Some(("postgres" | "postgresql", rest)) => servers(rest).map(Self::Postgres),
+            Some((scheme @ ("postgres" | "postgresql"), _)) => {
+                servers(scheme, text).map(Self::Postgres)
+            }
             _ => Err(NotADatabaseUrl),
         }
     }
 }
 
-/// One address for each server in `//USER:PASSWORD@HOST:PORT,HOST:PORT/NAME?…`: each is tried for itself, so that one which
-/// does not answer cannot keep us from the others.
-fn servers(url: &str) -> Result<Vec<tokio_postgres::Config>, NotADatabaseUrl> {
-    let rest = url.strip_prefix("//").ok_or(NotADatabaseUrl)?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let (user, hosts) = match authority.rsplit_once('@') {
-        Some((user, hosts)) => (format!("{user}@"), hosts),
-        None => (String::new(), authority),
+/// A configuration for each server.
+fn servers(scheme: &str, url: &str) -> Result<Vec<tokio_postgres::Config>, NotADatabaseUrl> {
+    let (urls, _) = hosts::of(scheme, url).ok_or(NotADatabaseUrl)?;
+    let server = |url: &String| match url.parse::<tokio_postgres::Config>() {
+        Ok(config) if config.get_hosts().len() == 1 => Ok(config),
+        _ => Err(NotADatabaseUrl),
     };
-    let server = |host: &str| {
-        let config: tokio_postgres::Config = format!("postgres://{user}{host}{path}")
-            .parse()
-            .map_err(|_| NotADatabaseUrl)?;
-        match config.get_hosts().len() {
-            1 => Ok(config),
-            _ => Err(NotADatabaseUrl),
-        }
-    };
-    hosts.split(',').map(server).collect()
+    urls.iter().map(server).collect()
 }
 
 /// For people: the file, or the server without its password.

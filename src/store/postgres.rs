@@ -37,8 +37,8 @@ use connect::{Connections, Lease};
 use trouble::{PATIENCE, Trouble};
 use writer::Writer;
 
-/// How often a transaction is tried that others made impossible.
-const TRIES: u32 = 6;
+/// How often a transaction is tried that others made impossible. Whoever waits for it gives up before that, as a rule.
+const TRIES: u32 = 20;
 
 /// How long what is large may take: all keys at the start of a node, or new tables.
 const START: Duration = Duration::from_secs(30);
@@ -248,14 +248,14 @@ impl Postgres {
 /// What PostgreSQL answers.
 type Answer<T> = std::result::Result<T, Trouble>;
 
-/// Does something in one transaction, and all of it again where others made it impossible.
+/// Does something in one transaction, and all of it again, on the same connection, where others made it impossible.
 async fn transact<T>(
     connections: &Connections,
     write: impl AsyncFn(&Transaction<'_>) -> Answer<T>,
 ) -> Answer<T> {
+    let mut lease = connections.borrow().await?;
     let mut tries = 1;
     loop {
-        let mut lease = connections.borrow().await?;
         let done = async {
             let transaction = lease.transaction().await?;
             let value = write(&transaction).await?;
@@ -276,7 +276,7 @@ async fn transact<T>(
 
 /// Longer with each try, and never the same for two nodes that got into each other's way.
 fn pause(tries: u32) -> Duration {
-    let longest = 4_u64 << tries.min(6);
+    let longest = 4_u64 << tries.min(4);
     let random = u64::from(getrandom::u32().unwrap_or_default());
     Duration::from_millis(longest / 2 + random % longest)
 }

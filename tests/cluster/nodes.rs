@@ -3,10 +3,10 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use harness::{Postgres, Process, eventually};
+use harness::{Postgres, Process, eventually, run};
 use tempfile::TempDir;
 
-use crate::{Cluster, Load, NODES, PROGRAM, lost_and_doubled};
+use crate::{Cluster, Load, NODES, PROGRAM, lost_and_doubled, rex};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;
@@ -77,4 +77,48 @@ fn nodes_that_start_at_once_on_an_empty_database_all_come_up() {
         let formats = "select count(*), max(format) from animal_store_format";
         assert_eq!(postgres.psql(&name, formats), "1|1", "round {round}");
     }
+}
+
+#[test]
+fn a_database_of_a_newer_format_is_refused_in_one_line_and_left_as_it_is() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let words = ["keys", "list", "--database", &postgres.url()];
+    run(PROGRAM, folder.path(), &words).exits(0);
+    postgres.psql("postgres", "update animal_store_format set format = 99");
+    let line = run(PROGRAM, folder.path(), &words).refuses(1);
+    assert!(line.contains("format 99"), "{line}");
+    let format = postgres.psql("postgres", "select format from animal_store_format");
+    assert_eq!(format, "99");
+}
+
+/// PostgreSQL's relatives take transactions back (40001) where PostgreSQL itself would wait. Made to do the same, it must not be
+/// noticed by clients.
+#[test]
+fn a_transaction_that_is_taken_back_because_of_others_is_tried_again() {
+    let mut cluster = Cluster::start();
+    let serializable = "alter database postgres set default_transaction_isolation = 'serializable'";
+    cluster.postgres.psql("postgres", serializable);
+    cluster.nodes = (0..NODES).map(|_| cluster.start_node()).collect();
+    let nodes = cluster.clients(&cluster.large_key());
+    let taken_back = || -> i64 {
+        let count = "select xact_rollback from pg_stat_database where datname = 'postgres'";
+        let count = cluster.postgres.psql("postgres", count);
+        count.parse().expect("a number")
+    };
+    let before = taken_back();
+    std::thread::scope(|scope| {
+        for node in &nodes {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let answer = node.create(&rex());
+                    assert_eq!(answer.status, 201, "{answer}");
+                }
+            });
+        }
+    });
+    // It counts with a delay.
+    eventually(Duration::from_secs(5), "something was taken back", || {
+        taken_back() > before
+    });
 }

@@ -8,6 +8,8 @@ use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult};
 
+use crate::hosts;
+
 /// `redis://HOST:PORT`, or several nodes of a cluster: `redis://HOST:PORT,HOST:PORT`.
 #[derive(Clone)]
 pub struct RedisUrl {
@@ -34,22 +36,13 @@ impl FromStr for RedisUrl {
     type Err = NotARedisUrl;
 
     fn from_str(text: &str) -> Result<Self, NotARedisUrl> {
-        let rest = text.strip_prefix("redis://").ok_or(NotARedisUrl)?;
-        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), authority),
-        };
-        let nodes: Vec<String> = hosts
-            .split(',')
-            .map(|host| format!("redis://{user}{host}{path}"))
-            .collect();
+        let (nodes, hosts) = hosts::of("redis", text).ok_or(NotARedisUrl)?;
         let target = match &*nodes {
             [one] => redis::Client::open(&**one).map(|client| Target::One(client.into())),
             _ => ClusterClient::new(nodes).map(|client| Target::Cluster(client.into())),
         };
         Ok(Self {
-            hosts: hosts.to_owned(),
+            hosts,
             target: target.map_err(|_| NotARedisUrl)?,
         })
     }

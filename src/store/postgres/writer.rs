@@ -130,7 +130,7 @@ impl Work {
         let mut taken = Vec::with_capacity(BATCH);
         while self.creations.recv_many(&mut taken, BATCH).await > 0 {
             self.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
-            // Whoever has been told that it took too long must not find the animal created after all.
+            // One whose caller has been told that it took too long need not be created any more.
             let batch: Vec<_> = taken
                 .drain(..)
                 .filter(|creation| !creation.reply.is_closed())
