@@ -4,6 +4,7 @@
 pub mod ban;
 pub mod memory;
 pub mod redis;
+pub mod ruling;
 pub mod window;
 
 pub use ban::{Ban, BanPolicy};

@@ -1,30 +1,30 @@
 -- Ban, minute and day of one API key, decided in one step: nothing runs between the reading and the writing.
 -- The same rules as limit/memory.rs and limit/ban.rs, which say why; this file only adds what several nodes need.
 --
--- KEYS[1]  the key's hash, which expires by itself
--- ARGV     1      the time in milliseconds, or nothing: then it is this server's, and the same for all nodes
---          2, 3   what the key may use in a minute and in a day
---          4, 5   refusals that are forgiven, and the length of a first ban in milliseconds
---          6 to 9 what the asking node knows was used: number and use of its minute, number and use of its day
---          10, 11 the last ban that it knows, and 12 the last pardon; zero where there is none
--- returns  as text: the time, the verdict (0 admitted, 1 used up, 2 banned, 3 banned by this request), number and use of the minute,
---          number and use of the day, and the last ban
+-- KEYS[1]  what is known of the key: as many numbers as STATE says. It expires by itself
+-- ARGV[1]  what is asked: as many as QUESTION says. Times are in milliseconds, and zero where there is none
+-- returns  the ruling: as many as RULING says
 
+local QUESTION, STATE, RULING = '>i8i8i8i8i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8'
+local ADMITTED, USED_UP, BANNED, NEWLY_BANNED = 0, 1, 2, 3
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
 
-local now = tonumber(ARGV[1])
-if not now then
+-- The time, unless this server's clock shall tell it; the limits; refusals that are forgiven, and the length of a first ban; and what the
+-- asking node knows: number and use of its minute and of its day, the last ban, the last pardon.
+local now, per_minute, per_day, forgiven, first_ban,
+    known_minute, known_in_minute, known_day, known_in_day, known_banned_at, known_banned_until, known_pardoned =
+    struct.unpack(QUESTION, ARGV[1])
+if now == 0 then
     local time = redis.call('TIME')
     now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local per_minute, per_day = tonumber(ARGV[2]), tonumber(ARGV[3])
-local forgiven, first_ban = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local state = redis.call('HMGET', KEYS[1], 'minute', 'in_minute', 'day', 'in_day', 'refusals', 'banned_at', 'banned_until', 'pardoned')
-for place = 1, 8 do
-    state[place] = tonumber(state[place]) or 0
+local minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned = 0, 0, 0, 0, 0, 0, 0, 0
+local state = redis.pcall('GET', KEYS[1])
+-- Anything else that stands there was not written here, and is written over.
+if type(state) == 'string' and #state == struct.size(STATE) then
+    minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned = struct.unpack(STATE, state)
 end
-local minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned = unpack(state)
 
 -- A clock that steps back stays in the window it had reached.
 local this_minute, this_day = math.floor(now / MINUTE), math.floor(now / DAY)
@@ -36,42 +36,40 @@ if this_day > day then
 end
 
 -- What a node knows and this server has forgotten: it was restarted, or was away for a while.
-if tonumber(ARGV[6]) == minute then
-    in_minute = math.max(in_minute, tonumber(ARGV[7]))
+if known_minute == minute then
+    in_minute = math.max(in_minute, known_in_minute)
 end
-if tonumber(ARGV[8]) == day then
-    in_day = math.max(in_day, tonumber(ARGV[9]))
+if known_day == day then
+    in_day = math.max(in_day, known_in_day)
 end
 
 -- A pardon is obeyed once, by whichever node hears of it first; one that has not heard yet must not bring the ban back.
-if tonumber(ARGV[12]) > pardoned then
-    pardoned = tonumber(ARGV[12])
+if known_pardoned > pardoned then
+    pardoned = known_pardoned
     if banned_at > 0 and banned_at <= pardoned then
         banned_at, banned_until, refusals = 0, 0, 0
     end
 end
-if tonumber(ARGV[10]) > math.max(banned_at, pardoned) then
-    banned_at, banned_until = tonumber(ARGV[10]), tonumber(ARGV[11])
+if known_banned_at > math.max(banned_at, pardoned) then
+    banned_at, banned_until = known_banned_at, known_banned_until
 end
 
 local verdict
 if now < banned_until then
-    verdict = 2
+    verdict = BANNED
 elseif in_minute < per_minute and in_day < per_day then
-    in_minute, in_day, verdict = in_minute + 1, in_day + 1, 0
+    in_minute, in_day, verdict = in_minute + 1, in_day + 1, ADMITTED
 elseif forgiven > 0 and refusals >= forgiven then
     local length = first_ban
     if banned_at > 0 and now < banned_at + DAY then
         length = math.max(first_ban, math.min(2 * (banned_until - banned_at), HOUR))
     end
-    banned_at, banned_until, refusals, verdict = now, now + length, 0, 3
+    banned_at, banned_until, refusals, verdict = now, now + length, 0, NEWLY_BANNED
 else
-    refusals, verdict = refusals + 1, 1
+    refusals, verdict = refusals + 1, USED_UP
 end
 
-redis.call('HSET', KEYS[1], 'minute', minute, 'in_minute', in_minute, 'day', day, 'in_day', in_day,
-    'refusals', refusals, 'banned_at', banned_at, 'banned_until', banned_until, 'pardoned', pardoned)
 -- A ban is remembered for a day; nothing else lasts beyond this one.
-redis.call('PEXPIRE', KEYS[1], (day + 2) * DAY - now)
--- In one piece: eight numbers are dearer to read than a text that holds them.
-return table.concat({ now, verdict, minute, in_minute, day, in_day, banned_at, banned_until }, ' ')
+state = struct.pack(STATE, minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned)
+redis.call('SET', KEYS[1], state, 'PX', (day + 2) * DAY - now)
+return struct.pack(RULING, now, verdict, minute, in_minute, day, in_day, banned_at, banned_until)

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanPolicy};
-use super::redis::{Known, Ruling};
+use super::ruling::{Known, Ruling};
 use super::window::{Rate, Windows};
 use super::{Decision, Verdict};
 use crate::clock::{Day, Timestamp};

@@ -3,34 +3,31 @@
 //! Redis did when it was last heard.
 
 mod health;
-mod ruling;
+mod script;
+mod waiting;
 mod wire;
 
 pub use health::Health;
-pub use ruling::{Known, Ruling};
 pub use wire::{NotARedisUrl, RedisUrl};
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, RedisResult, Script, ServerErrorKind};
+use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
+use super::ruling::Ruling;
 use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::plan::Limits;
 use health::Finding;
+use script::{Question, Script};
+use waiting::Waiting;
 use wire::Wire;
 
-/// What decides.
-const DECIDE: &str = include_str!("decide.lua");
-
-/// Redis does not know the script it was asked to run.
-const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
-
-/// How long a request waits for Redis.
+/// How long a request waits for Redis, at most.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long connecting may take, while no request waits for it: to a cluster it is several steps.
@@ -52,9 +49,9 @@ struct Line {
     /// What all threads of the node find, and what this one does.
     health: Arc<Health>,
     finding: Finding,
-    connection: Mutex<Option<Wire>>,
-    /// One connects at a time; the others wait and find it connected.
-    connecting: tokio::sync::Mutex<()>,
+    /// There is one while Redis is well.
+    wire: Mutex<Option<Wire>>,
+    waiting: Waiting,
 }
 
 impl Redis {
@@ -63,31 +60,33 @@ impl Redis {
     pub fn new(url: RedisUrl, bans: BanPolicy, clock: Clock, health: Arc<Health>) -> Self {
         Self(Arc::new(Line {
             url,
-            script: Script::new(DECIDE),
+            script: Script::new(bans),
             bans,
             clock,
             health,
             finding: Finding::default(),
-            connection: Mutex::default(),
-            connecting: tokio::sync::Mutex::default(),
+            wire: Mutex::default(),
+            waiting: Waiting::default(),
         }))
     }
 
-    /// Connects, before the first request has to wait for it, and looks after the connection from then on.
+    /// Connects, before the first request needs it, and looks after the connection from then on.
     pub async fn begin(&self) {
-        if let Err(cause) = self.0.prepare(CONNECT).await {
+        if let Err(cause) = self.0.connect(CONNECT).await {
             self.0.fell_ill(&cause);
         }
-        tokio::task::spawn_local(Arc::clone(&self.0).watch());
+        tokio::task::spawn_local(Arc::clone(&self.0).look_after());
+        tokio::task::spawn_local(Arc::clone(&self.0).mind_the_time());
     }
 
     /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
         let line = &self.0;
-        if line.finding.is_well() {
-            match within(PATIENCE, line.ask(key, meter, limits)).await {
+        let wire = line.wire().clone();
+        if let Some(wire) = wire {
+            match line.ask(wire, key, meter, limits).await {
                 Ok(ruling) => return meter.adopt(limits, &ruling),
-                Err(cause) => line.fell_ill(&cause),
+                Err(error) => line.fell_ill(&error.to_string()),
             }
         }
         meter.decide(limits, &line.bans, line.clock.now())
@@ -95,69 +94,36 @@ impl Redis {
 }
 
 impl Line {
-    async fn ask(&self, key: KeyId, meter: &Meter, limits: Limits) -> RedisResult<Ruling> {
-        let mut connection = self.connection().await?;
-        let known = meter.known();
-        // In braces what Redis Cluster chooses the node by.
-        let name = format!("animal-store:{{{}}}", key.0);
-        if Fault::ReadThenWrite.is_on() {
-            return ruling::read_then_write(&mut connection, &name, limits).await;
-        }
-        let call = |command: &str, script: &str| {
-            let mut call = redis::cmd(command);
-            call.arg(script).arg(1).arg(&name);
-            self.tell(&mut call, limits);
-            known.tell(&mut call);
-            call
+    async fn ask(
+        &self,
+        mut wire: Wire,
+        key: KeyId,
+        meter: &Meter,
+        limits: Limits,
+    ) -> RedisResult<Ruling> {
+        let _waits = self.waiting.begin();
+        let question = Question {
+            key,
+            limits,
+            known: meter.known(),
+            now: self.clock.standing(),
         };
-        let known_script = call("EVALSHA", self.script.get_hash());
-        match connection.ask(&known_script).await {
-            // Redis has forgotten the script, or a new one never knew it. Sent whole, it cannot be forgotten in between.
-            Err(error) if error.kind() == NO_SCRIPT => connection.ask(&call("EVAL", DECIDE)).await,
-            decided => decided,
+        match Fault::ReadThenWrite.is_on() {
+            true => Box::pin(script::read_then_write(&mut wire, &question)).await,
+            false => self.script.ask(&mut wire, &question).await,
         }
     }
 
-    /// Appends the time, the limits and what brings a ban to the arguments.
-    fn tell(&self, call: &mut Cmd, limits: Limits) {
-        let standing = self.clock.standing();
-        let now = standing.map_or_else(String::new, |now| now.as_millis().to_string());
-        let first_ban = u64::try_from(self.bans.first.as_millis()).unwrap_or(u64::MAX);
-        call.arg(now)
-            .arg(limits.per_minute())
-            .arg(limits.per_day())
-            .arg(self.bans.after)
-            .arg(first_ban);
+    fn wire(&self) -> MutexGuard<'_, Option<Wire>> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connection(&self) -> RedisResult<Wire> {
-        if let Some(connection) = self.connected() {
-            return Ok(connection);
-        }
-        let _alone = self.connecting.lock().await;
-        if let Some(connection) = self.connected() {
-            return Ok(connection);
-        }
-        let connection = Wire::connect(&self.url).await?;
-        self.keep(Some(connection.clone()));
-        Ok(connection)
-    }
-
-    fn connected(&self) -> Option<Wire> {
-        let connection = self.connection.lock();
-        connection.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn keep(&self, connection: Option<Wire>) {
-        *self
-            .connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = connection;
-    }
-
-    /// From now on this thread decides alone, until Redis answers in time again.
+    /// From now on this thread decides alone, until Redis answers in time again. Whoever still waits on it goes on at once.
     fn fell_ill(&self, cause: &str) {
-        self.keep(None);
+        let wire = self.wire().take();
+        if let Some(wire) = wire {
+            wire.end();
+        }
         if self.finding.fall_ill(&self.health) {
             tracing::warn!(
                 cause,
@@ -168,37 +134,37 @@ impl Line {
 
     /// Connects, which may take its time, and gives Redis the script, so that no request has to: on a cluster each node needs
     /// it.
-    async fn prepare(&self, patience: Duration) -> Result<(), String> {
-        let mut wire = within(CONNECT, self.connection()).await?;
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(DECIDE);
-        let _: String = within(patience, wire.ask(&load)).await?;
+    async fn connect(&self, patience: Duration) -> Result<(), String> {
+        let mut wire = within(CONNECT, Wire::connect(&self.url)).await?;
+        let _: String = within(patience, wire.ask(&Script::load())).await?;
+        *self.wire() = Some(wire);
+        if self.finding.recover(&self.health) {
+            tracing::info!("Redis is back: limits hold for all nodes together again");
+        }
         Ok(())
     }
 
-    /// Looks whether Redis still answers, though no request may ask.
-    async fn look(&self) -> Result<(), String> {
-        let mut wire = within(CONNECT, self.connection()).await?;
-        let _: String = within(CONNECT, wire.ask(&redis::cmd("PING"))).await?;
-        Ok(())
-    }
-
-    /// Looks after the connection, so that it is there when a request needs it: a thread with nothing to do would otherwise
-    /// find out with its next request that Redis had been away.
-    async fn watch(self: Arc<Self>) {
+    /// Looks whether Redis is there, so that requests find it connected: a thread with nothing to do would otherwise learn from
+    /// its next request that Redis had been away.
+    async fn look_after(self: Arc<Self>) {
         loop {
             sleep(LOOK).await;
-            let found = match self.finding.is_well() {
-                true => self.look().await,
-                false => self.prepare(PATIENCE).await,
+            let wire = self.wire().clone();
+            let found = match wire {
+                Some(mut wire) => within(CONNECT, wire.ask(&redis::cmd("PING"))).await,
+                None => self.connect(PATIENCE).await,
             };
-            match found {
-                Ok(()) if self.finding.recover(&self.health) => {
-                    tracing::info!("Redis is back: limits hold for all nodes together again");
-                }
-                Ok(()) => {}
-                Err(cause) => self.fell_ill(&cause),
+            if let Err(cause) = found {
+                self.fell_ill(&cause);
             }
+        }
+    }
+
+    /// Sees to it that nobody waits too long.
+    async fn mind_the_time(self: Arc<Self>) {
+        loop {
+            self.waiting.too_long().await;
+            self.fell_ill(&format!("no answer within {PATIENCE:?}"));
         }
     }
 }

@@ -143,6 +143,24 @@ fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
 }
 
 #[test]
+fn what_others_have_put_in_the_place_of_a_key_is_written_over() {
+    let cluster = Cluster::start();
+    let (id, key) = cluster.key(LIMIT, 1_000_000);
+    let name = format!("animal-store:{{{id}}}");
+    with_a_minute_of(Duration::from_secs(15));
+    for foreign in [["SET", &name, "rex"].as_slice(), &["HSET", &name, "a", "b"]] {
+        assert!(ask(&cluster, &key, 5).admitted > 0);
+        cluster.redis.cli(&["DEL", &name]);
+        cluster.redis.cli(foreign);
+    }
+    // Each node tells what it last heard, which may lack what the others asked since.
+    let rest = ask(&cluster, &key, 40).admitted;
+    assert!((30..LIMIT as usize).contains(&rest), "{rest}");
+    assert_eq!(ask(&cluster, &key, 10).admitted, 0);
+    assert_eq!(cluster.metric(0, "animal_store_redis_falls_total"), "0");
+}
+
+#[test]
 fn a_node_without_redis_says_that_limits_hold_for_it_alone() {
     let cluster = Cluster::start();
     let words = ["--no-first-key", "--database", &cluster.postgres.url()];

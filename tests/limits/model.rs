@@ -246,6 +246,8 @@ struct Tested {
     limiter: Limiter,
     clock: Clock,
     runtime: Runtime,
+    /// Where the limiter looks after its connection.
+    tasks: LocalSet,
     redis: Option<Arc<Health>>,
 }
 
@@ -261,10 +263,13 @@ impl Tested {
             None => Limiter::Memory(policy),
         };
         let runtime = Builder::new_current_thread().enable_all().build();
+        let (runtime, tasks) = (runtime.expect("a runtime"), LocalSet::new());
+        tasks.block_on(&runtime, limiter.begin());
         Self {
             limiter,
             clock,
-            runtime: runtime.expect("a runtime"),
+            runtime,
+            tasks,
             redis,
         }
     }
@@ -280,7 +285,7 @@ impl Tested {
         let now = Timestamp::from_millis(now);
         self.clock.set(now);
         let decided = self.limiter.decide(key, meter, limits, now);
-        let decision = LocalSet::new().block_on(&self.runtime, decided);
+        let decision = self.tasks.block_on(&self.runtime, decided);
         let is_well = self.redis.as_ref().is_none_or(|redis| redis.is_well());
         match is_well {
             true => Ok(decision),

@@ -20,15 +20,11 @@ impl Health {
     }
 }
 
-/// What one thread finds. While it is ill, no request of that thread waits for it.
+/// What one thread finds.
 #[derive(Debug, Default)]
 pub(super) struct Finding(AtomicBool);
 
 impl Finding {
-    pub(super) fn is_well(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
-    }
-
     /// Notes that it did not answer in time. True for the first thread of the node to find that.
     pub(super) fn fall_ill(&self, health: &Health) -> bool {
         let is_news = !self.0.swap(true, Ordering::Relaxed);
@@ -55,7 +51,7 @@ mod tests {
         let (health, [one, two]) = (Health::default(), [(); 2].map(|()| Finding::default()));
         assert!(health.is_well() && one.fall_ill(&health));
         assert!(!one.fall_ill(&health) && !two.fall_ill(&health) && !health.is_well());
-        assert!(!one.recover(&health) && one.is_well() && !health.is_well());
+        assert!(!one.recover(&health) && !health.is_well());
         assert!(two.recover(&health) && !two.recover(&health) && health.is_well());
         assert_eq!(health.falls.get(), 1);
     }

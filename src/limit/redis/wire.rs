@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, RedisResult};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 use crate::hosts;
 
@@ -57,30 +61,62 @@ impl fmt::Debug for RedisUrl {
 /// A connection, which all who have a copy share at once.
 #[derive(Clone)]
 pub(super) enum Wire {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    One {
+        connection: MultiplexedConnection,
+        driver: AbortHandle,
+    },
+    Cluster {
+        connection: ClusterConnection,
+        end: Arc<Notify>,
+    },
 }
 
 impl Wire {
     pub(super) async fn connect(url: &RedisUrl) -> RedisResult<Self> {
         match &url.target {
             Target::One(client) => {
-                // The time-outs are ours: one for each request, over all its steps.
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(None)
-                    .set_response_timeout(None);
-                let connecting = client.get_multiplexed_async_connection_with_config(&config);
-                connecting.await.map(Self::One)
+                let info = client.get_connection_info();
+                let ConnectionAddr::Tcp(host, port) = info.addr() else {
+                    return Err((ErrorKind::InvalidClientConfig, "not an address").into());
+                };
+                let stream = TcpStream::connect((&**host, *port)).await?;
+                stream.set_nodelay(true)?;
+                // Whoever asks minds the time.
+                let config = AsyncConnectionConfig::new().set_response_timeout(None);
+                let settings = info.redis_settings();
+                let (connection, driver) =
+                    MultiplexedConnection::new_with_config(settings, stream, config).await?;
+                Ok(Self::One {
+                    connection,
+                    driver: tokio::spawn(driver).abort_handle(),
+                })
             }
-            Target::Cluster(client) => client.get_async_connection().await.map(Self::Cluster),
+            Target::Cluster(client) => Ok(Self::Cluster {
+                connection: client.get_async_connection().await?,
+                end: Arc::default(),
+            }),
         }
     }
 
     pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
-            Self::One(connection) => command.query_async(connection).await,
+            Self::One { connection, .. } => command.query_async(connection).await,
             // It follows keys that move from node to node, which takes more state than a request should carry.
-            Self::Cluster(connection) => Box::pin(command.query_async(connection)).await,
+            Self::Cluster { connection, end } => {
+                let asked = Box::pin(command.query_async(connection));
+                tokio::select! {
+                    answer = asked => answer,
+                    () = end.notified() => Err((ErrorKind::Io, "the line was cut").into()),
+                }
+            }
+        }
+    }
+
+    /// Hangs up: whoever waits for an answer learns at once that there will be none.
+    pub(super) fn end(self) {
+        match self {
+            Self::One { driver, .. } => driver.abort(),
+            Self::Cluster { end, .. } => end.notify_waiters(),
         }
     }
 }
