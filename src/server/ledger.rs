@@ -35,13 +35,13 @@ impl Ledger {
 
     /// Tells the store of the bans.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
-        let mut bans = std::mem::take(&mut *lock(&self.bans));
-        while let Some((key, ban)) = bans.last().copied() {
-            if let Err(error) = store.record_ban(key, ban).await {
-                lock(&self.bans).append(&mut bans);
-                return Err(error);
-            }
-            bans.pop();
+        let mut taken = Taken {
+            bans: std::mem::take(&mut *lock(&self.bans)),
+            from: &self.bans,
+        };
+        while let Some((key, ban)) = taken.bans.last().copied() {
+            store.record_ban(key, ban).await?;
+            taken.bans.pop();
         }
         Ok(())
     }
@@ -67,6 +67,18 @@ impl Ledger {
             }
         }
         stored
+    }
+}
+
+/// Bans on their way to the store. Those that did not get there go back, also if the thread that told of them ends meanwhile.
+struct Taken<'a> {
+    bans: Vec<(KeyId, Ban)>,
+    from: &'a Mutex<Vec<(KeyId, Ban)>>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        lock(self.from).append(&mut self.bans);
     }
 }
 
