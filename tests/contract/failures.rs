@@ -2,14 +2,14 @@
 
 use harness::App;
 
-use crate::{another_process, rex};
+use crate::rex;
 
 #[test]
 fn while_another_process_holds_the_data_a_creation_is_503_with_retry_after_and_reads_go_on() {
     let (app, _, key) = App::start();
     key.create(&rex());
-    let other = another_process(&app).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = app.by_hand();
+    other.hold();
     let refused = std::thread::scope(|scope| {
         let creation = scope.spawn(|| key.create(&rex()));
         assert_eq!(key.get("/v1/pets?limit=7").ids(), [1]);
@@ -23,7 +23,7 @@ fn while_another_process_holds_the_data_a_creation_is_503_with_retry_after_and_r
         "{message}"
     );
 
-    other.execute_batch("ROLLBACK").unwrap();
+    other.release();
     assert_eq!(key.create(&rex()).status, 201);
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
 }
@@ -31,10 +31,8 @@ fn while_another_process_holds_the_data_a_creation_is_503_with_retry_after_and_r
 #[test]
 fn an_internal_error_is_500_and_does_not_tell_the_cause() {
     let (app, _, key) = App::start();
-    let other = another_process(&app).unwrap();
-    other
-        .execute_batch("ALTER TABLE pets RENAME TO away")
-        .unwrap();
+    let other = app.by_hand();
+    other.change("ALTER TABLE pets RENAME TO away").unwrap();
     for failed in [
         key.get("/v1/pets"),
         key.get("/v1/pets?status=sold"),
@@ -47,9 +45,7 @@ fn an_internal_error_is_500_and_does_not_tell_the_cause() {
             "{message}"
         );
     }
-    other
-        .execute_batch("ALTER TABLE away RENAME TO pets")
-        .unwrap();
+    other.change("ALTER TABLE away RENAME TO pets").unwrap();
     assert_eq!(key.create(&rex()).status, 201);
     assert_eq!(key.get("/v1/pets").status, 200);
 }

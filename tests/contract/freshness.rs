@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{App, Client, eventually};
 
-use crate::{another_process, rex};
+use crate::rex;
 
 const A_SECOND: Duration = Duration::from_secs(1);
 
@@ -29,9 +29,9 @@ fn warm() -> (App, Client) {
 #[test]
 fn a_status_changed_by_another_process_is_seen_in_an_animal_within_a_second() {
     let (app, key) = warm();
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     other
-        .execute("UPDATE pets SET status = 'sold' WHERE id = 1", ())
+        .change("UPDATE pets SET status = 'sold' WHERE id = 1")
         .unwrap();
     eventually(A_SECOND, "the new status", || {
         key.get("/v1/pets/1").json()["status"] == "sold"
@@ -41,9 +41,9 @@ fn a_status_changed_by_another_process_is_seen_in_an_animal_within_a_second() {
 #[test]
 fn a_status_changed_by_another_process_is_seen_in_a_list_within_a_second() {
     let (app, key) = warm();
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     other
-        .execute("UPDATE pets SET status = 'sold' WHERE id = 1", ())
+        .change("UPDATE pets SET status = 'sold' WHERE id = 1")
         .unwrap();
     eventually(A_SECOND, "the new status", || {
         key.get("/v1/pets?limit=2").json()[0]["status"] == "sold"
@@ -54,9 +54,9 @@ fn a_status_changed_by_another_process_is_seen_in_a_list_within_a_second() {
 fn a_status_changed_by_another_process_moves_the_animal_between_filtered_lists_within_a_second() {
     let (app, key) = warm();
     assert_eq!(key.get("/v1/pets?status=sold").ids(), [0; 0]);
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     other
-        .execute("UPDATE pets SET status = 'sold' WHERE id IN (1, 3)", ())
+        .change("UPDATE pets SET status = 'sold' WHERE id IN (1, 3)")
         .unwrap();
     eventually(A_SECOND, "the filtered lists", || {
         key.get("/v1/pets?limit=2&status=pending").ids() == [2, 4]
@@ -67,10 +67,10 @@ fn a_status_changed_by_another_process_moves_the_animal_between_filtered_lists_w
 #[test]
 fn one_change_after_another_is_seen_each_within_a_second() {
     let (app, key) = warm();
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     for status in ["sold", "available", "pending"] {
         other
-            .execute("UPDATE pets SET status = ?1", [status])
+            .change(&format!("UPDATE pets SET status = '{status}'"))
             .unwrap();
         eventually(A_SECOND, status, || {
             key.get("/v1/pets/1").json()["status"] == status
@@ -83,13 +83,8 @@ fn one_change_after_another_is_seen_each_within_a_second() {
 fn an_animal_added_by_another_process_is_seen_at_once() {
     let (app, key) = warm();
     assert_eq!(key.get("/v1/pets?limit=5").next(), None);
-    let other = another_process(&app).unwrap();
-    other
-        .execute(
-            "INSERT INTO pets (name, category_id, status) VALUES ('Mia', 1, 'sold')",
-            (),
-        )
-        .unwrap();
+    let other = app.by_hand();
+    other.add_pet("Mia", 1, "sold");
     assert_eq!(key.get("/v1/pets").ids(), [1, 2, 3, 4, 5, 6]);
     assert!(key.get("/v1/pets?limit=5").next().is_some());
     assert_eq!(key.get("/v1/pets/6").json()["name"], "Mia");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::{Answer, App, Client, enterprise, eventually};
 use serde_json::{Value, json};
 
-use crate::{another_process, rex};
+use crate::rex;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const A_MILLISECOND: Duration = Duration::from_millis(1);
@@ -185,12 +185,12 @@ fn a_key_outlives_a_restart() {
 fn the_first_answer_is_given_again_though_the_animal_has_changed_or_is_gone_since() {
     let (app, _, key) = App::start();
     let first = create(&key, "a", &rex());
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     for change in [
         "UPDATE pets SET status = 'sold', name = 'Mia'",
         "DELETE FROM pets",
     ] {
-        other.execute(change, ()).unwrap();
+        other.change(change).unwrap();
         is_replay(&first, &create(&key, "a", &rex()));
     }
     assert_eq!(key.get("/v1/pets").ids(), [0; 0]);
@@ -199,9 +199,9 @@ fn the_first_answer_is_given_again_though_the_animal_has_changed_or_is_gone_sinc
 #[test]
 fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_made() {
     let (app, _, key) = App::start();
-    let other = another_process(&app).unwrap();
+    let other = app.by_hand();
     // Nothing can be committed while another process holds the data, so one of the two stays in flight.
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other.hold();
     let (send, answers) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -210,7 +210,7 @@ fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_
         }
         let refused = answers.recv().unwrap();
         refused.is_error(409, "idempotency_conflict");
-        other.execute_batch("ROLLBACK").unwrap();
+        other.release();
         let first = answers.recv().unwrap();
         assert_eq!(
             (first.status, first.header("idempotent-replayed")),
@@ -225,20 +225,18 @@ fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_
 fn another_api_key_is_not_held_up_by_a_key_in_flight() {
     let (app, _, key) = App::start();
     let neighbour = app.key(enterprise(100, 100));
-    let other = another_process(&app).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = app.by_hand();
+    other.hold();
     let (send, answers) = mpsc::channel();
     std::thread::scope(|scope| {
         for client in [&key, &key, &neighbour, &neighbour] {
             let send = send.clone();
             scope.spawn(move || send.send(create(client, "a", &rex())));
         }
-        for status in [409, 409, 201, 201] {
-            if status == 201 && !other.is_autocommit() {
-                other.execute_batch("ROLLBACK").unwrap();
-            }
-            assert_eq!(answers.recv().unwrap().status, status);
-        }
+        let next_two = || [(); 2].map(|()| answers.recv().unwrap().status);
+        assert_eq!(next_two(), [409, 409]);
+        other.release();
+        assert_eq!(next_two(), [201, 201]);
     });
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
 }

@@ -19,16 +19,9 @@ mod paths;
 mod request_form;
 mod request_id;
 
-use harness::App;
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
 /// An animal with which nothing is wrong.
 fn rex() -> Value {
     json!({"name": "Rex", "categoryId": 7, "status": "pending"})
-}
-
-/// The data as another process has it open.
-fn another_process(app: &App) -> rusqlite::Result<Connection> {
-    Connection::open(app.database())
 }

@@ -230,11 +230,14 @@ fn a_ban_that_could_not_be_stored_at_once_is_stored_later_and_outlives_a_restart
         config.bans.after = 1;
         config.max_waiting_writes = 1;
     });
-    let key = app.key(enterprise(1, 1_000));
-    let other = rusqlite::Connection::open(app.database()).expect("a file");
-    other.execute_batch("BEGIN IMMEDIATE").expect("the lock");
+    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    let other = app.by_hand();
+    other.hold();
     provoke(&key);
-    other.execute_batch("ROLLBACK").expect("no lock");
+    other.release();
     app.restart();
     banned(&again(&app, &key));
+    // Redis, where there is one, would know by itself.
+    let record = app.block_on(app.store().key(id)).expect("a store");
+    assert!(record.expect("a key").ban.is_some());
 }

@@ -201,7 +201,7 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
             id
         })
         .collect();
-    let database = format!("sqlite:{}", app.database().display());
+    let database = app.database_url();
     drop_after(app, |folder| {
         let of = |words: &str| keys(folder, &format!("usage {words} --database {database}"));
         let row = |id: i64| {
@@ -223,7 +223,7 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
     });
 }
 
-/// Stops a server, so that all it counted is stored, and keeps its file until `then` is done.
+/// Stops a server, so that all it counted is stored, and keeps its data until `then` is done.
 fn drop_after(mut app: harness::App, then: impl FnOnce(&TempDir)) {
     app.stop();
     then(&folder());

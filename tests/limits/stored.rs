@@ -113,23 +113,32 @@ fn last_use_is_the_moment_of_the_last_request() {
 }
 
 #[test]
-fn a_key_cannot_be_deleted_by_hand_nor_get_limits_that_are_none() {
+fn a_key_cannot_be_deleted_by_hand() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);
-    let file = rusqlite::Connection::open(app.database()).expect("a file");
-    for (sql, why) in [
-        ("DELETE FROM api_keys", "keys revoke"),
-        ("UPDATE api_keys SET per_minute = 0", "CHECK"),
-        ("UPDATE api_keys SET per_day = 1000000001", "CHECK"),
-        ("UPDATE api_keys SET per_day = NULL", "CHECK"),
-        ("UPDATE api_keys SET plan = 'gold'", "CHECK"),
+    let refused = app.by_hand().change("DELETE FROM api_keys");
+    let error = refused.expect_err("a refusal");
+    assert!(error.contains("keys revoke"), "{error}");
+    let key = app.block_on(app.store().key(id)).expect("a store");
+    assert!(key.is_some());
+}
+
+#[test]
+fn a_key_cannot_get_limits_by_hand_that_are_none() {
+    let (app, ..) = App::start();
+    let plan = enterprise(1, 1);
+    let (id, _) = app.issue(plan, None);
+    let other = app.by_hand();
+    for sql in [
+        "UPDATE api_keys SET per_minute = 0",
+        "UPDATE api_keys SET per_day = 1000000001",
+        "UPDATE api_keys SET per_day = NULL",
+        "UPDATE api_keys SET plan = 'gold'",
     ] {
-        let error = file.execute_batch(sql).expect_err(sql).to_string();
-        assert!(error.contains(why), "{sql}: {error}");
+        // One engine shouts it.
+        let error = other.change(sql).expect_err(sql).to_lowercase();
+        assert!(error.contains("check constraint"), "{sql}: {error}");
     }
-    assert!(
-        app.block_on(app.store().key(id))
-            .expect("a store")
-            .is_some()
-    );
+    let key = app.block_on(app.store().key(id)).expect("a store");
+    assert_eq!(key.expect("a key").plan, plan);
 }

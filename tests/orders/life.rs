@@ -5,7 +5,7 @@ use animal_store::order::{OrderId, OrderState, Refusal};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::sqlite::Mode;
 use animal_store::store::{Created, Database, Store};
-use harness::START;
+use harness::{ByHand, START};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -234,19 +234,25 @@ fn what_is_not_there_is_said_so() {
 #[test]
 fn the_tables_themselves_refuse_a_second_open_order() {
     let folder = TempDir::new().expect("a folder");
-    let path = folder.path().join("a.db");
-    drop(open(&runtime(), &Database::Sqlite(path.clone())));
-    let file = rusqlite::Connection::open(path).expect("a file");
-    file.execute_batch("INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'pending')")
-        .expect("a pet");
-    let order = |state: &str, ended: &str| {
-        file.execute_batch(&format!(
-            "INSERT INTO orders (pet_id, status, placed_at, ended_at) VALUES (1, '{state}', 0, {ended})"
+    let database = harness::database_for(&folder);
+    drop(open(&runtime(), &database));
+    let other = ByHand::open(&database);
+    other.add_pet("a", 1, "pending");
+    let order = |id: i64, state: &str, ended: &str| {
+        other.change(&format!(
+            "INSERT INTO orders (id, pet_id, status, placed_at, ended_at) VALUES ({id}, 1, '{state}', 0, {ended})"
         ))
     };
-    order("open", "NULL").expect("a first one");
-    order("cancelled", "1").expect("one that is not open");
-    assert!(order("open", "NULL").is_err(), "a second one");
-    assert!(order("open", "1").is_err(), "open and ended");
-    assert!(order("lost", "1").is_err(), "a state that is none");
+    order(1, "open", "NULL").expect("a first one");
+    order(2, "cancelled", "1").expect("one that is not open");
+    for (state, ended, why) in [
+        ("open", "NULL", "unique constraint"),
+        ("open", "1", "check constraint"),
+        ("lost", "1", "check constraint"),
+    ] {
+        let error = order(3, state, ended)
+            .expect_err("a refusal")
+            .to_lowercase();
+        assert!(error.contains(why), "{state}, {ended}: {error}");
+    }
 }

@@ -18,7 +18,7 @@ use animal_store::store::sqlite::Mode;
 use animal_store::store::{Database, NewKey, Store};
 use tempfile::TempDir;
 
-use crate::Client;
+use crate::{ByHand, Client};
 
 /// When a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
 pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
@@ -27,6 +27,9 @@ pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
 pub fn enterprise(per_minute: u32, per_day: u32) -> Plan {
     Plan::Enterprise(Limits::new(per_minute, per_day).expect("limits"))
 }
+
+/// The address of a PostgreSQL server, if tests are to run on one.
+const POSTGRES: &str = "ANIMAL_STORE_TEST_POSTGRES";
 
 /// A running server, its clock and its data.
 pub struct App {
@@ -126,6 +129,22 @@ impl App {
         }
     }
 
+    /// Where the data is, as `--database` takes it.
+    pub fn database_url(&self) -> String {
+        match &self.config.database {
+            Database::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Database::Postgres(servers) => {
+                let server = std::env::var(POSTGRES).expect("a server");
+                format!("{server}/{}", servers[0].get_dbname().expect("a name"))
+            }
+        }
+    }
+
+    /// The data as others have it open, who know nothing of the server.
+    pub fn by_hand(&self) -> ByHand {
+        ByHand::open(&self.config.database)
+    }
+
     /// What the server has logged of requests so far; all of it once it has stopped.
     pub fn log(&self) -> String {
         String::from_utf8(self.log.0.lock().expect("log").clone()).expect("text")
@@ -192,7 +211,7 @@ impl Drop for App {
 /// Where a test's data is: in a file of its own, or, where `ANIMAL_STORE_TEST_POSTGRES` is the address of a server, in a
 /// database of its own there. So every test of the service is a test of both engines.
 pub fn database_for(folder: &TempDir) -> Database {
-    let Ok(server) = std::env::var("ANIMAL_STORE_TEST_POSTGRES") else {
+    let Ok(server) = std::env::var(POSTGRES) else {
         return Database::Sqlite(folder.path().join("animals.db"));
     };
     let name = folder.path().file_name().expect("a name").to_string_lossy();

@@ -9,6 +9,7 @@
 //! ```
 
 mod app;
+mod by_hand;
 mod client;
 mod daemon;
 mod document;
@@ -18,6 +19,7 @@ mod proxy;
 mod redis;
 
 pub use app::{App, START, database_for, enterprise, redis_url};
+pub use by_hand::ByHand;
 pub use client::{Answer, Client, Connection, Request};
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};

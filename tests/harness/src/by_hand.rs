@@ -1,0 +1,141 @@
+//! What a server's data looks like to others: an operator with a tool of their own, or another process.
+
+use std::error::Error;
+
+use animal_store::store::Database;
+use rusqlite::types::ValueRef;
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+
+/// Every table there is, for a lock that lets everyone read and no one write, as `BEGIN IMMEDIATE` does.
+const HOLD: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, idempotency, orders \
+                    IN EXCLUSIVE MODE";
+
+/// Nodes look at this number, and no trigger raises it: docs/clusters.md asks whoever changes an animal by hand to.
+const RAISE: &str = "UPDATE revisions SET number = number + 1 WHERE what = 'pets'";
+
+/// A database, opened a second time and changed with plain SQL.
+#[derive(Debug)]
+pub struct ByHand(Tool);
+
+#[derive(Debug)]
+enum Tool {
+    Sqlite(rusqlite::Connection),
+    Postgres(Client, Runtime),
+}
+
+impl ByHand {
+    /// Opens a database that is there.
+    #[track_caller]
+    pub fn open(database: &Database) -> Self {
+        Self(match database {
+            Database::Sqlite(path) => {
+                Tool::Sqlite(rusqlite::Connection::open(path).expect("a file"))
+            }
+            Database::Postgres(servers) => {
+                let (client, runtime) = connect(servers.first().expect("a server"));
+                Tool::Postgres(client, runtime)
+            }
+        })
+    }
+
+    /// Changes the animals, or anything else, as the docs say that one does by hand. The error is what the engine says.
+    pub fn change(&self, sql: &str) -> Result<(), String> {
+        match &self.0 {
+            Tool::Sqlite(_) => self.run(sql),
+            // Sent together, so it is one transaction.
+            Tool::Postgres(..) => self.run(&format!("{sql}; {RAISE}")),
+        }
+    }
+
+    /// Adds an animal without a word to anyone.
+    #[track_caller]
+    pub fn add_pet(&self, name: &str, category: i64, status: &str) {
+        let added = match &self.0 {
+            Tool::Sqlite(_) => self.run(&format!(
+                "INSERT INTO pets (name, category_id, status) VALUES ('{name}', {category}, '{status}')"
+            )),
+            Tool::Postgres(..) => self.run(&format!(
+                "UPDATE counters SET number = number + 1 WHERE what = 'pets';
+                 INSERT INTO pets (id, name, category_id, status)
+                 SELECT number, '{name}', {category}, '{status}' FROM counters WHERE what = 'pets'"
+            )),
+        };
+        added.expect("an animal");
+    }
+
+    /// Lets no one else write, until this is [released](Self::release) or dropped. Reads go on.
+    #[track_caller]
+    pub fn hold(&self) {
+        let held = match &self.0 {
+            Tool::Sqlite(_) => self.run("BEGIN IMMEDIATE"),
+            Tool::Postgres(..) => self.run(HOLD),
+        };
+        held.expect("a lock");
+    }
+
+    /// Lets everyone write again.
+    #[track_caller]
+    pub fn release(&self) {
+        self.run("ROLLBACK").expect("no lock");
+    }
+
+    /// The rows of a query, every column as text. None of them may be null.
+    #[track_caller]
+    pub fn ask(&self, query: &str) -> Vec<Vec<String>> {
+        match &self.0 {
+            Tool::Sqlite(file) => rows_of_file(file, query).expect(query),
+            Tool::Postgres(client, runtime) => {
+                let answer = runtime.block_on(client.simple_query(query)).expect(query);
+                answer.iter().filter_map(row_of_server).collect()
+            }
+        }
+    }
+
+    fn run(&self, sql: &str) -> Result<(), String> {
+        match &self.0 {
+            Tool::Sqlite(file) => file.execute_batch(sql).map_err(|error| error.to_string()),
+            Tool::Postgres(client, runtime) => runtime
+                .block_on(client.batch_execute(sql))
+                // By itself it says only "db error"; its cause says which.
+                .map_err(|error| error.source().map_or(error.to_string(), |e| e.to_string())),
+        }
+    }
+}
+
+/// A connection, and what moves it: it ends with this runtime, and with it whatever it held.
+fn connect(server: &Config) -> (Client, Runtime) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let (client, connection) = runtime
+        .block_on(server.connect(NoTls))
+        .expect("a connection");
+    runtime.spawn(connection);
+    (client, runtime)
+}
+
+fn rows_of_file(file: &rusqlite::Connection, query: &str) -> rusqlite::Result<Vec<Vec<String>>> {
+    let mut statement = file.prepare_cached(query)?;
+    let columns = statement.column_count();
+    let text = |value: ValueRef<'_>| match value {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => String::from_utf8(text.to_vec()).expect("text"),
+        other => panic!("{other:?} is neither a number nor a text"),
+    };
+    let rows = statement.query_map((), |row| {
+        (0..columns)
+            .map(|column| row.get_ref(column).map(text))
+            .collect()
+    })?;
+    rows.collect()
+}
+
+fn row_of_server(message: &SimpleQueryMessage) -> Option<Vec<String>> {
+    let SimpleQueryMessage::Row(row) = message else {
+        return None;
+    };
+    let text = |column| row.get(column).expect("not null").to_owned();
+    Some((0..row.len()).map(text).collect())
+}
