@@ -1,6 +1,7 @@
 //! What the store keeps of use: for the day's limit after a restart, and for the usage report.
 
 use animal_store::key::KeyId;
+use animal_store::limit::Ban;
 use harness::{App, START, enterprise, eventually};
 
 use crate::{DAY_END, again, ask, refused, secs, served, set};
@@ -141,4 +142,19 @@ fn a_key_cannot_get_limits_by_hand_that_are_none() {
     }
     let key = app.block_on(app.store().key(id)).expect("a store");
     assert_eq!(key.expect("a key").plan, plan);
+}
+
+#[test]
+fn a_ban_that_is_told_late_does_not_replace_a_later_one() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(enterprise(1, 1), None);
+    let ban = |after: u64| Ban {
+        began: START.after(secs(after)),
+        until: START.after(secs(after + 60)),
+    };
+    for told in [ban(0), ban(9), ban(5)] {
+        app.block_on(app.store().record_ban(id, told)).unwrap();
+    }
+    let record = app.block_on(app.store().key(id)).unwrap().unwrap();
+    assert_eq!(record.ban, Some(ban(9)));
 }

@@ -118,7 +118,7 @@ pub(super) fn ban(connection: &Connection, id: KeyId, ban: Ban) -> rusqlite::Res
     connection
         .execute(
             "UPDATE api_keys SET banned_at = ?2, banned_until = ?3
-             WHERE id = ?1 AND (unbanned_at IS NULL OR unbanned_at < ?2)",
+             WHERE id = ?1 AND (unbanned_at IS NULL OR unbanned_at < ?2) AND (banned_at IS NULL OR banned_at < ?2)",
             params![id.0, ban.began.as_millis(), ban.until.as_millis()],
         )
         .map(drop)
