@@ -79,6 +79,8 @@ pub(crate) struct Nodes {
     pub(crate) three: Figure,
     /// Calls to Redis for each request.
     pub(crate) round_trips: f64,
+    /// The CPU time of Redis for each of them.
+    pub(crate) redis_micros: f64,
 }
 
 /// The start, and memory in bytes.

@@ -56,36 +56,45 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
         ],
     )?;
     let [embedded, three] = super::take(figures)?;
+    let calls = calls(&redis);
     Ok(Some(Nodes {
         embedded,
         three,
-        round_trips: round_trips(&redis)?,
+        round_trips: calls / admitted(&redis)?,
+        redis_micros: cpu_micros(&redis) / calls,
     }))
 }
 
-/// Calls to Redis for each request that was admitted. The one key of this row has the number 1.
-fn round_trips(redis: &Redis) -> Result<f64> {
+/// How often the script was called.
+fn calls(redis: &Redis) -> f64 {
     let stats = redis.cli(&["INFO", "commandstats"]);
-    let calls = stats
-        .lines()
-        .filter(|line| line.starts_with("cmdstat_eval"))
-        .filter_map(|line| {
-            line.split_once("calls=")?
-                .1
-                .split(',')
-                .next()?
-                .parse::<f64>()
-                .ok()
-        })
-        .sum::<f64>();
-    // The fourth of the numbers that limit/decide.lua keeps: what was used of the day.
+    let calls = |line: &str| {
+        let count = line.strip_prefix("cmdstat_eval")?.split_once("calls=")?.1;
+        count.split(',').next()?.parse::<f64>().ok()
+    };
+    stats.lines().filter_map(calls).sum()
+}
+
+/// How many requests were admitted. The one key of this row has the number 1, and what was used of the day is the fourth of the
+/// numbers that `limit/decide.lua` keeps.
+fn admitted(redis: &Redis) -> Result<f64> {
     let used = "return (select(4, struct.unpack('>i8i8i8i8', redis.call('GET', KEYS[1]))))";
-    let requests: f64 = redis
+    redis
         .cli(&["EVAL", used, "1", "animal-store:{1}"])
         .trim()
         .parse()
-        .context("Redis does not know how many requests there were")?;
-    Ok(calls / requests)
+        .context("Redis does not know how many requests there were")
+}
+
+/// The CPU time that Redis has used.
+fn cpu_micros(redis: &Redis) -> f64 {
+    let stats = redis.cli(&["INFO", "cpu"]);
+    let seconds = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        let counts = ["used_cpu_sys", "used_cpu_user"].contains(&name);
+        counts.then(|| value.trim().parse::<f64>().ok())?
+    };
+    stats.lines().filter_map(seconds).sum::<f64>() * 1e6
 }
 
 fn add_key(program: &Path, database: &str) -> Result<String> {
