@@ -1,11 +1,13 @@
 //! Limits hold for all nodes together: never one request more, never one less.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use harness::{Redis, eventually};
 
-use crate::{Cluster, PROGRAM, with_a_minute_of};
+use crate::{Cluster, PROGRAM, is_long, with_a_minute_of};
 
 /// Clients that send at once.
 const CLIENTS: usize = 64;
@@ -13,23 +15,17 @@ const CLIENTS: usize = 64;
 /// Requests that a key may make in a minute.
 const LIMIT: u32 = 200;
 
-/// Windows that are used up. Each is that of another key, so that no test has to wait for a minute to end.
+/// Windows that are used up. Each is that of another key, so that only one test has to wait for minutes to end.
 const WINDOWS: usize = 10;
 
 /// How many requests were admitted in each of so many windows. One during which a node found Redis late, because this machine
 /// was busy, proves nothing about Redis, and is used again with another key; a few times at most.
 fn windows(cluster: &Cluster, count: usize) -> Vec<usize> {
-    let falls = || -> Vec<String> {
-        let nodes = 0..cluster.nodes.len();
-        nodes
-            .map(|node| cluster.metric(node, "animal_store_redis_falls_total"))
-            .collect()
-    };
     let mut windows = Vec::new();
     for _ in 0..count + 5 {
-        let before = falls();
+        let before = falls(cluster);
         let admitted = admitted(cluster);
-        if before == falls() {
+        if before == falls(cluster) {
             windows.push(admitted);
         }
         if windows.len() == count {
@@ -40,7 +36,15 @@ fn windows(cluster: &Cluster, count: usize) -> Vec<usize> {
                 .all(|node| cluster.metric(node, "animal_store_redis_up") == "1")
         });
     }
-    panic!("Redis is late all the time: {:?}", falls());
+    panic!("Redis is late all the time: {:?}", falls(cluster));
+}
+
+/// How often each node has found Redis late.
+fn falls(cluster: &Cluster) -> Vec<String> {
+    let nodes = 0..cluster.nodes.len();
+    nodes
+        .map(|node| cluster.metric(node, "animal_store_redis_falls_total"))
+        .collect()
 }
 
 /// Uses up the window of a new key over all nodes, and says how many requests were admitted.
@@ -66,6 +70,57 @@ fn admitted(cluster: &Cluster) -> usize {
         }
     });
     admitted.into_inner()
+}
+
+/// How many requests of one key were admitted in each of so many minutes, one after the other. Clients wait as they are told, so all of
+/// them come back with the new minute at once.
+fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    let nodes = cluster.clients(&key);
+    let admitted = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (node, admitted) = (&nodes[client % nodes.len()], &admitted);
+            scope.spawn(move || {
+                let mut connection = node.connect();
+                loop {
+                    let answer = node.request("GET", "/v1/pets").send_on(&mut connection);
+                    let end = answer.rate().2;
+                    let mut admitted = admitted.lock().expect("a count");
+                    match answer.status {
+                        200 => *admitted.entry(end).or_default() += 1,
+                        429 if admitted.len() >= count => return,
+                        429 => {
+                            drop(admitted);
+                            let seconds = answer.number("retry-after").unsigned_abs();
+                            std::thread::sleep(Duration::from_secs(seconds));
+                            connection = node.connect();
+                        }
+                        _ => panic!("{answer}"),
+                    }
+                }
+            });
+        }
+    });
+    let admitted = admitted.into_inner().expect("a count");
+    admitted.into_values().collect()
+}
+
+#[test]
+fn limits_stay_exact_from_minute_to_minute() {
+    let count = if is_long() { WINDOWS } else { 2 };
+    let cluster = Cluster::start();
+    for _ in 0..3 {
+        let before = falls(&cluster);
+        // Enough of the first minute to use it up.
+        with_a_minute_of(Duration::from_secs(5));
+        let admitted = minutes(&cluster, count);
+        if before == falls(&cluster) {
+            assert_eq!(admitted, vec![LIMIT as usize; count]);
+            return;
+        }
+    }
+    panic!("Redis is late all the time: {:?}", falls(&cluster));
 }
 
 #[test]
