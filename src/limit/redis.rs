@@ -132,11 +132,13 @@ impl Line {
         }
     }
 
-    /// Connects, which may take its time, and gives Redis the script, so that no request has to: on a cluster each node needs
-    /// it.
+    /// Connects, which may take its time, gives Redis the script, so that no request has to (on a cluster each node needs it), and
+    /// sees whether it decides.
     async fn connect(&self, patience: Duration) -> Result<(), String> {
         let mut wire = within(CONNECT, Wire::connect(&self.url)).await?;
         let _: String = within(patience, wire.ask(&Script::load())).await?;
+        // One that answers but cannot write, because it is full or a replica, would fail the next request.
+        within(patience, self.script.ask(&mut wire, &Question::trial())).await?;
         *self.wire() = Some(wire);
         if self.finding.recover(&self.health) {
             tracing::info!("Redis is back: limits hold for all nodes together again");

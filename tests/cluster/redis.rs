@@ -112,6 +112,14 @@ fn redis_stalled_and_going_on() {
 }
 
 #[test]
+fn redis_full_and_given_room_again() {
+    survives(
+        |cluster| drop(cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "1"])),
+        |cluster| drop(cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "0"])),
+    );
+}
+
+#[test]
 fn a_script_that_redis_forgets_all_the_time_is_not_noticed() {
     let cluster = Cluster::start();
     std::thread::scope(|scope| {

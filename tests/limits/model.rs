@@ -296,8 +296,8 @@ impl Tested {
 
 /// A number that no other key of this run has.
 fn new_number() -> KeyId {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    KeyId(LAST.fetch_add(1, Ordering::Relaxed))
+    static NEXT: AtomicI64 = AtomicI64::new(1);
+    KeyId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// One key: the limiter's meter and the model, side by side.

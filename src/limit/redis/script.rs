@@ -12,7 +12,7 @@ use crate::key::KeyId;
 use crate::limit::ruling::{Known, Ruling};
 use crate::limit::window::Windows;
 use crate::limit::{Ban, BanPolicy};
-use crate::plan::Limits;
+use crate::plan::{Limits, Plan};
 
 /// What decides.
 const DECIDE: &str = include_str!("../decide.lua");
@@ -35,6 +35,22 @@ pub(super) struct Question {
     pub(super) known: Known,
     /// The time, where Redis shall not go by its own clock.
     pub(super) now: Option<Timestamp>,
+}
+
+impl Question {
+    /// One that is asked only to see whether there is an answer. No key has the number zero.
+    pub(super) fn trial() -> Self {
+        Self {
+            key: KeyId(0),
+            limits: Plan::Free.limits(),
+            known: Known {
+                windows: Windows::new(),
+                ban: None,
+                pardoned: None,
+            },
+            now: None,
+        }
+    }
 }
 
 impl Script {
