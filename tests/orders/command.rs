@@ -1,88 +1,61 @@
 //! `orders` and `pets set-status`, as an operator types them.
 
-use std::path::Path;
-
-use harness::{Output, run};
+use harness::Desk;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// A store with three available animals.
-fn folder() -> TempDir {
-    let folder = TempDir::new().expect("a folder");
-    run(
-        PROGRAM,
-        folder.path(),
-        &["keys", "create", "--name", "a", "--plan", "free"],
-    )
-    .exits(0);
-    let file = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
-    let insert = "INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'available')";
-    (0..3).for_each(|_| file.execute_batch(insert).expect("a pet"));
-    folder
+/// A desk, and three available animals.
+fn desk() -> Desk {
+    let desk = Desk::new(PROGRAM);
+    let data = desk.by_hand();
+    (0..3).for_each(|_| data.add_pet("a", 1, "available"));
+    desk
 }
 
-fn typed(folder: &TempDir, words: &str) -> Output {
-    run(
-        PROGRAM,
-        folder.path(),
-        &words.split(' ').collect::<Vec<_>>(),
-    )
-}
-
-fn says(folder: &TempDir, words: &str) -> String {
-    let output = typed(folder, words).exits(0);
-    assert_eq!(output.stderr, "");
-    output.stdout.trim_end().to_owned()
-}
-
-fn status(folder: &Path, pet: i64) -> String {
-    let file = rusqlite::Connection::open(folder.join("animal-store.db")).expect("a file");
-    file.query_row("SELECT status FROM pets WHERE id = ?1", [pet], |row| {
-        row.get(0)
-    })
-    .expect("a pet")
+fn status(desk: &Desk, pet: i64) -> String {
+    let query = format!("SELECT status FROM pets WHERE id = {pet}");
+    desk.by_hand().ask(&query)[0][0].clone()
 }
 
 #[test]
 fn each_command_says_what_it_did_in_one_line() {
-    let folder = folder();
+    let desk = desk();
     assert_eq!(
-        says(&folder, "orders place --pet 1"),
+        desk.says("orders place --pet 1"),
         "order 1 is placed: animal 1 is pending"
     );
-    assert_eq!(status(folder.path(), 1), "pending");
+    assert_eq!(status(&desk, 1), "pending");
     assert_eq!(
-        says(&folder, "orders complete 1"),
+        desk.says("orders complete 1"),
         "order 1 is complete: animal 1 is sold"
     );
-    assert_eq!(status(folder.path(), 1), "sold");
+    assert_eq!(status(&desk, 1), "sold");
     assert_eq!(
-        says(&folder, "orders place --pet 2 --ship-date 2999-12-24"),
+        desk.says("orders place --pet 2 --ship-date 2999-12-24"),
         "order 2 is placed: animal 2 is pending"
     );
     assert_eq!(
-        says(&folder, "orders cancel 2"),
+        desk.says("orders cancel 2"),
         "order 2 is cancelled: animal 2 is available"
     );
-    assert_eq!(status(folder.path(), 2), "available");
+    assert_eq!(status(&desk, 2), "available");
     assert_eq!(
-        says(&folder, "pets set-status 1 available"),
+        desk.says("pets set-status 1 available"),
         "animal 1 is available (it was sold)"
     );
     assert_eq!(
-        says(&folder, "orders place --pet 1"),
+        desk.says("orders place --pet 1"),
         "order 3 is placed: animal 1 is pending"
     );
     let list = "id\tanimal\tship date\tstate\n1\t1\tnot known\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tnot known\topen";
-    assert_eq!(says(&folder, "orders list"), list);
+    assert_eq!(desk.says("orders list"), list);
 }
 
 #[test]
 fn with_json_a_script_reads_the_same() {
-    let folder = folder();
-    let json = |words: &str| serde_json::from_str::<Value>(&says(&folder, words)).expect("JSON");
+    let desk = desk();
+    let json = |words: &str| serde_json::from_str::<Value>(&desk.says(words)).expect("JSON");
     let placed = json!({"id": 1, "petId": 1, "quantity": 1, "shipDate": "2999-12-24T18:00:00Z", "complete": false, "state": "open"});
     assert_eq!(
         json("orders place --pet 1 --ship-date 2999-12-24T18:00:00Z --json"),
@@ -100,13 +73,13 @@ fn with_json_a_script_reads_the_same() {
 
 #[test]
 fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_nothing() {
-    let folder = folder();
-    says(&folder, "orders place --pet 1");
-    says(&folder, "orders complete 1");
-    says(&folder, "orders place --pet 2");
-    says(&folder, "orders place --pet 3");
-    says(&folder, "orders cancel 3");
-    let before = says(&folder, "orders list");
+    let desk = desk();
+    desk.says("orders place --pet 1");
+    desk.says("orders complete 1");
+    desk.says("orders place --pet 2");
+    desk.says("orders place --pet 3");
+    desk.says("orders cancel 3");
+    let before = desk.says("orders list");
     for (words, line) in [
         ("orders place --pet 99", "there is no animal 99"),
         (
@@ -137,40 +110,40 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
         ),
     ] {
         assert_eq!(
-            typed(&folder, words).refuses(1),
+            desk.typed(words).refuses(1),
             format!("animal-store: {line}"),
             "{words}"
         );
     }
-    assert_eq!(says(&folder, "orders list"), before);
+    assert_eq!(desk.says("orders list"), before);
     assert_eq!(
-        [1, 2, 3].map(|pet| status(folder.path(), pet)),
+        [1, 2, 3].map(|pet| status(&desk, pet)),
         ["sold", "pending", "available"]
     );
 }
 
 #[test]
 fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
-    let folder = folder();
-    says(&folder, "orders place --pet 1");
+    let desk = desk();
+    desk.says("orders place --pet 1");
     assert_eq!(
-        says(&folder, "pets set-status 1 pending"),
+        desk.says("pets set-status 1 pending"),
         "animal 1 is pending (it was pending)"
     );
     assert_eq!(
-        says(&folder, "pets set-status 1 pending --force"),
+        desk.says("pets set-status 1 pending --force"),
         "animal 1 is pending (it was pending)"
     );
     assert_eq!(
-        says(&folder, "pets set-status 1 available --force"),
+        desk.says("pets set-status 1 available --force"),
         "animal 1 is available (it was pending); order 1 is withdrawn"
     );
-    typed(&folder, "orders complete 1").refuses(1);
+    desk.typed("orders complete 1").refuses(1);
 }
 
 #[test]
 fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
-    let folder = folder();
+    let desk = desk();
     for (words, part) in [
         ("orders place", "--pet"),
         ("orders place --pet x", "--pet"),
@@ -188,7 +161,7 @@ fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
         ("pets set-status 1", "<STATUS>"),
         ("orders", "subcommand"),
     ] {
-        let line = typed(&folder, words).refuses(2);
+        let line = desk.typed(words).refuses(2);
         assert!(line.contains(part), "{words}: {line}");
     }
 }

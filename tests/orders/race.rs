@@ -2,29 +2,19 @@
 
 use std::thread;
 
-use harness::run;
-use tempfile::TempDir;
+use harness::Desk;
 
 use crate::PROGRAM;
 
 #[test]
 fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds() {
-    let folder = TempDir::new().expect("a folder");
-    run(
-        PROGRAM,
-        folder.path(),
-        &["keys", "create", "--name", "a", "--plan", "free"],
-    )
-    .exits(0);
-    let file = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let desk = Desk::new(PROGRAM);
+    let data = desk.by_hand();
     for round in 1..=3_i64 {
-        file.execute_batch(
-            "INSERT INTO pets (name, category_id, status) VALUES ('a', 1, 'available')",
-        )
-        .expect("a pet");
-        let pet = round.to_string();
+        data.add_pet("a", 1, "available");
+        let place = format!("orders place --pet {round}");
         let outputs: Vec<_> = thread::scope(|scope| {
-            let place = || run(PROGRAM, folder.path(), &["orders", "place", "--pet", &pet]);
+            let place = || desk.typed(&place);
             let placing: Vec<_> = (0..32).map(|_| scope.spawn(place)).collect();
             placing
                 .into_iter()
@@ -46,13 +36,7 @@ fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds(
                 "animal-store: the animal is not available: it is pending"
             );
         }
-        let open: i64 = file
-            .query_row(
-                "SELECT count(*) FROM orders WHERE pet_id = ?1",
-                [round],
-                |row| row.get(0),
-            )
-            .expect("a count");
-        assert_eq!(open, 1);
+        let open = data.ask(&format!("SELECT id FROM orders WHERE pet_id = {round}"));
+        assert_eq!(open.len(), 1);
     }
 }

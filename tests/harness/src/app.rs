@@ -131,13 +131,7 @@ impl App {
 
     /// Where the data is, as `--database` takes it.
     pub fn database_url(&self) -> String {
-        match &self.config.database {
-            Database::Sqlite(path) => format!("sqlite:{}", path.display()),
-            Database::Postgres(servers) => {
-                let server = std::env::var(POSTGRES).expect("a server");
-                format!("{server}/{}", servers[0].get_dbname().expect("a name"))
-            }
-        }
+        url_of(&self.config.database)
     }
 
     /// The data as others have it open, who know nothing of the server.
@@ -228,6 +222,17 @@ pub fn database_for(folder: &TempDir) -> Database {
         .expect("psql runs");
     assert!(made.status.success(), "{made:?}");
     format!("{server}/{name}").parse().expect("a database")
+}
+
+/// What [`database_for`] gave, as `--database` takes it.
+pub(crate) fn url_of(database: &Database) -> String {
+    match database {
+        Database::Sqlite(path) => format!("sqlite:{}", path.display()),
+        Database::Postgres(servers) => {
+            let server = std::env::var(POSTGRES).expect("a server");
+            format!("{server}/{}", servers[0].get_dbname().expect("a name"))
+        }
+    }
 }
 
 /// Where a test's counters are: in the server's memory, or, where `ANIMAL_STORE_TEST_REDIS` is the address of a Redis, in a

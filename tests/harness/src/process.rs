@@ -40,9 +40,18 @@ impl Output {
 
 /// Runs the program in a folder to its end, with none of this process's `ANIMAL_STORE_…` variables.
 pub fn run(program: &str, folder: &Path, words: &[&str]) -> Output {
-    let output = command(program, folder, words)
-        .output()
-        .expect("the program runs");
+    finish(command(program, folder, words))
+}
+
+/// The same on this database, unless the words name another.
+pub(crate) fn run_on(database: &str, program: &str, folder: &Path, words: &[&str]) -> Output {
+    let mut command = command(program, folder, words);
+    command.env("ANIMAL_STORE_DATABASE", database);
+    finish(command)
+}
+
+fn finish(mut command: Command) -> Output {
+    let output = command.output().expect("the program runs");
     Output {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("text"),
