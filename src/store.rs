@@ -1,5 +1,6 @@
 //! Where animals, keys and their use are kept. This file is the contract that every engine fulfils; what a method
-//! MUST do is said here and nowhere else. Below it: the engines, each with its migrations, and the cache above them.
+//! MUST do is said here and nowhere else. Below it: the engines, each with its migrations, what their
+//! writers have in common, and the cache above them.
 
 mod cache;
 mod commits;
@@ -8,6 +9,8 @@ pub mod keys;
 mod pages;
 pub mod postgres;
 pub mod sqlite;
+mod thread;
+mod waiting;
 
 pub use commits::Commits;
 pub use database::Database;

@@ -22,3 +22,13 @@ impl Default for Commits {
         }
     }
 }
+
+impl Commits {
+    /// Counts a transaction that was committed, and the animals that are new by it.
+    pub(super) fn committed(&self, animals: usize) {
+        self.done.add(1);
+        if animals > 0 {
+            self.rows.record(animals as u64);
+        }
+    }
+}

@@ -2,16 +2,16 @@
 //! the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Config;
 
 use super::connect::Connections;
 use super::trouble::{PATIENCE, Trouble};
 use super::{Answer, in_time, pets, transact};
 use crate::pet::NewPet;
+use crate::store::thread::{WriterThread, dead};
+use crate::store::waiting::Waiting;
 use crate::store::{Commits, Created, Result, Retry, StoreError};
 
 /// The most creations in one transaction.
@@ -19,14 +19,11 @@ const BATCH: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: Option<mpsc::UnboundedSender<Creation>>,
-    /// Creations that wait, and how many may.
-    waiting: Arc<AtomicUsize>,
-    max_waiting: usize,
+    // The queue closes before the thread is waited for, which writes what is in it.
+    queue: mpsc::UnboundedSender<Creation>,
+    thread: WriterThread,
+    waiting: Arc<Waiting>,
     commits: Arc<Commits>,
-    /// Its other end is held by the thread: closed means dead.
-    life: watch::Receiver<()>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// An animal to create, and who waits for it.
@@ -48,45 +45,35 @@ impl Writer {
             .build()?;
         let connections = Connections::new(servers, runtime.handle().clone())?;
         let (queue, creations) = mpsc::unbounded_channel();
-        let (alive, life) = watch::channel(());
         let commits: Arc<Commits> = Arc::default();
-        let waiting: Arc<AtomicUsize> = Arc::default();
+        let waiting = Arc::new(Waiting::at_most(max_waiting));
         let work = Work {
             connections: connections.clone(),
             creations,
             waiting: Arc::clone(&waiting),
             commits: Arc::clone(&commits),
         };
-        let thread = std::thread::Builder::new()
-            .name("postgres".into())
-            .spawn(move || {
+        let thread = WriterThread::start("postgres", move |alive| {
+            runtime.block_on(async move {
+                // Here, and not beside the runtime: that may end slowly, and nobody need wait for it to hear of a death.
                 let _alive = alive;
-                runtime.block_on(work.run());
-            })?;
+                work.run().await;
+            });
+        })?;
         let writer = Self {
-            queue: Some(queue),
+            queue,
+            thread,
             waiting,
-            max_waiting,
             commits,
-            life,
-            thread: Some(thread),
         };
         Ok((writer, connections))
     }
 
     pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        // Raised first and looked at then: two callers can never both take the last place.
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.commits.refused.add(1);
-            return Err(StoreError::Unavailable(
-                "too many writes are waiting".into(),
-            ));
-        }
+        self.waiting.enter(&self.commits)?;
         let (reply, answer) = oneshot::channel();
         let creation = Creation { pet, retry, reply };
-        let queue = self.queue.as_ref().ok_or_else(dead)?;
-        queue.send(creation).map_err(|_| dead())?;
+        self.queue.send(creation).map_err(|_| dead())?;
         let answered = async { Ok(answer.await) };
         match in_time(PATIENCE, answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(dead())),
@@ -95,8 +82,7 @@ impl Writer {
     }
 
     pub(super) async fn died(&self) {
-        let mut life = self.life.clone();
-        while life.changed().await.is_ok() {}
+        self.thread.died().await;
     }
 
     pub(super) fn commits(&self) -> &Commits {
@@ -104,24 +90,10 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            // What still waits is written.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn dead() -> StoreError {
-    StoreError::Unavailable("the writer has stopped".into())
-}
-
 struct Work {
     connections: Connections,
     creations: mpsc::UnboundedReceiver<Creation>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     commits: Arc<Commits>,
 }
 
@@ -129,7 +101,7 @@ impl Work {
     async fn run(mut self) {
         let mut taken = Vec::with_capacity(BATCH);
         while self.creations.recv_many(&mut taken, BATCH).await > 0 {
-            self.waiting.fetch_sub(taken.len(), Ordering::Relaxed);
+            self.waiting.leave(taken.len());
             // One whose caller has been told that it took too long need not be created any more.
             let batch: Vec<_> = taken
                 .drain(..)
@@ -147,10 +119,7 @@ impl Work {
             Ok(created) => {
                 let is_new = |created: &&Created| matches!(created, Created::New(_));
                 let rows = created.iter().filter(is_new).count();
-                self.commits.done.add(1);
-                if rows > 0 {
-                    self.commits.rows.record(rows as u64);
-                }
+                self.commits.committed(rows);
                 for (creation, created) in batch.into_iter().zip(created) {
                     // Nobody waiting any more is no failure: the caller has gone away.
                     let _ = creation.reply.send(Ok(created));

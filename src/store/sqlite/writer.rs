@@ -3,17 +3,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::{pets, trouble};
 use crate::fault::Fault;
 use crate::pet::NewPet;
+use crate::store::thread::{WriterThread, dead};
+use crate::store::waiting::Waiting;
 use crate::store::{Commits, Created, Result, Retry, StoreError};
 
 /// The most writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
@@ -21,14 +21,11 @@ const BATCH: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: Option<Sender<Job>>,
-    /// Creations that wait, and how many may. What the server itself has to write is little, and always taken.
-    waiting: Arc<AtomicUsize>,
-    max_waiting: usize,
+    // The queue closes before the thread is waited for, which writes what is in it; then SQLite folds its log into the file.
+    queue: Sender<Job>,
+    thread: WriterThread,
+    waiting: Arc<Waiting>,
     commits: Arc<Commits>,
-    /// Its other end is held by the thread: closed means dead.
-    life: watch::Receiver<()>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// One thing to write, and who waits for it.
@@ -51,34 +48,21 @@ impl Writer {
     pub(super) fn start(connection: Connection, max_waiting: usize) -> std::io::Result<Self> {
         let commits: Arc<Commits> = Arc::default();
         let (queue, jobs) = mpsc::channel();
-        let (alive, life) = watch::channel(());
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let waiting = Arc::new(Waiting::at_most(max_waiting));
         let (counts, taken) = (Arc::clone(&commits), Arc::clone(&waiting));
-        let thread = std::thread::Builder::new()
-            .name("writer".into())
-            .spawn(move || {
-                let _alive = alive;
-                write_all(connection, &jobs, &taken, &counts);
-            })?;
+        let thread = WriterThread::start("writer", move |_alive| {
+            write_all(connection, &jobs, &taken, &counts);
+        })?;
         Ok(Self {
-            queue: Some(queue),
+            queue,
+            thread,
             waiting,
-            max_waiting,
             commits,
-            life,
-            thread: Some(thread),
         })
     }
 
     pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        // Raised first and looked at then: two callers can never both take the last place.
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.commits.refused.add(1);
-            return Err(StoreError::Unavailable(
-                "too many writes are waiting".into(),
-            ));
-        }
+        self.waiting.enter(&self.commits)?;
         let (reply, answer) = oneshot::channel();
         self.send(Job::Create { pet, retry, reply })?;
         answer.await.unwrap_or_else(|_| Err(dead()))
@@ -99,12 +83,11 @@ impl Writer {
     }
 
     pub(super) fn alive(&self) -> Result<()> {
-        self.life.has_changed().map(|_| ()).map_err(|_| dead())
+        self.thread.alive()
     }
 
     pub(super) async fn died(&self) {
-        let mut life = self.life.clone();
-        while life.changed().await.is_ok() {}
+        self.thread.died().await;
     }
 
     pub(super) fn commits(&self) -> &Commits {
@@ -112,31 +95,11 @@ impl Writer {
     }
 
     fn send(&self, job: Job) -> Result<()> {
-        let queue = self.queue.as_ref().ok_or_else(dead)?;
-        queue.send(job).map_err(|_| dead())
+        self.queue.send(job).map_err(|_| dead())
     }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            // What still waits is written; then SQLite folds its log into the file.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn dead() -> StoreError {
-    StoreError::Unavailable("the writer has stopped".into())
-}
-
-fn write_all(
-    connection: Connection,
-    jobs: &Receiver<Job>,
-    waiting: &AtomicUsize,
-    commits: &Commits,
-) {
+fn write_all(connection: Connection, jobs: &Receiver<Job>, waiting: &Waiting, commits: &Commits) {
     while let Ok(first) = jobs.recv() {
         let batch: Vec<Job> = std::iter::once(first)
             .chain(jobs.try_iter().take(BATCH - 1))
@@ -145,7 +108,7 @@ fn write_all(
             .iter()
             .filter(|job| matches!(job, Job::Create { .. }))
             .count();
-        waiting.fetch_sub(creations, Ordering::Relaxed);
+        waiting.leave(creations);
         if let Err(error) = write_batch(&connection, batch, commits) {
             tracing::error!(%error, "the database cannot be written any more; stopping");
             return;
@@ -174,10 +137,7 @@ fn write_batch(
     match committed {
         Ok(()) => {
             let rows = done.iter().filter(|written| written.is_new_pet()).count();
-            commits.done.add(1);
-            if rows > 0 {
-                commits.rows.record(rows as u64);
-            }
+            commits.committed(rows);
             done.into_iter().for_each(|written| written.answer(Ok(())));
             Ok(())
         }

@@ -1,0 +1,113 @@
+//! The thread that a writer works on, and how others learn that it has died.
+
+use std::thread::{Builder, JoinHandle};
+
+use tokio::sync::watch;
+
+use super::{Result, StoreError};
+
+/// Dropping it waits for its end. So what tells the thread to end, its queue, has to be dropped before.
+#[derive(Debug)]
+pub(super) struct WriterThread {
+    /// Its other end is held by the thread: closed means dead.
+    life: watch::Receiver<()>,
+    handle: Option<JoinHandle<()>>,
+}
+
+/// Held by the thread for as long as it writes. A panic lets go of it too.
+#[derive(Debug)]
+pub(super) struct Alive {
+    _until_dropped: watch::Sender<()>,
+}
+
+impl WriterThread {
+    /// Starts it. It is alive until `work` drops what it is given.
+    pub(super) fn start(
+        name: &str,
+        work: impl FnOnce(Alive) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (alive, life) = watch::channel(());
+        let alive = Alive {
+            _until_dropped: alive,
+        };
+        let thread = Builder::new().name(name.into()).spawn(|| work(alive))?;
+        Ok(Self {
+            life,
+            handle: Some(thread),
+        })
+    }
+
+    pub(super) fn alive(&self) -> Result<()> {
+        self.life.has_changed().map(|_| ()).map_err(|_| dead())
+    }
+
+    /// Returns when it has died.
+    pub(super) async fn died(&self) {
+        let mut life = self.life.clone();
+        while life.changed().await.is_ok() {}
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            // What still waits is written.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// What those are told who wait for a writer that has died.
+pub(super) fn dead() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn all_who_ask_learn_of_its_death_whether_it_ended_or_panicked() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        for panics in [false, true] {
+            let (queue, jobs) = mpsc::channel::<()>();
+            let thread = WriterThread::start("test", move |_alive| {
+                while jobs.recv().is_ok() {}
+                if panics {
+                    resume_unwind(Box::new("without a message"));
+                }
+            });
+            let thread = thread.expect("a thread");
+            assert!(thread.alive().is_ok());
+            drop(queue);
+            for _ in 0..2 {
+                runtime.block_on(thread.died());
+            }
+            assert!(matches!(thread.alive(), Err(StoreError::Unavailable(_))));
+        }
+    }
+
+    #[test]
+    fn dropping_it_waits_until_all_work_is_done() {
+        let (queue, jobs) = mpsc::channel::<()>();
+        let done: Arc<AtomicBool> = Arc::default();
+        let thread = WriterThread::start("test", {
+            let done = Arc::clone(&done);
+            move |_alive| {
+                while jobs.recv().is_ok() {}
+                std::thread::sleep(Duration::from_millis(20));
+                done.store(true, Ordering::Relaxed);
+            }
+        });
+        drop(queue);
+        drop(thread.expect("a thread"));
+        assert!(done.load(Ordering::Relaxed));
+    }
+}
