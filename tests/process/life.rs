@@ -7,16 +7,11 @@ use std::time::{Duration, Instant};
 
 use harness::{Client, Connection, Process, eventually};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::{PROGRAM, large_key, logged, run};
+use crate::{PROGRAM, folder, large_key, logged, run};
 
 /// How long what runs may still take when a server stops.
 const DRAIN: Duration = Duration::from_secs(10);
-
-fn folder() -> TempDir {
-    TempDir::new().expect("a folder")
-}
 
 /// The end of a request that is still on its way.
 const REST_OF_BODY: &[u8] = br#"Rex","categoryId":1}"#;

@@ -8,11 +8,14 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod commands;
 mod config;
 mod crash;
 mod disk;
 mod faults;
+mod healthcheck;
 mod life;
+mod ports;
 mod refusal;
 mod secrets;
 mod slow;
@@ -21,6 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use harness::{Output, Process, eventually};
+use tempfile::TempDir;
 
 /// The program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
@@ -35,6 +39,10 @@ fn faulty_program() -> String {
     std::env::var(FAULTY_PROGRAM).unwrap_or_else(|_| {
         panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test crash")
     })
+}
+
+fn folder() -> TempDir {
+    TempDir::new().expect("a folder")
 }
 
 /// Runs the program to its end. One that goes on for longer than it ever should is ended, with code 124.

@@ -1,0 +1,49 @@
+//! `animal-store healthcheck`: how it ends.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use harness::Process;
+
+use crate::{PROGRAM, folder, run};
+
+#[test]
+fn healthcheck_ends_with_0_when_a_server_is_ready_with_1_when_not_and_with_2_when_asked_wrongly() {
+    let folder = folder();
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    let (api, admin) = (process.address.to_string(), process.admin);
+    let check = |words: &[&str]| run(folder.path(), &[], &[&["healthcheck"], words].concat());
+    let urls = [
+        format!("http://{api}/readyz"),
+        format!("http://{api}"),
+        format!("http://{admin}/livez"),
+    ];
+    for url in &urls {
+        assert_eq!(check(&[url]).exits(0).stdout, "");
+    }
+    check(&["--listen", &api]).exits(0);
+    let listen = ("ANIMAL_STORE_LISTEN", &*api);
+    run(folder.path(), &[listen], &["healthcheck"]).exits(0);
+    let line = check(&[&format!("http://{api}/nothing")]).refuses(1);
+    assert!(line.contains("404"), "{line}");
+    process.kill();
+    let line = check(&[&urls[0]]).refuses(1);
+    assert!(line.contains("does not answer"), "{line}");
+    for wrong in [
+        "https://127.0.0.1/readyz",
+        "here",
+        "http://",
+        "ftp://127.0.0.1/",
+    ] {
+        check(&[wrong]).refuses(2);
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_is_not_healthy() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let began = std::time::Instant::now();
+    run(folder().path(), &[], &["healthcheck", &url]).refuses(1);
+    assert!(began.elapsed() < Duration::from_secs(6));
+}

@@ -1,0 +1,85 @@
+//! The ports that a server listens on: who may reach them, and what happens when one is taken.
+
+use std::net::TcpListener;
+
+use harness::{Client, Process};
+
+use crate::{PROGRAM, folder, run};
+
+#[test]
+fn the_admin_listener_is_open_to_others_only_with_a_token() {
+    let folder = folder();
+    let all = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "0.0.0.0:0",
+    ];
+    let line = run(folder.path(), &[], &all).refuses(2);
+    assert!(
+        line.contains("--admin-listen 0.0.0.0:0") && line.contains("--admin-token"),
+        "{line}"
+    );
+    for open in ["[::]:0", "[::ffff:0.0.0.0]:0", "192.0.2.1:0"] {
+        run(folder.path(), &[], &["serve", "--admin-listen", open]).refuses(2);
+    }
+
+    let token = "correct-horse-battery";
+    let words = [&all[..], &["--admin-token", token]].concat();
+    let process = Process::start(PROGRAM, folder.path(), &words, &[]);
+    let admin = ([127, 0, 0, 1], process.admin.port()).into();
+    let ask = |key: Option<&str>, page: &str| Client::new(admin, key.map(str::to_owned)).get(page);
+    ask(None, "/metrics").is_error(401, "missing_api_key");
+    ask(Some("wrong-horse-battery"), "/metrics").is_error(401, "invalid_api_key");
+    let page = ask(Some(token), "/metrics");
+    assert_eq!(page.status, 200, "{page}");
+    for health in ["/livez", "/readyz"] {
+        assert_eq!(ask(None, health).status, 200);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_by_another_server_or_program_is_told_with_its_option() {
+    let folder = folder();
+    let free = "127.0.0.1:0";
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let program = TcpListener::bind(free).expect("a port");
+    let program = program
+        .local_addr()
+        .map(|address| (address, program))
+        .expect("an address");
+    for taken in [server.address, server.admin, program.0] {
+        let taken = taken.to_string();
+        for (option, other) in [
+            ("--listen", "--admin-listen"),
+            ("--admin-listen", "--listen"),
+        ] {
+            let words = ["serve", "--no-first-key", option, &taken, other, free];
+            let line = run(folder.path(), &[], &words).refuses(1);
+            assert!(line.contains(&format!("{option} {taken}")), "{line}");
+        }
+    }
+    assert_eq!(server.client(None).get("/readyz").status, 200);
+}
+
+#[test]
+fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let words = [
+        "serve",
+        "--listen",
+        &address,
+        "--admin-listen",
+        "127.0.0.1:0",
+    ];
+    run(folder.path(), &[], &words).refuses(1);
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    assert!(
+        process.greeting.contains("A first API key"),
+        "{}",
+        process.greeting
+    );
+}
