@@ -1,0 +1,33 @@
+//! The verdicts that a run has met.
+
+use animal_store::limit::{BanPolicy, Verdict};
+
+/// How often each verdict was met: a run that never bans would prove nothing about bans.
+#[derive(Debug, Default)]
+pub(super) struct Met {
+    pub(super) admitted: usize,
+    pub(super) limited: usize,
+    pub(super) banned: usize,
+    pub(super) first_bans: usize,
+    pub(super) further_bans: usize,
+}
+
+impl Met {
+    pub(super) fn count(&mut self, verdict: Verdict, policy: BanPolicy) {
+        match verdict {
+            Verdict::Admitted => self.admitted += 1,
+            Verdict::RateLimited { .. } => self.limited += 1,
+            Verdict::Banned { new: None, .. } => self.banned += 1,
+            Verdict::Banned { new: Some(ban), .. } => {
+                match ban.until == ban.began.after(policy.first) {
+                    true => self.first_bans += 1,
+                    false => self.further_bans += 1,
+                }
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> usize {
+        self.admitted + self.limited + self.banned + self.first_bans + self.further_bans
+    }
+}

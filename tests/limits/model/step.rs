@@ -1,0 +1,55 @@
+//! What can happen, and how often it does.
+
+use animal_store::limit::BanPolicy;
+use proptest::prelude::*;
+
+use super::{DAY, HOUR, KEYS, MINUTE, SECOND};
+use crate::secs;
+
+/// What happens, one thing after another.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// A key asks so many times.
+    Ask { key: usize, times: usize },
+    /// Time goes forward, or steps back.
+    Move { by: i64 },
+    /// Time goes to where this period ends, or a millisecond beside it.
+    ToTheEndOf { period: i64, beside: i64 },
+    /// An operator gives a key other limits.
+    Limit { key: usize, limits: (u32, u32) },
+    /// An operator pardons a key.
+    Pardon { key: usize },
+    /// What a key used is stored, or cannot be.
+    Store { key: usize, works: bool },
+    /// The server starts again with what was stored.
+    Restart,
+}
+
+pub(super) fn limits() -> impl Strategy<Value = (u32, u32)> {
+    prop_oneof![
+        (1..8_u32, 1..30_u32),
+        (1..30_u32, 1..30_u32),
+        Just((1_000, 1_000))
+    ]
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    let key = 0..KEYS;
+    let span = || prop_oneof![0..SECOND, 0..2 * MINUTE, 0..HOUR, 0..30 * HOUR];
+    let period = prop_oneof![3 => Just(MINUTE), 1 => Just(DAY)];
+    prop_oneof![
+        20 => (key.clone(), 1..25_usize).prop_map(|(key, times)| Step::Ask { key, times }),
+        8 => span().prop_map(|by| Step::Move { by }),
+        2 => span().prop_map(|by| Step::Move { by: -by }),
+        6 => (period, -1..=1_i64).prop_map(|(period, beside)| Step::ToTheEndOf { period, beside }),
+        2 => (key.clone(), limits()).prop_map(|(key, limits)| Step::Limit { key, limits }),
+        1 => key.clone().prop_map(|key| Step::Pardon { key }),
+        2 => (key, any::<bool>()).prop_map(|(key, works)| Step::Store { key, works }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+pub(super) fn policy() -> impl Strategy<Value = BanPolicy> {
+    let first = prop_oneof![Just(300), Just(1), Just(60), Just(7_200)].prop_map(secs);
+    (0..12_u32, first).prop_map(|(after, first)| BanPolicy { after, first })
+}
