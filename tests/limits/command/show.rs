@@ -1,0 +1,106 @@
+//! `keys list`, `show` and `usage`.
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{folder, json_of, keys, line, rows, with_a_key};
+
+#[test]
+fn list_shows_every_key_by_number_and_never_a_secret() {
+    let (folder, secret) = with_a_key();
+    line(keys(&folder, "create --name other --plan pro"));
+    line(keys(&folder, "set-plan 1 business"));
+    let rows = rows(keys(&folder, "list"));
+    let titles = [
+        "id",
+        "name",
+        "plan",
+        "per minute",
+        "per day",
+        "key",
+        "state",
+        "created",
+        "last used",
+    ];
+    assert_eq!(rows[0], titles);
+    let prefix = format!("{}…", &secret[..8]);
+    assert_eq!(
+        rows[1][..7],
+        ["1", "me", "business", "1000", "100000", &prefix, "active"]
+    );
+    assert_eq!(rows[2][..5], ["2", "other", "pro", "300", "10000"]);
+    assert_eq!(rows[2][8], "never");
+    let list = json_of(keys(&folder, "list --json"));
+    assert_eq!((&list[0]["id"], &list[1]["id"]), (&json!(1), &json!(2)));
+    assert!(!list.to_string().contains(&secret[8..]));
+}
+
+#[test]
+fn show_tells_all_of_one_key() {
+    let (folder, secret) = with_a_key();
+    let rows = rows(keys(&folder, "show 1"));
+    let prefix = format!("{}…", &secret[..8]);
+    for row in [
+        ["name", "me"],
+        ["plan", "free"],
+        ["used today", "0"],
+        ["key", &prefix],
+        ["state", "active"],
+    ] {
+        assert!(rows.iter().any(|other| *other == row), "{row:?} {rows:?}");
+    }
+    let mut key = json_of(keys(&folder, "show 1 --json"));
+    let created = key.as_object_mut().unwrap().remove("createdAt").unwrap();
+    assert!(created.as_str().unwrap().ends_with('Z'));
+    let expected = json!({
+        "id": 1, "name": "me", "plan": "free", "perMinute": 60, "perDay": 1000, "prefix": &secret[..8], "state": "active",
+        "expiresAt": null, "revokedAt": null, "lastUsedAt": null, "bannedUntil": null, "oldSecretUntil": null
+    });
+    assert_eq!(key, expected);
+}
+
+#[test]
+fn usage_shows_requests_by_day_of_one_key_or_of_all() {
+    let (app, ..) = harness::App::start();
+    let ids: Vec<_> = (0..2)
+        .map(|_| {
+            let (id, key) = app.issue(harness::enterprise(2, 9), None);
+            crate::served(&key, 2);
+            crate::refused(&key, 1);
+            id
+        })
+        .collect();
+    let database = app.database_url();
+    drop_after(app, |folder| {
+        let of = |words: &str| keys(folder, &format!("usage {words} --database {database}"));
+        let row = |id: i64| {
+            vec![
+                "2026-11-16".to_owned(),
+                id.to_string(),
+                "test".into(),
+                "2".into(),
+                "1".into(),
+            ]
+        };
+        let titles = ["day", "key", "name", "requests", "refused"]
+            .map(str::to_owned)
+            .to_vec();
+        assert_eq!(rows(of("")), [titles.clone(), row(ids[0].0), row(ids[1].0)]);
+        assert_eq!(rows(of(&ids[1].to_string())), [titles, row(ids[1].0)]);
+        let expected = json!([{"day": "2026-11-16", "keyId": ids[0].0, "name": "test", "requests": 2, "refused": 1}]);
+        assert_eq!(json_of(of(&format!("{} --json", ids[0]))), expected);
+    });
+}
+
+/// Stops a server, so that all it counted is stored, and keeps its data until `then` is done.
+fn drop_after(mut app: harness::App, then: impl FnOnce(&TempDir)) {
+    app.stop();
+    then(&folder());
+}
+
+#[test]
+fn usage_of_a_key_that_was_never_used_is_empty() {
+    let (folder, _) = with_a_key();
+    assert_eq!(json_of(keys(&folder, "usage 1 --json")), json!([]));
+    assert_eq!(rows(keys(&folder, "usage")).len(), 1);
+}
