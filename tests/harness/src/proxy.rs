@@ -1,14 +1,16 @@
 //! A TCP proxy that breaks connections when a test wants it.
 
+mod forwarding;
+mod state;
+
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long a server has to work on what it got, before its client is cut off.
-const WORK: Duration = Duration::from_millis(20);
+use forwarding::Shared;
+use state::{Mode, State, Trigger};
 
 /// Stands between a client and a server on a port of its own. All connections end with this value.
 #[derive(Debug)]
@@ -16,48 +18,6 @@ pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
-    target: SocketAddr,
-    mode: Mode,
-    delay: Duration,
-    cut_after: Option<usize>,
-    cut_when: Option<Trigger>,
-    cuts: usize,
-    connections: HashMap<usize, Connection>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
-    Open,
-    Stalled,
-    Cut,
-    Ended,
-}
-
-/// What a client sends before it is cut off, and how many times more.
-#[derive(Debug)]
-struct Trigger {
-    pattern: Vec<u8>,
-    times: usize,
-}
-
-#[derive(Debug)]
-struct Connection {
-    /// The client's, and the server's once there is one.
-    streams: Vec<TcpStream>,
-    /// Bytes that went to the client since `cut_after` was last called.
-    passed: usize,
-    /// Nothing goes to the client any more.
-    muted: bool,
 }
 
 impl Proxy {
@@ -168,174 +128,9 @@ impl Drop for Proxy {
     }
 }
 
-impl Drop for Connection {
-    /// The threads that forward have handles of their own, and may be waiting for bytes.
-    fn drop(&mut self) {
-        for stream in &self.streams {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self, mode: Mode) {
-        self.state().mode = mode;
-        self.changed.notify_all();
-    }
-
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        for (id, client) in listener.incoming().enumerate() {
-            let Ok(client) = client else { continue };
-            let Ok(handle) = client.try_clone() else {
-                continue;
-            };
-            let mut state = self.state();
-            match state.mode {
-                Mode::Open | Mode::Stalled => {
-                    let connection = Connection {
-                        streams: vec![handle],
-                        passed: 0,
-                        muted: false,
-                    };
-                    state.connections.insert(id, connection);
-                    let shared = Arc::clone(self);
-                    thread::spawn(move || {
-                        let _ = shared.serve(id, client);
-                        shared.state().connections.remove(&id);
-                    });
-                }
-                Mode::Cut => {}
-                Mode::Ended => return,
-            }
-        }
-    }
-
-    /// Forwards both ways until both sides have ended, or one breaks.
-    fn serve(self: &Arc<Self>, id: usize, client: TcpStream) -> Option<()> {
-        let target = self.when_open(id)?.target;
-        let server = TcpStream::connect(target).ok()?;
-        for stream in [&client, &server] {
-            stream.set_nodelay(true).ok()?;
-        }
-        let (from_client, to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
-        let handle = server.try_clone().ok()?;
-        self.state().connections.get_mut(&id)?.streams.push(handle);
-        let there = thread::spawn({
-            let shared = Arc::clone(self);
-            move || {
-                let whole = shared.to_server(id, from_client, to_server);
-                if whole.is_none() {
-                    shared.state().connections.remove(&id);
-                }
-            }
-        });
-        self.to_client(id, server, client)?;
-        there.join().ok()
-    }
-
-    fn to_server(&self, id: usize, mut client: TcpStream, mut server: TcpStream) -> Option<()> {
-        let mut buffer = vec![0; 64 * 1024];
-        // The last piece, after as much of those before it as a pattern across the border could begin in.
-        let mut sent = Vec::new();
-        loop {
-            let length = client.read(&mut buffer).ok()?;
-            let mut state = self.when_open(id)?;
-            if length == 0 {
-                return server.shutdown(Shutdown::Write).ok();
-            }
-            let reach = state.cut_when.as_ref().map_or(0, |it| it.pattern.len() - 1);
-            sent.drain(..sent.len().saturating_sub(reach));
-            sent.extend_from_slice(&buffer[..length]);
-            let cut = state.is_triggered(&sent);
-            if cut {
-                // Before the server has the bytes: its answer must not slip through.
-                state.connections.get_mut(&id)?.muted = true;
-            }
-            drop(state);
-            server.write_all(&buffer[..length]).ok()?;
-            if cut {
-                thread::sleep(WORK);
-                self.state().cut(id);
-            }
-        }
-    }
-
-    fn to_client(&self, id: usize, mut server: TcpStream, mut client: TcpStream) -> Option<()> {
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let length = server.read(&mut buffer).ok()?;
-            let delay = self.state().delay;
-            thread::sleep(delay);
-            let mut state = self.when_open(id)?;
-            if state.connections.get(&id)?.muted {
-                if length == 0 {
-                    return Some(());
-                }
-                continue;
-            }
-            if length == 0 {
-                client.shutdown(Shutdown::Write).ok()?;
-                return Some(());
-            }
-            let (allowed, cut) = state.allow(id, length)?;
-            drop(state);
-            client.write_all(&buffer[..allowed]).ok()?;
-            if cut {
-                self.state().cut(id);
-            }
-        }
-    }
-
-    /// Waits while all is stalled. None once the connection is cut.
-    fn when_open(&self, id: usize) -> Option<MutexGuard<'_, State>> {
-        let state = self
-            .changed
-            .wait_while(self.state(), |state| {
-                state.mode == Mode::Stalled && state.connections.contains_key(&id)
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        state.connections.contains_key(&id).then_some(state)
-    }
-}
-
-impl State {
-    fn is_triggered(&mut self, sent: &[u8]) -> bool {
-        let Some(Trigger { pattern, times }) = &mut self.cut_when else {
-            return false;
-        };
-        let found = *times > 0 && sent.windows(pattern.len()).any(|window| window == pattern);
-        *times -= usize::from(found);
-        found
-    }
-
-    /// How many of these bytes may go to the client, and whether that is the end.
-    fn allow(&mut self, id: usize, length: usize) -> Option<(usize, bool)> {
-        let connection = self.connections.get_mut(&id)?;
-        let left = self
-            .cut_after
-            .map_or(usize::MAX, |bytes| bytes - connection.passed);
-        let allowed = length.min(left);
-        connection.passed += allowed;
-        let cut = allowed == left;
-        if cut {
-            self.cut_after = None;
-        }
-        Some((allowed, cut))
-    }
-
-    fn cut(&mut self, id: usize) {
-        self.connections.remove(&id);
-        self.cuts += 1;
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Read, Write};
     use std::time::Instant;
 
     use super::*;
