@@ -5,23 +5,18 @@ mod create;
 mod refusal;
 mod show;
 
-use harness::{Output, run};
+use harness::{Desk, Output};
 use serde_json::Value;
-use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 
-fn folder() -> TempDir {
-    TempDir::new().expect("a folder")
+fn desk() -> Desk {
+    Desk::new(PROGRAM)
 }
 
 /// Runs `animal-store keys …`, words apart by spaces.
-fn keys(folder: &TempDir, words: &str) -> Output {
-    let all: Vec<_> = ["keys"]
-        .into_iter()
-        .chain(words.split_whitespace())
-        .collect();
-    run(PROGRAM, folder.path(), &all)
+fn keys(desk: &Desk, words: &str) -> Output {
+    desk.typed(&format!("keys {words}"))
 }
 
 /// The one line of its standard output.
@@ -59,9 +54,9 @@ fn is_secret(text: &str) {
     );
 }
 
-/// A folder with key 1, `me`, plan free, and its secret.
-fn with_a_key() -> (TempDir, String) {
-    let folder = folder();
-    let secret = line(keys(&folder, "create --name me --plan free"));
-    (folder, secret)
+/// A desk with key 1, `me`, plan free, and its secret.
+fn with_a_key() -> (Desk, String) {
+    let desk = desk();
+    let secret = line(keys(&desk, "create --name me --plan free"));
+    (desk, secret)
 }

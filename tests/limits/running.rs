@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use harness::{Answer, Client, Process, eventually, run};
+use harness::{Answer, Client, Desk, Process, eventually};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::{ask, retry_after, secs, served, within_a_second};
 
@@ -20,34 +19,34 @@ const ONE_A_DAY: [&str; 6] = [
     "1",
 ];
 
-/// A folder with a server that runs in it.
+/// A desk, and a server beside it.
 struct Shop {
     server: Process,
-    folder: TempDir,
+    desk: Desk,
 }
 
 impl Shop {
     fn open(words: &[&str]) -> Self {
-        let folder = TempDir::new().expect("a folder");
-        let server = Self::serve(&folder, words);
-        Self { server, folder }
+        let desk = Desk::new(PROGRAM);
+        let server = Self::serve(&desk, words);
+        Self { server, desk }
     }
 
-    fn serve(folder: &TempDir, words: &[&str]) -> Process {
+    fn serve(desk: &Desk, words: &[&str]) -> Process {
         let all: Vec<_> = ["--no-first-key"].iter().chain(words).copied().collect();
-        Process::serve(PROGRAM, folder.path(), &all)
+        desk.serve(&all)
     }
 
     /// Kills the server as a crash would, and starts it again.
     fn crash(&mut self, words: &[&str]) {
         self.server.kill();
-        self.server = Self::serve(&self.folder, words);
+        self.server = Self::serve(&self.desk, words);
     }
 
     /// What `animal-store keys …` prints.
     fn keys(&self, words: &[&str]) -> String {
         let all: Vec<_> = ["keys"].iter().chain(words).copied().collect();
-        let output = run(PROGRAM, self.folder.path(), &all).exits(0);
+        let output = self.desk.run(&all).exits(0);
         output.stdout.trim_end().to_owned()
     }
 

@@ -8,6 +8,7 @@ use crate::PROGRAM;
 /// A desk, and three available animals.
 fn desk() -> Desk {
     let desk = Desk::new(PROGRAM);
+    desk.typed("keys create --name a --plan free").exits(0);
     let data = desk.by_hand();
     (0..3).for_each(|_| data.add_pet("a", 1, "available"));
     desk

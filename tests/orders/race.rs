@@ -9,6 +9,7 @@ use crate::PROGRAM;
 #[test]
 fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds() {
     let desk = Desk::new(PROGRAM);
+    desk.typed("keys create --name a --plan free").exits(0);
     let data = desk.by_hand();
     for round in 1..=3_i64 {
         data.add_pet("a", 1, "available");

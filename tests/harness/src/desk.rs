@@ -1,11 +1,13 @@
 //! An operator's desk: commands typed one after the other, on data of their own.
 
+use std::path::Path;
+
 use animal_store::store::Database;
 use tempfile::TempDir;
 
-use crate::ByHand;
 use crate::app::{database_for, url_of};
-use crate::process::{Output, run_on};
+use crate::process::{DATABASE, Output, run_on};
+use crate::{ByHand, Process};
 
 /// A folder to type in, and data: on the engine that the tests run on.
 #[derive(Debug)]
@@ -16,25 +18,26 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk with this program, and data with one key in it.
-    #[track_caller]
+    /// A desk with this program, and no data yet.
     pub fn new(program: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let database = database_for(&folder);
-        let desk = Self {
+        Self {
             program,
             folder,
             database,
-        };
-        desk.typed("keys create --name first --plan free").exits(0);
-        desk
+        }
     }
 
-    /// Runs the program with these words, spaces between them.
-    pub fn typed(&self, words: &str) -> Output {
-        let words: Vec<_> = words.split(' ').collect();
+    /// Runs the program with these words.
+    pub fn run(&self, words: &[&str]) -> Output {
         let database = url_of(&self.database);
-        run_on(&database, self.program, self.folder.path(), &words)
+        run_on(&database, self.program, self.folder.path(), words)
+    }
+
+    /// The same with words that have spaces between them.
+    pub fn typed(&self, words: &str) -> Output {
+        self.run(&words.split_whitespace().collect::<Vec<_>>())
     }
 
     /// The same; it succeeds, and has nothing to say beside its result.
@@ -43,6 +46,17 @@ impl Desk {
         let output = self.typed(words).exits(0);
         assert_eq!(output.stderr, "");
         output.stdout.trim_end().to_owned()
+    }
+
+    /// A server on the same data.
+    pub fn serve(&self, words: &[&str]) -> Process {
+        let vars = [(DATABASE, &*url_of(&self.database))];
+        Process::serve_with(self.program, self.folder.path(), words, &vars)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The data as others have it open.

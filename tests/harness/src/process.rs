@@ -43,10 +43,13 @@ pub fn run(program: &str, folder: &Path, words: &[&str]) -> Output {
     finish(command(program, folder, words))
 }
 
+/// The environment variable of `--database`.
+pub(crate) const DATABASE: &str = "ANIMAL_STORE_DATABASE";
+
 /// The same on this database, unless the words name another.
 pub(crate) fn run_on(database: &str, program: &str, folder: &Path, words: &[&str]) -> Output {
     let mut command = command(program, folder, words);
-    command.env("ANIMAL_STORE_DATABASE", database);
+    command.env(DATABASE, database);
     finish(command)
 }
 

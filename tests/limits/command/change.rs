@@ -6,20 +6,20 @@ use super::{is_secret, json_of, keys, line, with_a_key};
 
 #[test]
 fn set_plan_gives_another_plan() {
-    let (folder, _) = with_a_key();
+    let (desk, _) = with_a_key();
     assert_eq!(
-        line(keys(&folder, "set-plan 1 pro")),
+        line(keys(&desk, "set-plan 1 pro")),
         "key 1 (me) has plan pro"
     );
     let key = json_of(keys(
-        &folder,
+        &desk,
         "set-plan 1 enterprise --per-minute 5 --per-day 6 --json",
     ));
     assert_eq!(
         (&key["plan"], &key["perMinute"], &key["perDay"]),
         (&json!("enterprise"), &json!(5), &json!(6))
     );
-    let key = json_of(keys(&folder, "set-plan 1 free --json"));
+    let key = json_of(keys(&desk, "set-plan 1 free --json"));
     assert_eq!(
         (&key["perMinute"], &key["perDay"]),
         (&json!(60), &json!(1_000))
@@ -28,8 +28,8 @@ fn set_plan_gives_another_plan() {
 
 #[test]
 fn rotate_prints_the_new_secret_alone_on_stdout() {
-    let (folder, first) = with_a_key();
-    let output = keys(&folder, "rotate 1").exits(0);
+    let (desk, first) = with_a_key();
+    let output = keys(&desk, "rotate 1").exits(0);
     let second = output.stdout.trim_end();
     is_secret(second);
     assert_ne!(second, first);
@@ -39,14 +39,11 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
             .starts_with("key 1 (me) rotated, the old secret works until 2"),
         "{output:?}"
     );
-    assert_eq!(
-        json_of(keys(&folder, "show 1 --json"))["prefix"],
-        second[..8]
-    );
-    let key = json_of(keys(&folder, "rotate 1 --grace 2h --json"));
+    assert_eq!(json_of(keys(&desk, "show 1 --json"))["prefix"], second[..8]);
+    let key = json_of(keys(&desk, "rotate 1 --grace 2h --json"));
     is_secret(key["key"].as_str().unwrap());
     assert!(key["oldSecretUntil"].is_string());
-    let output = keys(&folder, "rotate 1 --grace 0s").exits(0);
+    let output = keys(&desk, "rotate 1 --grace 0s").exits(0);
     assert!(
         output.stderr.contains("the old secret has ended"),
         "{output:?}"
@@ -55,17 +52,17 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
 
 #[test]
 fn revoke_ends_a_key_for_ever() {
-    let (folder, _) = with_a_key();
-    assert_eq!(line(keys(&folder, "revoke 1")), "key 1 (me) is revoked");
-    let first = json_of(keys(&folder, "show 1 --json"));
+    let (desk, _) = with_a_key();
+    assert_eq!(line(keys(&desk, "revoke 1")), "key 1 (me) is revoked");
+    let first = json_of(keys(&desk, "show 1 --json"));
     assert_eq!(first["state"], "revoked");
-    let again = json_of(keys(&folder, "revoke 1 --json"));
+    let again = json_of(keys(&desk, "revoke 1 --json"));
     assert_eq!(
         again["revokedAt"], first["revokedAt"],
         "the first time counts"
     );
     assert!(
-        keys(&folder, "rotate 1")
+        keys(&desk, "rotate 1")
             .refuses(1)
             .contains("key 1 is revoked")
     );
@@ -73,10 +70,10 @@ fn revoke_ends_a_key_for_ever() {
 
 #[test]
 fn unban_says_that_the_key_is_not_banned() {
-    let (folder, _) = with_a_key();
-    assert_eq!(line(keys(&folder, "unban 1")), "key 1 (me) is not banned");
+    let (desk, _) = with_a_key();
+    assert_eq!(line(keys(&desk, "unban 1")), "key 1 (me) is not banned");
     assert_eq!(
-        json_of(keys(&folder, "unban 1 --json"))["bannedUntil"],
+        json_of(keys(&desk, "unban 1 --json"))["bannedUntil"],
         Value::Null
     );
 }

@@ -2,11 +2,11 @@
 
 use harness::run;
 
-use super::{PROGRAM, folder, keys, with_a_key};
+use super::{PROGRAM, desk, keys, with_a_key};
 
 #[test]
 fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
-    let (folder, _) = with_a_key();
+    let (desk, _) = with_a_key();
     for words in [
         "show 9",
         "usage 9",
@@ -17,7 +17,7 @@ fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
         "show 9 --json",
     ] {
         assert_eq!(
-            keys(&folder, words).refuses(1),
+            keys(&desk, words).refuses(1),
             "animal-store: there is no key 9: see keys list",
             "{words}"
         );
@@ -26,7 +26,7 @@ fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
 
 #[test]
 fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
-    let folder = folder();
+    let folder = tempfile::TempDir::new().expect("a folder");
     for words in [
         "list",
         "show 1",
@@ -36,11 +36,11 @@ fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
         "revoke 1",
         "unban 1",
     ] {
+        let words: Vec<_> = ["keys"].into_iter().chain(words.split(' ')).collect();
+        let told = run(PROGRAM, folder.path(), &words).refuses(1);
         assert!(
-            keys(&folder, words)
-                .refuses(1)
-                .contains("there is no database at animal-store.db"),
-            "{words}"
+            told.contains("there is no database at animal-store.db"),
+            "{words:?}: {told}"
         );
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -48,7 +48,7 @@ fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
 
 #[test]
 fn wrong_usage_is_told_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created() {
-    let folder = folder();
+    let desk = desk();
     let long = format!("create --plan free --name {}", "x".repeat(101));
     for (words, named) in [
         ("create --name me --plan gold", "--plan"),
@@ -88,40 +88,37 @@ fn wrong_usage_is_told_in_one_line_that_names_the_option_with_exit_2_and_nothing
         ("show", "<ID>"),
         ("forge", "forge"),
     ] {
-        let told = keys(&folder, words).refuses(2);
+        let told = keys(&desk, words).refuses(2);
         assert!(told.contains(named), "{words}: {told}");
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(desk.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn a_name_that_cannot_be_seen_is_refused() {
-    let folder = folder();
+    let desk = desk();
     for name in ["", "  ", "a\tb", "a\nb"] {
-        let told = run(
-            PROGRAM,
-            folder.path(),
-            &["keys", "create", "--plan", "free", "--name", name],
-        )
-        .refuses(2);
+        let told = desk
+            .run(&["keys", "create", "--plan", "free", "--name", name])
+            .refuses(2);
         assert!(told.contains("--name"), "{told}");
     }
 }
 
 #[test]
 fn an_expiry_in_no_time_is_refused() {
-    let folder = folder();
-    let told = keys(&folder, "create --name me --plan free --expires 0s").refuses(2);
+    let desk = desk();
+    let told = keys(&desk, "create --name me --plan free --expires 0s").refuses(2);
     assert!(told.contains("--expires"), "{told}");
 }
 
 #[test]
 fn a_key_that_has_expired_is_not_rotated() {
-    let folder = folder();
-    keys(&folder, "create --name me --plan free --expires 1s").exits(0);
+    let desk = desk();
+    keys(&desk, "create --name me --plan free --expires 1s").exits(0);
     harness::eventually(std::time::Duration::from_secs(5), "it expires", || {
-        keys(&folder, "show 1").stdout.contains("expired")
+        keys(&desk, "show 1").stdout.contains("expired")
     });
-    let told = keys(&folder, "rotate 1").refuses(1);
+    let told = keys(&desk, "rotate 1").refuses(1);
     assert!(told.contains("has expired"), "{told}");
 }

@@ -1,16 +1,16 @@
 //! `keys list`, `show` and `usage`.
 
+use harness::Desk;
 use serde_json::json;
-use tempfile::TempDir;
 
-use super::{folder, json_of, keys, line, rows, with_a_key};
+use super::{desk, json_of, keys, line, rows, with_a_key};
 
 #[test]
 fn list_shows_every_key_by_number_and_never_a_secret() {
-    let (folder, secret) = with_a_key();
-    line(keys(&folder, "create --name other --plan pro"));
-    line(keys(&folder, "set-plan 1 business"));
-    let rows = rows(keys(&folder, "list"));
+    let (desk, secret) = with_a_key();
+    line(keys(&desk, "create --name other --plan pro"));
+    line(keys(&desk, "set-plan 1 business"));
+    let rows = rows(keys(&desk, "list"));
     let titles = [
         "id",
         "name",
@@ -30,15 +30,15 @@ fn list_shows_every_key_by_number_and_never_a_secret() {
     );
     assert_eq!(rows[2][..5], ["2", "other", "pro", "300", "10000"]);
     assert_eq!(rows[2][8], "never");
-    let list = json_of(keys(&folder, "list --json"));
+    let list = json_of(keys(&desk, "list --json"));
     assert_eq!((&list[0]["id"], &list[1]["id"]), (&json!(1), &json!(2)));
     assert!(!list.to_string().contains(&secret[8..]));
 }
 
 #[test]
 fn show_tells_all_of_one_key() {
-    let (folder, secret) = with_a_key();
-    let rows = rows(keys(&folder, "show 1"));
+    let (desk, secret) = with_a_key();
+    let rows = rows(keys(&desk, "show 1"));
     let prefix = format!("{}…", &secret[..8]);
     for row in [
         ["name", "me"],
@@ -49,7 +49,7 @@ fn show_tells_all_of_one_key() {
     ] {
         assert!(rows.iter().any(|other| *other == row), "{row:?} {rows:?}");
     }
-    let mut key = json_of(keys(&folder, "show 1 --json"));
+    let mut key = json_of(keys(&desk, "show 1 --json"));
     let created = key.as_object_mut().unwrap().remove("createdAt").unwrap();
     assert!(created.as_str().unwrap().ends_with('Z'));
     let expected = json!({
@@ -71,8 +71,8 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
         })
         .collect();
     let database = app.database_url();
-    drop_after(app, |folder| {
-        let of = |words: &str| keys(folder, &format!("usage {words} --database {database}"));
+    drop_after(app, |desk| {
+        let of = |words: &str| keys(desk, &format!("usage {words} --database {database}"));
         let row = |id: i64| {
             vec![
                 "2026-11-16".to_owned(),
@@ -93,14 +93,14 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
 }
 
 /// Stops a server, so that all it counted is stored, and keeps its data until `then` is done.
-fn drop_after(mut app: harness::App, then: impl FnOnce(&TempDir)) {
+fn drop_after(mut app: harness::App, then: impl FnOnce(&Desk)) {
     app.stop();
-    then(&folder());
+    then(&desk());
 }
 
 #[test]
 fn usage_of_a_key_that_was_never_used_is_empty() {
-    let (folder, _) = with_a_key();
-    assert_eq!(json_of(keys(&folder, "usage 1 --json")), json!([]));
-    assert_eq!(rows(keys(&folder, "usage")).len(), 1);
+    let (desk, _) = with_a_key();
+    assert_eq!(json_of(keys(&desk, "usage 1 --json")), json!([]));
+    assert_eq!(rows(keys(&desk, "usage")).len(), 1);
 }
