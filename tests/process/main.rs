@@ -37,7 +37,7 @@ const FAULTY_PROGRAM: &str = "ANIMAL_STORE_FAULTY_BIN";
 
 fn faulty_program() -> String {
     std::env::var(FAULTY_PROGRAM).unwrap_or_else(|_| {
-        panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test crash")
+        panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test process")
     })
 }
 
