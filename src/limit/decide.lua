@@ -69,7 +69,7 @@ else
     refusals, verdict = refusals + 1, USED_UP
 end
 
--- A ban is remembered for a day; nothing else lasts beyond this one.
+-- A ban is remembered for a day at least, and one that lasts longer is told again by every node; nothing else lasts beyond this day.
 state = struct.pack(STATE, minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned)
 redis.call('SET', KEYS[1], state, 'PX', (day + 2) * DAY - now)
 return struct.pack(RULING, now, verdict, minute, in_minute, day, in_day, banned_at, banned_until)

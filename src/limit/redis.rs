@@ -10,6 +10,7 @@ mod wire;
 pub use health::Health;
 pub use wire::{NotARedisUrl, RedisUrl};
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,11 +28,15 @@ use script::{Question, Script};
 use waiting::Waiting;
 use wire::Wire;
 
-/// How long a request waits for Redis, at most.
-const PATIENCE: Duration = Duration::from_millis(50);
-
 /// How long connecting may take, while no request waits for it: to a cluster it is several steps.
 const CONNECT: Duration = Duration::from_secs(1);
+
+/// How long a thread waits for Redis before it serves its first request: without it, it would have to count alone.
+const START: Duration = Duration::from_millis(500);
+
+/// In what time Redis has to decide before requests are sent to it again. Less than they would wait: one that is slower is not
+/// left and found again all the time.
+const TRIAL: Duration = Duration::from_millis(40);
 
 /// How often each thread looks whether Redis is there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -51,6 +56,8 @@ struct Line {
     finding: Finding,
     /// There is one while Redis is well.
     wire: Mutex<Option<Wire>>,
+    /// The key whose question failed last. Of a cluster, its node is the one to try.
+    suspect: AtomicI64,
     waiting: Waiting,
 }
 
@@ -66,13 +73,18 @@ impl Redis {
             health,
             finding: Finding::default(),
             wire: Mutex::default(),
+            suspect: AtomicI64::default(),
             waiting: Waiting::default(),
         }))
     }
 
     /// Connects, before the first request needs it, and looks after the connection from then on.
     pub async fn begin(&self) {
-        if let Err(cause) = self.0.connect(CONNECT).await {
+        let connected = match timeout(START, self.0.connect(START)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(late(START)),
+        };
+        if let Err(cause) = connected {
             self.0.fell_ill(&cause);
         }
         tokio::task::spawn_local(Arc::clone(&self.0).look_after());
@@ -86,7 +98,10 @@ impl Redis {
         if let Some(wire) = wire {
             match line.ask(wire, key, meter, limits).await {
                 Ok(ruling) => return meter.adopt(limits, &ruling),
-                Err(error) => line.fell_ill(&error.to_string()),
+                Err(error) => {
+                    line.suspect.store(key.0, Ordering::Relaxed);
+                    line.fell_ill(&error.to_string());
+                }
             }
         }
         meter.decide(limits, &line.bans, line.clock.now())
@@ -104,6 +119,7 @@ impl Line {
         let _waits = self.waiting.begin();
         let question = Question {
             key,
+            is_trial: false,
             limits,
             known: meter.known(),
             now: self.clock.standing(),
@@ -134,11 +150,12 @@ impl Line {
 
     /// Connects, which may take its time, gives Redis the script, so that no request has to (on a cluster each node needs it), and
     /// sees whether it decides.
-    async fn connect(&self, patience: Duration) -> Result<(), String> {
+    async fn connect(&self, trial: Duration) -> Result<(), String> {
         let mut wire = within(CONNECT, Wire::connect(&self.url)).await?;
-        let _: String = within(patience, wire.ask(&Script::load())).await?;
+        let _: String = within(trial, wire.ask(&Script::load())).await?;
         // One that answers but cannot write, because it is full or a replica, would fail the next request.
-        within(patience, self.script.ask(&mut wire, &Question::trial())).await?;
+        let question = Question::trial(KeyId(self.suspect.load(Ordering::Relaxed)));
+        within(trial, self.script.ask(&mut wire, &question)).await?;
         *self.wire() = Some(wire);
         if self.finding.recover(&self.health) {
             tracing::info!("Redis is back: limits hold for all nodes together again");
@@ -154,7 +171,7 @@ impl Line {
             let wire = self.wire().clone();
             let found = match wire {
                 Some(mut wire) => within(CONNECT, wire.ask(&redis::cmd("PING"))).await,
-                None => self.connect(PATIENCE).await,
+                None => self.connect(TRIAL).await,
             };
             if let Err(cause) = found {
                 self.fell_ill(&cause);
@@ -166,7 +183,7 @@ impl Line {
     async fn mind_the_time(self: Arc<Self>) {
         loop {
             self.waiting.too_long().await;
-            self.fell_ill(&format!("no answer within {PATIENCE:?}"));
+            self.fell_ill(&late(waiting::PATIENCE));
         }
     }
 }
@@ -178,6 +195,10 @@ async fn within<T>(
 ) -> Result<T, String> {
     match timeout(time, work).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {time:?}")),
+        Err(_) => Err(late(time)),
     }
+}
+
+fn late(time: Duration) -> String {
+    format!("no answer within {time:?}")
 }

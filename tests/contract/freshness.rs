@@ -1,12 +1,7 @@
 //! What is cached stays true: another process's change of a status is seen within one second.
-
-use std::time::Duration;
-
-use harness::{App, Client, eventually};
+use harness::{App, Client, eventually, promised};
 
 use crate::rex;
-
-const A_SECOND: Duration = Duration::from_secs(1);
 
 /// A server with five animals, all pending, whose lists and animals have been asked for and so are cached.
 fn warm() -> (App, Client) {
@@ -33,7 +28,7 @@ fn a_status_changed_by_another_process_is_seen_in_an_animal_within_a_second() {
     other
         .change("UPDATE pets SET status = 'sold' WHERE id = 1")
         .unwrap();
-    eventually(A_SECOND, "the new status", || {
+    eventually(promised(), "the new status", || {
         key.get("/v1/pets/1").json()["status"] == "sold"
     });
 }
@@ -45,7 +40,7 @@ fn a_status_changed_by_another_process_is_seen_in_a_list_within_a_second() {
     other
         .change("UPDATE pets SET status = 'sold' WHERE id = 1")
         .unwrap();
-    eventually(A_SECOND, "the new status", || {
+    eventually(promised(), "the new status", || {
         key.get("/v1/pets?limit=2").json()[0]["status"] == "sold"
     });
 }
@@ -58,7 +53,7 @@ fn a_status_changed_by_another_process_moves_the_animal_between_filtered_lists_w
     other
         .change("UPDATE pets SET status = 'sold' WHERE id IN (1, 3)")
         .unwrap();
-    eventually(A_SECOND, "the filtered lists", || {
+    eventually(promised(), "the filtered lists", || {
         key.get("/v1/pets?limit=2&status=pending").ids() == [2, 4]
             && key.get("/v1/pets?limit=2&status=sold").ids() == [1, 3]
     });
@@ -72,7 +67,7 @@ fn one_change_after_another_is_seen_each_within_a_second() {
         other
             .change(&format!("UPDATE pets SET status = '{status}'"))
             .unwrap();
-        eventually(A_SECOND, status, || {
+        eventually(promised(), status, || {
             key.get("/v1/pets/1").json()["status"] == status
                 && key.get("/v1/pets?limit=2").json()[1]["status"] == status
         });

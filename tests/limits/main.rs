@@ -98,10 +98,10 @@ fn set_plan(app: &App, id: KeyId, plan: Plan) {
     assert!(record.expect("a store").is_some());
 }
 
-/// Asks until the answer is as promised, for a second at most, and gives it.
+/// Asks until the answer is as promised, for no longer than promised, and gives it.
 #[track_caller]
 fn within_a_second(what: &str, client: &Client, yes: impl Fn(&Answer) -> bool) -> Answer {
     let mut last = None;
-    harness::eventually(secs(1), what, || yes(last.insert(ask(client))));
+    harness::eventually(harness::promised(), what, || yes(last.insert(ask(client))));
     last.expect("an answer")
 }

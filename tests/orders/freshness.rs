@@ -5,11 +5,10 @@ use std::time::Duration;
 use animal_store::order::OrderId;
 use animal_store::pet::{PetId, PetStatus};
 use animal_store::store::Store;
-use harness::{App, ByHand, Client, Connection, START, eventually};
+use harness::{App, ByHand, Client, Connection, START, eventually, promised};
 use serde_json::{Value, json};
 
 const PETS: i64 = 25;
-const PROMISED: Duration = Duration::from_secs(1);
 
 /// How many changes there are to be: a thousand, and fewer of a server that looks less often, unless there is time.
 fn changes(store: &Store) -> u32 {
@@ -118,7 +117,7 @@ fn after_each_random_change_every_page_and_animal_equals_the_store_within_a_seco
         }
         done += 1;
         let wanted = expected(&other);
-        eventually(PROMISED, &format!("change {done}"), || {
+        eventually(promised(), &format!("change {done}"), || {
             differs(&key, &mut connection, &wanted).is_none()
         });
     }

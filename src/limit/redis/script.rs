@@ -31,6 +31,8 @@ pub(super) struct Script {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) key: KeyId,
+    /// Whether nothing is to be counted of the key itself.
+    pub(super) is_trial: bool,
     pub(super) limits: Limits,
     pub(super) known: Known,
     /// The time, where Redis shall not go by its own clock.
@@ -38,10 +40,11 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// One that is asked only to see whether there is an answer. No key has the number zero.
-    pub(super) fn trial() -> Self {
+    /// One that is asked only to see whether there is an answer, from the node of a cluster that this key is on.
+    pub(super) fn trial(key: KeyId) -> Self {
         Self {
-            key: KeyId(0),
+            key,
+            is_trial: true,
             limits: Plan::Free.limits(),
             known: Known {
                 windows: Windows::new(),
@@ -50,6 +53,18 @@ impl Question {
             },
             now: None,
         }
+    }
+
+    /// Where Redis keeps what it knows of the key. In braces what Redis Cluster chooses the node by.
+    fn name(&self) -> Vec<u8> {
+        let mut name = Vec::with_capacity(48);
+        name.extend_from_slice(b"animal-store:{");
+        digits::push_signed(&mut name, self.key.0);
+        name.push(b'}');
+        if self.is_trial {
+            name.extend_from_slice(b":trial");
+        }
+        name
     }
 }
 
@@ -87,7 +102,7 @@ impl Script {
         call.arg(command)
             .arg(script)
             .arg(1)
-            .arg(name(question.key))
+            .arg(question.name())
             .arg(self.numbers(question).as_slice());
         call
     }
@@ -121,15 +136,6 @@ impl Script {
     }
 }
 
-/// Where Redis keeps what it knows of a key. In braces what Redis Cluster chooses the node by.
-fn name(key: KeyId) -> Vec<u8> {
-    let mut name = Vec::with_capacity(40);
-    name.extend_from_slice(b"animal-store:{");
-    digits::push_signed(&mut name, key.0);
-    name.push(b'}');
-    name
-}
-
 impl FromRedisValue for Ruling {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let Value::BulkString(bytes) = value else {
@@ -156,7 +162,7 @@ impl FromRedisValue for Ruling {
 
 /// The broken variant that the test of exact limits must catch: others may count between the reading and the writing.
 pub(super) async fn read_then_write(wire: &mut Wire, question: &Question) -> RedisResult<Ruling> {
-    let name = name(question.key);
+    let name = question.name();
     let (seconds, micros): (i64, i64) = wire.ask(&redis::cmd("TIME")).await?;
     let now = Timestamp::from_millis(seconds * 1000 + micros / 1000);
     let minute = now.as_millis() / 60_000;

@@ -9,7 +9,7 @@ use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, RedisResult};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::hosts;
@@ -63,12 +63,21 @@ impl fmt::Debug for RedisUrl {
 pub(super) enum Wire {
     One {
         connection: MultiplexedConnection,
-        driver: AbortHandle,
+        driver: Arc<Driver>,
     },
     Cluster {
         connection: ClusterConnection,
-        end: Arc<Notify>,
+        end: watch::Sender<bool>,
     },
+}
+
+/// What moves a connection. It ends with the last copy of it, whatever was asked meanwhile.
+pub(super) struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Wire {
@@ -88,12 +97,12 @@ impl Wire {
                     MultiplexedConnection::new_with_config(settings, stream, config).await?;
                 Ok(Self::One {
                     connection,
-                    driver: tokio::spawn(driver).abort_handle(),
+                    driver: Arc::new(Driver(tokio::spawn(driver).abort_handle())),
                 })
             }
             Target::Cluster(client) => Ok(Self::Cluster {
                 connection: client.get_async_connection().await?,
-                end: Arc::default(),
+                end: watch::Sender::new(false),
             }),
         }
     }
@@ -104,9 +113,11 @@ impl Wire {
             // It follows keys that move from node to node, which takes more state than a request should carry.
             Self::Cluster { connection, end } => {
                 let asked = Box::pin(command.query_async(connection));
+                let mut end = end.subscribe();
                 tokio::select! {
+                    biased;
+                    _ = end.wait_for(|end| *end) => Err((ErrorKind::Io, "the line was cut").into()),
                     answer = asked => answer,
-                    () = end.notified() => Err((ErrorKind::Io, "the line was cut").into()),
                 }
             }
         }
@@ -115,8 +126,8 @@ impl Wire {
     /// Hangs up: whoever waits for an answer learns at once that there will be none.
     pub(super) fn end(self) {
         match self {
-            Self::One { driver, .. } => driver.abort(),
-            Self::Cluster { end, .. } => end.notify_waiters(),
+            Self::One { driver, .. } => driver.0.abort(),
+            Self::Cluster { end, .. } => drop(end.send_replace(true)),
         }
     }
 }

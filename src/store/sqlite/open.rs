@@ -268,7 +268,9 @@ fn looker(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
+    let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
+    settle(&connection)?;
+    Ok(connection)
 }
 
 /// The file's name with something behind it.

@@ -19,7 +19,7 @@ mod process;
 mod proxy;
 mod redis;
 
-pub use app::{App, START, database_for, enterprise, redis_url};
+pub use app::{App, START, database_for, enterprise, promised, redis_url};
 pub use by_hand::ByHand;
 pub use client::{Answer, Client, Connection, Request};
 pub use desk::Desk;
