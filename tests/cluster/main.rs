@@ -10,6 +10,7 @@
 mod changes;
 mod exact;
 mod nodes;
+mod packaged;
 mod postgres;
 mod redis;
 mod retries;

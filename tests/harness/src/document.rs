@@ -12,8 +12,14 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_slice(&document.json).expect("JSON")
 });
 
-/// Headers of HTTP itself, which no document lists.
-const OF_HTTP: [&str; 4] = ["date", "content-length", "content-type", "connection"];
+/// Headers of HTTP itself, which no document lists, and at the end that of a proxy in front.
+const OF_HTTP: [&str; 5] = [
+    "date",
+    "content-length",
+    "content-type",
+    "connection",
+    "server",
+];
 
 /// Panics unless the document knows that this request can be answered like this. A request that is no operation of the
 /// document's is not its affair.

@@ -1,0 +1,143 @@
+//! What `packaging/` describes, without containers: the settings of its nodes and its nginx, on servers of the tests' own.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use harness::{Client, Postgres, Process, Redis, eventually, run};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{NODES, PROGRAM};
+
+const COMPOSE: &str = include_str!("../../packaging/compose.yaml");
+const NGINX: &str = include_str!("../../packaging/nginx.conf");
+
+/// Where nginx keeps what it must: in a folder of the test, whoever runs it.
+const AROUND: &str = "daemon off; pid pid; error_log stderr; events {}
+http {
+    access_log off;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    include nodes.conf;
+}";
+
+struct Nginx {
+    child: Child,
+    address: SocketAddr,
+    _folder: TempDir,
+}
+
+impl Nginx {
+    fn before(nodes: &[Process]) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        // Free a moment ago, and nobody else is given it so soon.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .expect("a port");
+        let mut settings = replaced(NGINX, "listen 80;", &format!("listen {address};"));
+        for (number, node) in (1..).zip(nodes) {
+            let name = format!("node{number}:8080");
+            settings = replaced(&settings, &name, &node.address.to_string());
+        }
+        fs::write(folder.path().join("nginx.conf"), AROUND).expect("a file");
+        fs::write(folder.path().join("nodes.conf"), settings).expect("a file");
+        // Where Debian has it, and not everyone looks.
+        let packaged = Path::new("/usr/sbin/nginx");
+        let program = if packaged.exists() {
+            packaged
+        } else {
+            Path::new("nginx")
+        };
+        let child = Command::new(program)
+            .arg("-p")
+            .arg(folder.path())
+            .args(["-c", "nginx.conf"])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nginx");
+        eventually(Duration::from_secs(5), "nginx listens", || {
+            std::net::TcpStream::connect(address).is_ok()
+        });
+        Self {
+            child,
+            address,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // Its workers end with it only if it is asked to.
+        let id = self.child.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &id]).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn replaced(text: &str, what: &str, with: &str) -> String {
+    assert!(text.contains(what), "no {what}: {text}");
+    text.replace(what, with)
+}
+
+/// The environment of a node, with hosts that there are here.
+fn settings(postgres: &Postgres, redis: &Redis) -> Vec<(String, String)> {
+    let value = |name: &str, value: &str| match name {
+        "ANIMAL_STORE_DATABASE" => postgres.url(),
+        "ANIMAL_STORE_REDIS" => redis.url(),
+        "ANIMAL_STORE_TRUSTED_PROXY" => "127.0.0.0/8".to_owned(),
+        _ => value.trim_matches('"').to_owned(),
+    };
+    let setting = |line: &str| {
+        let (name, said) = line.trim().split_once(": ")?;
+        let is_ours = name.starts_with("ANIMAL_STORE_");
+        is_ours.then(|| (name.to_owned(), value(name, said)))
+    };
+    COMPOSE.lines().filter_map(setting).collect()
+}
+
+#[test]
+fn three_nodes_behind_nginx_are_one_service() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    let settings = settings(&postgres, &redis);
+    assert!(settings.len() >= 5, "{settings:?}");
+    let vars: Vec<_> = settings
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    let folder = TempDir::new().expect("a folder");
+    let mut nodes: Vec<_> = (0..NODES)
+        .map(|_| Process::serve_with(PROGRAM, folder.path(), &[], &vars))
+        .collect();
+    let nginx = Nginx::before(&nodes);
+    let database = postgres.url();
+    let create = ["keys", "create", "--name", "me", "--plan", "pro"];
+    let create = [&create[..], &["--database", &database]].concat();
+    let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
+    let client = Client::new(nginx.address, Some(key.trim_end().to_owned()));
+
+    // Each goes to another node.
+    for id in 1..=6 {
+        let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
+        let place = format!("http://127.0.0.1:8080/v1/pets/{id}");
+        assert_eq!((made.status, made.header("location")), (201, Some(&*place)));
+    }
+    let left = |answer: &harness::Answer| answer.rate().1;
+    let first = left(&client.get("/v1/pets"));
+    for asked in 1..=12 {
+        let answer = client.get("/v1/pets?limit=2");
+        assert_eq!((answer.status, answer.ids()), (200, vec![1, 2]));
+        assert_eq!(left(&answer), first - asked);
+        let next = answer.next().expect("more");
+        assert!(next.starts_with("http://127.0.0.1:8080/v1/pets?"), "{next}");
+    }
+    let large = json!({"name": "x".repeat(20_000), "categoryId": 1});
+    client.create(&large).is_error(413, "body_too_large");
+
+    nodes[1].kill();
+    for _ in 0..12 {
+        assert_eq!(client.get("/v1/pets").status, 200);
+    }
+}
