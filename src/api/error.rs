@@ -14,6 +14,10 @@ use crate::digits;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
 
+/// What stands around the seconds in the message of a used-up limit.
+const USED_UP: &str = "The rate limit is used up. Try again in ";
+const SECONDS: &str = " seconds.";
+
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -62,7 +66,7 @@ pub enum ApiError {
     #[error("This Idempotency-Key was used before with another body. Choose a new one.")]
     IdempotencyMismatch,
     /// A window is used up.
-    #[error("The rate limit is used up. Try again in {retry_after} seconds.")]
+    #[error("{USED_UP}{retry_after}{SECONDS}")]
     RateLimited {
         /// Seconds until a request is served again.
         retry_after: u64,
@@ -159,8 +163,19 @@ impl ApiError {
         body.extend_from_slice(b"{\"code\":\"");
         body.extend_from_slice(code.as_bytes());
         body.extend_from_slice(b"\",\"message\":");
-        // Writing to a Vec cannot fail, and a text always has a JSON form.
-        let _ = serde_json::Serializer::new(&mut body).collect_str(self);
+        match self {
+            // Whoever is refused asks again, and soon: without formatting, and nothing in it needs an escape. 4 % of the
+            // instructions of a 429.
+            Self::RateLimited { retry_after } => {
+                body.push(b'"');
+                body.extend_from_slice(USED_UP.as_bytes());
+                digits::push(&mut body, *retry_after);
+                body.extend_from_slice(SECONDS.as_bytes());
+                body.push(b'"');
+            }
+            // Writing to a Vec cannot fail, and a text always has a JSON form.
+            _ => drop(serde_json::Serializer::new(&mut body).collect_str(self)),
+        }
         body.extend_from_slice(b",\"status\":");
         digits::push(&mut body, status.as_u16().into());
         body.push(b'}');
@@ -196,6 +211,32 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::Unavailable(_) => Self::Unavailable { cause },
             StoreError::Failed(_) => Self::Internal { cause },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_says_what_the_error_says_also_where_it_is_written_by_hand() {
+        for error in [
+            ApiError::RateLimited { retry_after: 1 },
+            ApiError::RateLimited {
+                retry_after: 86_400,
+            },
+            ApiError::KeyBanned { retry_after: 300 },
+            ApiError::MissingApiKey,
+            ApiError::InvalidApiKey,
+            ApiError::NotFound("\"quoted\""),
+        ] {
+            let (status, code) = error.kind();
+            let body: serde_json::Value = serde_json::from_slice(&error.bytes()).unwrap();
+            let expected = serde_json::json!({
+                "code": code, "message": error.to_string(), "status": status.as_u16()
+            });
+            assert_eq!(body, expected);
         }
     }
 }
