@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{Redis, eventually};
+use harness::eventually;
 
-use crate::{Cluster, PROGRAM, is_long, with_a_minute_of};
+use crate::{Cluster, is_long, with_a_minute_of};
 
 /// Clients that send at once.
 const CLIENTS: usize = 64;
@@ -132,10 +132,7 @@ fn three_nodes_admit_exactly_the_limit_together() {
 
 #[test]
 fn a_cluster_of_redis_divides_the_keys_among_its_nodes_and_limits_stay_exact() {
-    let [one, two, three] = Redis::cluster();
-    let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
-    let url = format!("redis://{}", ports.join(","));
-    let cluster = Cluster::with_redis(PROGRAM, "none", one, url);
+    let (cluster, [two, three]) = Cluster::on_redis_cluster();
     assert_eq!(windows(&cluster, WINDOWS), [LIMIT as usize; WINDOWS]);
     let sizes = [&cluster.redis, &two, &three].map(|redis| redis.cli(&["DBSIZE"]));
     assert!(sizes.iter().all(|size| size != "0"), "{sizes:?}");

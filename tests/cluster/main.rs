@@ -74,6 +74,14 @@ impl Cluster {
         Self::with_redis(program, fault, redis, url)
     }
 
+    /// Three nodes whose counters are divided among three Redis: two of them beside the one of the nodes.
+    fn on_redis_cluster() -> (Self, [Redis; 2]) {
+        let [one, two, three] = Redis::cluster();
+        let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
+        let url = format!("redis://{}", ports.join(","));
+        (Self::with_redis(PROGRAM, "none", one, url), [two, three])
+    }
+
     /// Three nodes whose counters are at this address, of which `redis` is all or a part.
     fn with_redis(program: &str, fault: &str, redis: Redis, redis_url: String) -> Self {
         let postgres = Postgres::start();

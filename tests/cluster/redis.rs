@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Redis, eventually};
+use harness::eventually;
 
-use crate::{Cluster, NODES, PROGRAM, with_a_minute_of};
+use crate::{Cluster, NODES, with_a_minute_of};
 
 const LIMIT: u32 = 60;
 
@@ -129,10 +129,7 @@ fn redis_full_and_given_room_again() {
 
 #[test]
 fn one_full_node_of_a_redis_cluster_is_left_once_and_not_again_and_again() {
-    let [one, two, three] = Redis::cluster();
-    let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
-    let url = format!("redis://{}", ports.join(","));
-    let cluster = Cluster::with_redis(PROGRAM, "none", one, url);
+    let (cluster, [two, _three]) = Cluster::on_redis_cluster();
     // So many that every node of Redis has some.
     let keys: Vec<_> = (0..12).map(|_| cluster.large_key()).collect();
     let ask_all = || {

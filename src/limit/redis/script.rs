@@ -1,7 +1,7 @@
 //! The script that decides: how it is asked, and what it answers.
 //!
-//! Numbers travel as eight bytes each, in fixed places. As twelve arguments of text and a hash of eight fields, the script took
-//! Redis 25 µs instead of 11, and a node a third of the instructions of the whole request.
+//! Numbers travel as eight bytes each, in fixed places. With twelve arguments of text and a hash of eight fields, the script took
+//! Redis 25 µs instead of 11, and a list took a node 34,300 instructions instead of 28,800.
 
 use redis::{Cmd, ErrorKind, FromRedisValue, ParsingError, RedisResult, ServerErrorKind, Value};
 
@@ -86,18 +86,17 @@ impl Script {
 
     /// Asks for a decision.
     pub(super) async fn ask(&self, wire: &mut Wire, question: &Question) -> RedisResult<Ruling> {
-        match wire.ask(&self.call("EVALSHA", question)).await {
+        let known = self.call("EVALSHA", self.name.get_hash(), question);
+        match wire.ask(&known).await {
             // Redis has forgotten the script, or a new one never knew it. Sent whole, it cannot be forgotten in between.
-            Err(error) if error.kind() == NO_SCRIPT => wire.ask(&self.call("EVAL", question)).await,
+            Err(error) if error.kind() == NO_SCRIPT => {
+                wire.ask(&self.call("EVAL", DECIDE, question)).await
+            }
             decided => decided,
         }
     }
 
-    fn call(&self, command: &str, question: &Question) -> Cmd {
-        let script = match command {
-            "EVAL" => DECIDE,
-            _ => self.name.get_hash(),
-        };
+    fn call(&self, command: &str, script: &str, question: &Question) -> Cmd {
         let mut call = Cmd::with_capacity(5, script.len() + 160);
         call.arg(command)
             .arg(script)
