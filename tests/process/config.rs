@@ -34,6 +34,12 @@ const OPTIONS: [(&str, &str, &str); 16] = [
 /// Everything is fine but for the data: a server with these options ends at once, with exit 1.
 const NO_DATA: &str = "sqlite:not/there.db";
 
+/// Lines of a file: places of its own to listen at, because it listens before it looks for its data, and others try too.
+const OWN_PLACES: [&str; 2] = [
+    "listen = \"127.0.0.1:0\"\n",
+    "admin-listen = \"127.0.0.1:0\"\n",
+];
+
 fn variable(option: &str) -> String {
     format!("ANIMAL_STORE_{}", option.replace('-', "_").to_uppercase())
 }
@@ -117,7 +123,9 @@ fn a_wrong_value_is_told_in_one_line_with_the_option_and_what_it_takes_wherever_
         let line = run(in_file.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
         assert!(line.contains("c.toml:2:"), "{line}");
         told(line);
-        let in_file = folder_with_file(&format!("{option} = \"{good}\"\n"));
+        let right = format!("{option} = \"{good}\"\n");
+        let others = OWN_PLACES.into_iter().filter(|line| **line != right);
+        let in_file = folder_with_file(&others.chain([&*right]).collect::<String>());
         told(
             run(
                 in_file.path(),
@@ -131,7 +139,8 @@ fn a_wrong_value_is_told_in_one_line_with_the_option_and_what_it_takes_wherever_
         let mut words = vec!["serve", &flag_good, "--config", "c.toml"];
         if option != "database" {
             words.extend(["--database", NO_DATA]);
-            run(in_file.path(), &[(&name, bad)], &words).refuses(1);
+            let line = run(in_file.path(), &[(&name, bad)], &words).refuses(1);
+            assert!(line.contains("not/there.db"), "{line}");
         }
     }
 }
@@ -171,8 +180,9 @@ fn a_file_may_hold_every_option() {
 
 #[test]
 fn numbers_in_a_file_need_no_quotes_and_lists_are_lists() {
+    let [api, admin] = OWN_PLACES;
     let folder = folder_with_file(&format!(
-        "max-connections = 2\nban-after = 0\ntrusted-proxy = [\"10.0.0.0/8\", \"::1/128\"]\nno-first-key = false\ndatabase = \"{NO_DATA}\"\n"
+        "{api}{admin}max-connections = 2\nban-after = 0\ntrusted-proxy = [\"10.0.0.0/8\", \"::1/128\"]\nno-first-key = false\ndatabase = \"{NO_DATA}\"\n"
     ));
     let line = run(folder.path(), &[], &["--config", "c.toml"]).refuses(1);
     assert!(line.contains("not/there.db"), "{line}");
