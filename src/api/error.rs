@@ -132,7 +132,12 @@ impl ApiError {
 
     /// The answer.
     pub fn answer(&self) -> Answer {
-        self.answer_in(&frame::PLAIN)
+        match self {
+            Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
+                frame::WITH_RETRY.answer_with(self.kind().0, self.bytes(), (*retry_after).into())
+            }
+            _ => self.answer_in(&frame::PLAIN),
+        }
     }
 
     /// The answer, in the frame of an operation.

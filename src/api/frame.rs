@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 
@@ -25,9 +26,13 @@ const PLACES: [HeaderName; 4] = [
 /// Any answer of the API: JSON, not to be stored, not to be guessed at.
 pub(super) static PLAIN: LazyLock<Frame> = LazyLock::new(|| Frame::new([]));
 
-/// An answer with a link to the next page.
-static WITH_LINK: LazyLock<Frame> =
+/// An answer with a link to the next page, which is known last too.
+pub(super) static WITH_LINK: LazyLock<Frame> =
     LazyLock::new(|| Frame::new([(LINK, HeaderValue::from_static(""))]));
+
+/// An answer that says when to come again, which is known last too.
+pub(super) static WITH_RETRY: LazyLock<Frame> =
+    LazyLock::new(|| Frame::new([(RETRY_AFTER, HeaderValue::from_static(""))]));
 
 /// Headers to begin an answer with.
 #[derive(Debug)]
@@ -42,7 +47,7 @@ impl Frame {
             (X_CONTENT_TYPE_OPTIONS, header::NOSNIFF),
         ];
         let places = PLACES.map(|name| (name, HeaderValue::from_static("")));
-        // What comes besides follows the places, where `json_with_link` finds it.
+        // What comes besides follows the places, where `answer_with` finds it.
         Self(places.into_iter().chain(besides).chain(common).collect())
     }
 
@@ -53,15 +58,20 @@ impl Frame {
         *answer.headers_mut() = self.0.clone();
         answer
     }
-}
 
-/// An answer with a link, its places still empty.
-pub(super) fn json_with_link(status: StatusCode, body: Bytes, link: HeaderValue) -> Answer {
-    let mut answer = WITH_LINK.answer(status, body);
-    if let Some(place) = answer.headers_mut().values_mut().nth(PLACES.len()) {
-        *place = link;
+    /// An answer in this frame, with this value for the first of what it has besides.
+    pub(super) fn answer_with(
+        &self,
+        status: StatusCode,
+        body: Bytes,
+        value: HeaderValue,
+    ) -> Answer {
+        let mut answer = self.answer(status, body);
+        if let Some(place) = answer.headers_mut().values_mut().nth(PLACES.len()) {
+            *place = value;
+        }
+        answer
     }
-    answer
 }
 
 /// Says what the caller has left, and the request's name. The last step of every answer, framed or not: without a rate
@@ -120,7 +130,7 @@ mod tests {
     #[test]
     fn every_place_gets_its_own_value() {
         let link = HeaderValue::from_static("<x>");
-        let answer = json_with_link(StatusCode::OK, Bytes::new(), link);
+        let answer = WITH_LINK.answer_with(StatusCode::OK, Bytes::new(), link);
         let expected = [
             ("cache-control", "no-store"),
             ("content-type", "application/json"),

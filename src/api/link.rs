@@ -22,7 +22,7 @@ pub(super) fn answer(
     match page.next {
         Some(next) => {
             let link = link(next, base, path, limit, status);
-            frame::json_with_link(StatusCode::OK, page.json, link)
+            frame::WITH_LINK.answer_with(StatusCode::OK, page.json, link)
         }
         None => answer::json(StatusCode::OK, page.json),
     }

@@ -43,7 +43,8 @@ pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
 
 /// Names, decoded where they can be, and values as sent.
 fn pairs(query: Option<&str>) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
-    query.unwrap_or_default().split('&').map(|pair| {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    pairs.map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decode(name), value)
     })

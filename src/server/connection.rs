@@ -35,10 +35,13 @@ pub(super) async fn serve(
         http1::Builder::new()
             .max_buf_size(HEAD)
             .writev(false)
+            // One who has said all may close its side, and hyper need not read on to see it (docs/decisions.md).
+            .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );
     // A connection that ends badly is the other side's affair: what there was to tell about its requests is told.
     tokio::select! {
+        biased;
         _ = connection.as_mut() => return,
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }

@@ -17,7 +17,7 @@ use super::answers::Answers;
 use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
 use super::stream::Work;
-use super::tallies::{GONE_AWAY, Refused, Subject};
+use super::tallies::{GIVEN_UP, Refused, Subject};
 use crate::access::{Identity, Key, Presented};
 use crate::api::operation::OPEN_METHODS;
 use crate::api::{Answer, ApiError, Route, answer};
@@ -268,7 +268,7 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The trace a request leaves. It is written when this is dropped, so that one whose caller went away leaves one too.
+/// The trace a request leaves. It is written when this is dropped, so that one that is given up leaves one too.
 struct Entry<'a> {
     gate: &'a Gate,
     now: Timestamp,
@@ -294,7 +294,7 @@ impl<'a> Entry<'a> {
             work,
             id,
             subject,
-            status: GONE_AWAY,
+            status: GIVEN_UP,
             learned: Learned::default(),
         }
     }

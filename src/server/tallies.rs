@@ -71,12 +71,12 @@ impl Subject {
     }
 }
 
-/// The status told of a request whose caller went away before the answer.
-pub const GONE_AWAY: u16 = 499;
+/// The status told of a request that was given up before it was answered.
+pub const GIVEN_UP: u16 = 499;
 
 /// Every status the server can give. One that is missing here would be counted as the last.
 pub const STATUSES: [u16; 19] = [
-    200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, GONE_AWAY,
+    200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, GIVEN_UP,
     0,
 ];
 

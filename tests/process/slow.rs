@@ -335,3 +335,32 @@ fn a_write_that_waits_too_long_is_answered_503_and_stored_neither_then_nor_later
     assert_eq!(list.as_array().expect("a list").len(), 1, "{list}");
     assert_eq!(list[0]["name"], "next");
 }
+
+#[test]
+fn a_caller_that_has_closed_its_side_is_answered_also_when_that_takes_a_while() {
+    let (app, _, key) = App::start();
+    let secret = key.key.as_deref().expect("a key");
+    let ask = |first: &str, rest: &str| {
+        let mut connection = key.connect();
+        let request =
+            format!("{first} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n{rest}");
+        connection.send(request.as_bytes());
+        connection.end();
+        connection
+    };
+    let mut reading = ask("GET /v1/pets", "\r\n");
+    assert_eq!(reading.answer().status, 200);
+    assert!(reading.is_closed());
+
+    let lock = hold(&app);
+    let body = json!({"name": "Rex", "categoryId": 1}).to_string();
+    let length = body.len();
+    let mut writing = ask(
+        "POST /v1/pets",
+        &format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"),
+    );
+    std::thread::sleep(Duration::from_millis(200));
+    drop(lock);
+    assert_eq!(writing.answer().status, 201);
+    assert!(writing.is_closed());
+}

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -168,6 +168,11 @@ impl Connection {
     /// Sends bytes as they are. Whether the other side still listens shows in its answer.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
+    }
+
+    /// Closes our side: nothing more will be sent.
+    pub fn end(&mut self) {
+        let _ = self.0.get_mut().shutdown(Shutdown::Write);
     }
 
     /// Reads one answer.
