@@ -9,7 +9,7 @@ use crate::limit::Rate;
 use crate::limit::window::Window;
 
 /// Failed authentications that an address may have in a minute.
-pub const FAILURES_PER_MINUTE: u32 = 60;
+pub const FAILURES_PER_MINUTE: u8 = 60;
 
 /// The most addresses remembered in a minute. Those beyond share one count, so that no flood of addresses takes memory.
 const MOST: usize = 65_536;
@@ -20,18 +20,18 @@ pub struct AddressTable(Mutex<Failures>);
 
 #[derive(Debug)]
 struct Failures {
+    /// The minute that all counts are of. Nothing is counted in it.
     minute: Window,
-    by_address: HashMap<IpAddr, Window>,
-    by_the_rest: Window,
+    by_address: HashMap<IpAddr, u8>,
+    by_the_rest: u8,
 }
 
 impl Default for AddressTable {
     fn default() -> Self {
-        let empty = Window::minute();
         Self(Mutex::new(Failures {
-            minute: empty,
+            minute: Window::minute(),
             by_address: HashMap::new(),
-            by_the_rest: empty,
+            by_the_rest: 0,
         }))
     }
 }
@@ -40,12 +40,13 @@ impl AddressTable {
     /// Counts a failure and says what is left; or says, as an error, that nothing was left to count.
     pub fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
         let mut failures = self.enter(now);
-        let window = failures.of(address);
-        if window.used() >= FAILURES_PER_MINUTE {
-            return Err(window.rate(FAILURES_PER_MINUTE));
+        let count = failures.of(address);
+        if *count >= FAILURES_PER_MINUTE {
+            return Err(failures.rate(FAILURES_PER_MINUTE));
         }
-        window.count();
-        Ok(window.rate(FAILURES_PER_MINUTE))
+        *count += 1;
+        let count = *count;
+        Ok(failures.rate(count))
     }
 
     /// The rate of an address that has no failures left.
@@ -56,14 +57,15 @@ impl AddressTable {
     /// What an address has left.
     pub fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
         let failures = self.enter(now);
-        let window = failures.by_address.get(&network(address)).unwrap_or({
+        let known = failures.by_address.get(&network(address));
+        let count = known.copied().unwrap_or({
             if failures.by_address.len() < MOST {
-                &failures.minute
+                0
             } else {
-                &failures.by_the_rest
+                failures.by_the_rest
             }
         });
-        window.rate(FAILURES_PER_MINUTE)
+        failures.rate(count)
     }
 
     fn enter(&self, now: Timestamp) -> MutexGuard<'_, Failures> {
@@ -71,19 +73,26 @@ impl AddressTable {
         if failures.minute.enter(now) {
             // A new map, not an emptied one: what a flood made large is given back.
             failures.by_address = HashMap::new();
-            failures.by_the_rest = failures.minute;
+            failures.by_the_rest = 0;
         }
         failures
     }
 }
 
 impl Failures {
-    fn of(&mut self, address: IpAddr) -> &mut Window {
+    fn of(&mut self, address: IpAddr) -> &mut u8 {
         let address = network(address);
         if self.by_address.len() >= MOST && !self.by_address.contains_key(&address) {
             return &mut self.by_the_rest;
         }
-        self.by_address.entry(address).or_insert(self.minute)
+        self.by_address.entry(address).or_default()
+    }
+
+    /// What is left after so many.
+    fn rate(&self, count: u8) -> Rate {
+        let mut window = self.minute;
+        window.add(count.into());
+        window.rate(FAILURES_PER_MINUTE.into())
     }
 }
 

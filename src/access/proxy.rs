@@ -4,6 +4,9 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use hyper::HeaderMap;
+use hyper::header::HeaderName;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// A range of addresses, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +63,11 @@ impl TrustedProxies {
             return peer;
         }
         let mut nearest = peer;
-        let lines: Vec<_> = headers
-            .get_all("x-forwarded-for")
-            .iter()
+        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let hops = lines
             .filter_map(|line| line.to_str().ok())
-            .collect();
-        for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+            .flat_map(|line| line.rsplit(','));
+        for hop in hops {
             match hop.trim().parse() {
                 Ok(address) if self.trusts(address) => nearest = address,
                 Ok(address) => return address,
