@@ -78,7 +78,7 @@ impl Options {
                 rounds: 3,
                 round: Duration::from_millis(500),
                 warm_up: Duration::from_millis(200),
-                tail: Duration::from_secs(2),
+                tail: Duration::from_secs(1),
                 starts: 3,
                 sizes: &[5_000, 10_000],
                 keys: 1_000,
@@ -88,7 +88,7 @@ impl Options {
                 rounds: 7,
                 round: Duration::from_secs(2),
                 warm_up: Duration::from_secs(1),
-                tail: Duration::from_secs(10),
+                tail: Duration::from_secs(3),
                 starts: 7,
                 sizes: &[10_000, 1_000_000, 10_000_000],
                 keys: 100_000,
@@ -106,7 +106,7 @@ pub(crate) struct Pace {
     pub(crate) round: Duration,
     /// How long the round is that does not count.
     pub(crate) warm_up: Duration,
-    /// How long latency is measured.
+    /// How long latency is measured in one round.
     pub(crate) tail: Duration,
     /// How many starts are timed.
     pub(crate) starts: usize,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PETS: i64 = 25;
 
-/// How many changes there are to be: a thousand, and fewer of a server that looks less often, unless there is time.
+/// How many changes there are to be in all: a thousand, and fewer of a server that looks less often, unless there is time.
 fn changes(store: &Store) -> u32 {
     let has_time = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|long| long == "1");
     let is_quick = store.look_every() <= Duration::from_millis(100);
@@ -102,22 +102,33 @@ fn differs(
     })
 }
 
+/// Servers that are tried at the same time: each change is waited for, and nearly all of it is waiting.
+const SERVERS: u32 = 4;
+
 #[test]
 fn after_each_random_change_every_page_and_animal_equals_the_store_within_a_second() {
+    std::thread::scope(|scope| {
+        for seed in 0..SERVERS {
+            scope.spawn(move || every_change_is_seen(seed));
+        }
+    });
+}
+
+fn every_change_is_seen(seed: u32) {
     let (app, _, key) = App::start();
     key.create_many(usize::try_from(PETS).expect("small"));
     let store = app.second_store();
     let other = app.by_hand();
     let mut connection = key.connect();
-    let mut numbers = Numbers(7);
-    let (mut done, changes) = (0, changes(&store));
+    let mut numbers = Numbers(seed.into());
+    let (mut done, changes) = (0, changes(&store) / SERVERS);
     while done < changes {
         if !app.block_on(change(&store, &mut numbers)) {
             continue;
         }
         done += 1;
         let wanted = expected(&other);
-        eventually(promised(), &format!("change {done}"), || {
+        eventually(promised(), &format!("seed {seed}, change {done}"), || {
             differs(&key, &mut connection, &wanted).is_none()
         });
     }

@@ -194,7 +194,8 @@ fn tail(rows: &[Tail]) -> Table {
     Table {
         title: "Latency at half the peak rate",
         note: "Requests go out on a schedule, whatever the server does, and the time of each runs from the moment it was \
-               due. All servers of a row get the same rate: half of what animal-store can do on one core."
+               due. All servers of a row get the same rate: half of what animal-store can do on one core. Medians of \
+               rounds that take turns."
             .into(),
         head: vec!["row", "server", REQUESTS, "p50", "p99", "p99.9"],
         rows: rows

@@ -10,43 +10,33 @@ use crate::bench::Bench;
 use crate::cores::Place;
 use crate::data::Data;
 use crate::exchange::Answer;
+use crate::figure::median;
 use crate::load::{self, Requests};
 use crate::process::Process;
 use crate::results::Tail;
 
+/// The parts of all answers that a row tells of.
+const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
+
 pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
-    let mut tails = Vec::new();
     let data = Data::new(bench, FEW)?;
     let ours = data.serve(Place::Server, &[])?;
-    bench
-        .progress
-        .expect(if anchors::nginx_version(bench).is_some() {
-            4
-        } else {
-            3
-        });
 
-    let creations = Requests::creations(&data.key);
     let list = Requests::get(LIST, &data.key);
     let half = peak(bench, &ours, &list)? / 2.0;
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
     let answer = Answer::to_get(ours.address, LIST, &authorization)?;
-    tails.push(tail(bench, "list", "animal-store", &ours, &list, half)?);
     let hyper = anchors::hyper(bench, &answer)?;
-    tails.push(tail(bench, "list", "bare hyper", &hyper, &list, half)?);
-    if anchors::nginx_version(bench).is_some() {
-        let (nginx, _folder) = anchors::nginx(bench, &answer)?;
-        tails.push(tail(bench, "list", "nginx", &nginx, &list, half)?);
-    }
+    let nginx = anchors::nginx_version(bench)
+        .map(|_| anchors::nginx(bench, &answer))
+        .transpose()?;
+    let mut servers = vec![("animal-store", &ours), ("bare hyper", &hyper)];
+    servers.extend(nginx.as_ref().map(|(nginx, _)| ("nginx", nginx)));
+    let mut tails = row(bench, "list", &servers, &list, half)?;
+
+    let creations = Requests::creations(&data.key);
     let half = peak(bench, &ours, &creations)? / 2.0;
-    tails.push(tail(
-        bench,
-        "post",
-        "animal-store",
-        &ours,
-        &creations,
-        half,
-    )?);
+    tails.extend(row(bench, "post", &servers[..1], &creations, half)?);
     Ok(tails)
 }
 
@@ -57,26 +47,39 @@ fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
     Ok(load::round(server, &mut requests.clone(), bench.pace.round)?.rate)
 }
 
-fn tail(
+/// Rounds of all servers in turn, and of each the medians: one moment in which the machine was busy elsewhere would make the
+/// 99th percentile of a whole run.
+fn row(
     bench: &Bench,
     row: &str,
-    name: &str,
-    server: &Process,
+    servers: &[(&str, &Process)],
     requests: &Requests,
     rate: f64,
-) -> Result<Tail> {
-    bench.progress.show("tail", &format!("{row}, {name}"));
-    let times = load::scheduled(server, &mut requests.clone(), rate, bench.pace.tail)
-        .with_context(|| format!("tail: {row}, {name}"))?;
-    bench.progress.step();
-    Ok(Tail {
-        row: row.to_owned(),
-        name: name.to_owned(),
-        requests_per_second: rate,
-        p50: within(&times, 0.5),
-        p99: within(&times, 0.99),
-        p999: within(&times, 0.999),
-    })
+) -> Result<Vec<Tail>> {
+    let rounds = bench.pace.rounds;
+    bench.progress.expect(servers.len() * rounds);
+    let mut measured = vec![Vec::new(); servers.len()];
+    for _ in 0..rounds {
+        for ((name, server), percentiles) in servers.iter().zip(&mut measured) {
+            bench.progress.show("tail", &format!("{row}, {name}"));
+            let times = load::scheduled(server, &mut requests.clone(), rate, bench.pace.tail)
+                .with_context(|| format!("tail: {row}, {name}"))?;
+            percentiles.push(PARTS.map(|part| within(&times, part)));
+            bench.progress.step();
+        }
+    }
+    let tail = |((name, _), percentiles): (&(&str, &Process), Vec<[f64; 3]>)| {
+        let of = |part: usize| median(percentiles.iter().map(|round| round[part]));
+        Tail {
+            row: row.to_owned(),
+            name: (*name).to_owned(),
+            requests_per_second: rate,
+            p50: of(0),
+            p99: of(1),
+            p999: of(2),
+        }
+    };
+    Ok(servers.iter().zip(measured).map(tail).collect())
 }
 
 /// The time within which this part of all ascending times lies, in microseconds.
