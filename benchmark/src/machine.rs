@@ -25,6 +25,8 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The part of all cores that something else took before the run.
     pub(crate) busy: f64,
+    /// The part of the run's time on the cores that a host gave to other machines instead. Known at the end.
+    pub(crate) stolen: f64,
     pub(crate) rustc: String,
     pub(crate) hyper: String,
     pub(crate) sqlite: String,
@@ -42,6 +44,7 @@ impl Machine {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
                 .map_or_else(|_| UNKNOWN.into(), |text| text.trim().to_owned()),
             busy: busy().unwrap_or(f64::NAN),
+            stolen: f64::NAN,
             rustc: rustc().unwrap_or_else(|| UNKNOWN.into()),
             hyper: locked("hyper").unwrap_or(UNKNOWN).to_owned(),
             sqlite: rusqlite::version().to_owned(),
@@ -60,23 +63,53 @@ fn field(file: &str, name: &str) -> String {
         .map_or_else(|| UNKNOWN.into(), |(_, value)| value.trim().to_owned())
 }
 
-/// How busy the machine is with other things, over a moment.
-fn busy() -> Option<f64> {
-    /// Ticks of all kinds, and idle ones.
-    fn ticks() -> Option<(u64, u64)> {
-        let text = fs::read_to_string("/proc/stat").ok()?;
+/// What all cores have done since the start of the machine, or since another such moment, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ticks {
+    all: u64,
+    idle: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    pub(crate) fn now() -> Option<Self> {
+        Self::read(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let numbers = text.lines().next()?.split_whitespace().skip(1);
         let numbers: Vec<u64> = numbers.take(8).flat_map(str::parse).collect();
-        Some((numbers.iter().sum(), numbers.get(3)? + numbers.get(4)?))
+        Some(Self {
+            all: numbers.iter().sum(),
+            idle: numbers.get(3)? + numbers.get(4)?,
+            stolen: *numbers.get(7)?,
+        })
     }
-    let before = ticks()?;
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            all: self.all.saturating_sub(before.all),
+            idle: self.idle.saturating_sub(before.idle),
+            stolen: self.stolen.saturating_sub(before.stolen),
+        }
+    }
+
+    fn busy(self) -> f64 {
+        1.0 - self.idle as f64 / self.all as f64
+    }
+
+    /// The part of the time in which something wanted to run and a host did not let it.
+    pub(crate) fn stolen_since(self, before: Self) -> f64 {
+        let run = self.since(before);
+        run.stolen as f64 / (run.all - run.idle) as f64
+    }
+}
+
+/// How busy the machine is with other things, over a moment.
+fn busy() -> Option<f64> {
+    let before = Ticks::now()?;
     std::thread::sleep(LOOK);
-    let after = ticks()?;
-    let (all, idle) = (
-        after.0.checked_sub(before.0)?,
-        after.1.saturating_sub(before.1),
-    );
-    (all > 0).then(|| 1.0 - idle as f64 / all as f64)
+    Some(Ticks::now()?.since(before).busy())
 }
 
 fn rustc() -> Option<String> {
@@ -100,5 +133,14 @@ mod tests {
     fn versions_are_those_of_the_lock_file() {
         assert!(locked("hyper").is_some_and(|version| version.starts_with("1.")));
         assert_eq!(locked("no such thing"), None);
+    }
+
+    #[test]
+    fn time_that_a_host_took_is_told_from_idle_and_busy_time() {
+        let at = |line: &str| Ticks::read(line).unwrap();
+        let before = at("cpu  100 0 100 1000 0 0 0 50 0 0\ncpu0 1 1 1 1");
+        let after = at("cpu  130 0 130 1020 0 0 0 70 9 9\n");
+        assert_eq!(after.since(before).busy(), 0.8);
+        assert_eq!(after.stolen_since(before), 0.25);
     }
 }

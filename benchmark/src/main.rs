@@ -28,7 +28,7 @@ use clap::Parser;
 
 use bench::Bench;
 use cores::Place;
-use machine::Machine;
+use machine::{Machine, Ticks};
 use options::Options;
 
 // The load runs here: it must cost as little as it can.
@@ -60,10 +60,15 @@ fn run(options: &Options) -> Result<()> {
             "The machine is {busy:.0} % busy with other things: figures will be worse than they are."
         );
     }
+    let begin = Ticks::now();
     let results = rows::run(&bench, options, machine);
+    let end = Ticks::now();
     bench.progress.finish();
     // Ctrl-c reaches the servers too: what failed because they went is not what to tell.
-    let results = results.map_err(|error| stop::check().err().unwrap_or(error))?;
+    let mut results = results.map_err(|error| stop::check().err().unwrap_or(error))?;
+    if let Some((begin, end)) = begin.zip(end) {
+        results.machine.stolen = end.stolen_since(begin);
+    }
 
     let mut stdout = std::io::stdout().lock();
     if options.json {

@@ -133,6 +133,7 @@ impl ApiError {
     /// The answer.
     pub fn answer(&self) -> Answer {
         match self {
+            // Its own header has a place in the frame already: 2.7 % of the instructions of a 429.
             Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
                 frame::WITH_RETRY.answer_with(self.kind().0, self.bytes(), (*retry_after).into())
             }

@@ -84,6 +84,10 @@ fn machine(results: &Results) -> String {
             "busy before the run",
             format!("{:.0} %", machine.busy * 100.0),
         ),
+        (
+            "taken by the host during the run",
+            format!("{:.0} %", machine.stolen * 100.0),
+        ),
         ("rustc", machine.rustc.clone()),
         ("hyper", machine.hyper.clone()),
         ("SQLite", machine.sqlite.clone()),
