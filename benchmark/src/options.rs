@@ -85,10 +85,11 @@ impl Options {
             }
         } else {
             Pace {
-                rounds: 7,
-                round: Duration::from_secs(2),
+                // Many and short: what runs beside each other should meet the same machine.
+                rounds: 15,
+                round: Duration::from_secs(1),
                 warm_up: Duration::from_secs(1),
-                tail: Duration::from_secs(3),
+                tail: Duration::from_millis(1_500),
                 starts: 7,
                 sizes: &[10_000, 1_000_000, 10_000_000],
                 keys: 100_000,
