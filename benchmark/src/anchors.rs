@@ -22,8 +22,11 @@ pub(crate) fn hyper(bench: &Bench, answer: &Answer) -> Result<Process> {
     Process::announced(command, |line| line.trim().parse().ok())
 }
 
-/// Nginx with this answer, and with nothing of the system's own nginx. The folder holds what it writes.
-pub(crate) fn nginx(bench: &Bench, answer: &Answer) -> Result<(Process, TempDir)> {
+/// Nginx with this answer, if there is one, and with nothing of the system's own. The folder holds what it writes.
+pub(crate) fn nginx(bench: &Bench, answer: &Answer) -> Result<Option<(Process, TempDir)>> {
+    if nginx_version(bench).is_none() {
+        return Ok(None);
+    }
     let folder = bench.folder()?;
     let address = free_address()?;
     let file = folder.path().join("nginx.conf");
@@ -34,7 +37,7 @@ pub(crate) fn nginx(bench: &Bench, answer: &Answer) -> Result<(Process, TempDir)
         .arg(folder.path())
         .arg("-c")
         .arg(file);
-    Ok((Process::told(command, address)?, folder))
+    Ok(Some((Process::told(command, address)?, folder)))
 }
 
 /// The version of nginx, if there is one.

@@ -101,7 +101,7 @@ impl Ticks {
     /// The part of the time in which something wanted to run and a host did not let it.
     pub(crate) fn stolen_since(self, before: Self) -> f64 {
         let run = self.since(before);
-        run.stolen as f64 / (run.all - run.idle) as f64
+        run.stolen as f64 / run.all.saturating_sub(run.idle) as f64
     }
 }
 

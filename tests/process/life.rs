@@ -149,6 +149,12 @@ fn a_server_stops_within_ten_seconds_whatever_its_callers_do() {
         began.elapsed() > DRAIN.mul_f32(0.9),
         "the half request was given no time"
     );
+    let log = process.log();
+    let line = log.lines().find(|line| line.contains("id=slow"));
+    assert!(
+        line.is_some_and(|line| line.contains("status=499")),
+        "{log}"
+    );
     for connection in [&mut silent, &mut half_a_head, &mut half_a_body] {
         assert!(connection.is_closed());
     }

@@ -20,9 +20,7 @@ pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Anchored> {
     ensure!(answer.status == 200, "{path} is answered {}", answer.status);
 
     let hyper = anchors::hyper(bench, &answer)?;
-    let nginx = anchors::nginx_version(bench)
-        .map(|_| anchors::nginx(bench, &answer))
-        .transpose()?;
+    let nginx = anchors::nginx(bench, &answer)?;
     for address in [Some(hyper.address), nginx.as_ref().map(|n| n.0.address)] {
         let Some(address) = address else { continue };
         let anchored = Answer::to_get(address, path, "")?;

@@ -27,9 +27,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
     let answer = Answer::to_get(ours.address, LIST, &authorization)?;
     let hyper = anchors::hyper(bench, &answer)?;
-    let nginx = anchors::nginx_version(bench)
-        .map(|_| anchors::nginx(bench, &answer))
-        .transpose()?;
+    let nginx = anchors::nginx(bench, &answer)?;
     let mut servers = vec![("animal-store", &ours), ("bare hyper", &hyper)];
     servers.extend(nginx.as_ref().map(|(nginx, _)| ("nginx", nginx)));
     let mut tails = row(bench, "list", &servers, &list, half)?;
