@@ -1,11 +1,11 @@
 //! The server: sockets, threads, time, and the way of a request through the layers below.
-//! One single-threaded runtime for each core, each with its own listening socket; one more for the admin listener and
-//! for what is done in the background.
+//! One single-threaded runtime for each core, each with its own listening socket; one for the admin listener, and one for
+//! background work.
 
 pub(crate) mod answers;
+mod background;
 mod connection;
 mod gate;
-mod keeper;
 mod ledger;
 mod listen;
 mod pages;
@@ -35,6 +35,7 @@ use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
 use crate::store::Store;
 use crate::store::sqlite::Mode;
+use background::Background;
 use ledger::Ledger;
 use pages::Pages;
 use tallies::Tallies;
@@ -122,7 +123,7 @@ impl Server {
             store,
             clock,
         });
-        let (keeper, keeper_life) = keeper::Keeper::start(Arc::clone(&shared))
+        let (background, background_life) = Background::load(Arc::clone(&shared))
             .await
             .context("cannot read the keys")?;
 
@@ -165,8 +166,8 @@ impl Server {
             timeouts,
             shared.stopping.clone(),
             desk,
-            keeper,
         )?);
+        threads.push(worker::spawn_background(background)?);
         if config.public_url.is_none() && !address.ip().is_loopback() {
             tracing::warn!(links = %local, "others can reach this server, but links lead to this machine: set --public-url");
         }
@@ -178,7 +179,7 @@ impl Server {
         tracing::info!(%address, %admin_address, "ready");
         Ok(Running {
             shared,
-            keeper_life,
+            background_life,
             stop,
             threads,
             local,
@@ -193,7 +194,7 @@ impl Server {
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
-    keeper_life: watch::Receiver<()>,
+    background_life: watch::Receiver<()>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     local: BaseUrl,
@@ -226,10 +227,10 @@ impl Running {
 
     /// Returns, with the reason, when the server cannot keep its promises any more.
     pub async fn failed(&self) -> &'static str {
-        let mut keeper_life = self.keeper_life.clone();
+        let mut background_life = self.background_life.clone();
         tokio::select! {
             () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored",
-            _ = keeper_life.changed() => "the keeper has stopped: changes of keys would not be obeyed",
+            _ = background_life.changed() => "background work has ended: changes of keys would not take effect",
         }
     }
 

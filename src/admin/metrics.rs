@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::api::{Answer, ApiError, answer, header};
 use crate::limit::redis::Health;
-use crate::server::tallies::{Subject, Tallies};
+use crate::server::tallies::{Subject, Tallies, Task};
 use crate::store::Store;
 use crate::tally::{Counter, Histogram};
 
@@ -122,6 +122,15 @@ impl Collector for Counted {
             MetricType::Histogram,
         )?;
         histogram_of(&mut rows, &commits.rows, 1.0)?;
+        let mut failures = describe(
+            &mut page,
+            "background_failures",
+            "Runs of background tasks that failed",
+            MetricType::Counter,
+        )?;
+        for (task, count) in Task::ALL.into_iter().zip(&tallies.background_failures) {
+            labelled(&mut failures, &[("task", task.name())], count.get())?;
+        }
         if let Some(redis) = &self.redis {
             describe(
                 &mut page,

@@ -234,7 +234,7 @@ impl Gate {
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
                     ledger.note_ban(key.id, ban);
                     let shared = Arc::clone(&self.shared);
-                    // At once, so that it outlives even a crash; the keeper tries again if this fails.
+                    // At once, so that it outlives even a crash; the next flush tries again if this fails.
                     tokio::task::spawn_local(async move {
                         if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
                             tracing::warn!(%error, "a ban could not be stored yet");

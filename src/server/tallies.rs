@@ -91,6 +91,31 @@ pub enum Refused {
     Address,
 }
 
+/// A background task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Polls the store for changes that others made.
+    Poll,
+    /// Stores what was counted.
+    Flush,
+    /// Deletes what is too old.
+    Sweep,
+}
+
+impl Task {
+    /// Every task, in the order of their counters.
+    pub const ALL: [Self; 3] = [Self::Poll, Self::Flush, Self::Sweep];
+
+    /// Its name in the log and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Poll => "poll",
+            Self::Flush => "flush",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
 /// The counters.
 #[derive(Debug)]
 pub struct Tallies {
@@ -102,6 +127,8 @@ pub struct Tallies {
     pub bans: Counter,
     /// Connections accepted.
     pub connections: Counter,
+    /// Runs of background tasks that failed, by task.
+    pub background_failures: [Counter; Task::ALL.len()],
 }
 
 impl Default for Tallies {
@@ -115,6 +142,7 @@ impl Default for Tallies {
             refused: Default::default(),
             bans: Counter::default(),
             connections: Counter::default(),
+            background_failures: Default::default(),
         }
     }
 }

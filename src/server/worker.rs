@@ -12,9 +12,9 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{Notify, watch};
 
 use super::answers::Answers;
+use super::background::Background;
 use super::connection::{self, Cap};
 use super::gate::Gate;
-use super::keeper::Keeper;
 use super::stream::Timeouts;
 use super::{DRAIN, raw};
 use crate::admin::Desk;
@@ -43,26 +43,22 @@ pub(super) fn spawn(
     })
 }
 
-/// Starts the admin listener, and the keeper beside it.
+/// Starts the admin listener.
 pub(super) fn spawn_admin(
     socket: TcpListener,
     timeouts: Timeouts,
     stopping: watch::Receiver<bool>,
     desk: Desk,
-    keeper: Keeper,
 ) -> io::Result<JoinHandle<()>> {
     thread("admin", async move || {
-        let keeping = tokio::task::spawn_local(keeper.run());
-        accept(
-            socket,
-            desk,
-            Cap::new(ADMIN_CONNECTIONS),
-            timeouts,
-            stopping,
-        )
-        .await;
-        let _ = keeping.await;
+        let cap = Cap::new(ADMIN_CONNECTIONS);
+        accept(socket, desk, cap, timeouts, stopping).await
     })
+}
+
+/// Starts the background work.
+pub(super) fn spawn_background(background: Background) -> io::Result<JoinHandle<()>> {
+    thread("background", async move || background.run().await)
 }
 
 fn thread(name: &str, work: impl AsyncFnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {

@@ -1,0 +1,93 @@
+//! Background work, on a thread of its own: neither a request nor a slow page of the admin listener delays a revocation.
+//! Each task is a small unit with its interval; a failure is counted, and logged once at each turn. A server whose background
+//! work has died would go on serving keys that were revoked, so its end is the server's.
+
+mod poll;
+mod sweep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Shared;
+use super::tallies::Task;
+use crate::store;
+use poll::Poll;
+
+/// How often what was counted is stored.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// How often records that are too old are deleted.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// The background work of one server.
+#[derive(Debug)]
+pub(super) struct Background {
+    /// Closed when the work has ended, however that came.
+    _alive: watch::Sender<()>,
+    shared: Arc<Shared>,
+    poll: Poll,
+}
+
+impl Background {
+    /// Loads what the server needs before its first request. The receiver closes when the work has ended.
+    pub(super) async fn load(shared: Arc<Shared>) -> store::Result<(Self, watch::Receiver<()>)> {
+        let poll = Poll::load(&shared).await?;
+        let (alive, life) = watch::channel(());
+        let background = Self {
+            _alive: alive,
+            shared,
+            poll,
+        };
+        Ok((background, life))
+    }
+
+    /// Runs all tasks until the server shuts down.
+    pub(super) async fn run(mut self) {
+        let (shared, poll) = (&*self.shared, &mut self.poll);
+        let every = shared.store.look_every();
+        tokio::join!(
+            repeat(Task::Poll, every, shared, async || poll.run(shared).await),
+            repeat(Task::Flush, FLUSH, shared, async || {
+                shared.ledger.flush(&shared.store).await
+            }),
+            repeat(Task::Sweep, SWEEP, shared, async || sweep::run(shared)
+                .await),
+        );
+    }
+}
+
+/// Runs a task at this interval until the server shuts down.
+async fn repeat(
+    task: Task,
+    every: Duration,
+    shared: &Shared,
+    mut work: impl AsyncFnMut() -> store::Result<()>,
+) {
+    let mut shutdown = shared.stopping.clone();
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failing = false;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = shutdown.wait_for(|stop| *stop) => return,
+        }
+        let done = work().await;
+        match &done {
+            Err(error) => {
+                shared.tallies.background_failures[task as usize].add(1);
+                if !failing {
+                    tracing::warn!(task = task.name(), %error, "a background task fails");
+                }
+            }
+            Ok(()) if failing => {
+                tracing::info!(task = task.name(), "a background task works again")
+            }
+            Ok(()) => {}
+        }
+        failing = done.is_err();
+    }
+}

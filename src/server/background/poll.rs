@@ -1,0 +1,45 @@
+//! Polls the store for changes that others made, and applies them.
+
+use super::super::Shared;
+use crate::store::{self, Revisions};
+
+/// What has been applied so far.
+#[derive(Debug)]
+pub(super) struct Poll {
+    seen: Revisions,
+}
+
+impl Poll {
+    /// Fills the directory and the counters of the day from the store: nothing is served before that.
+    pub(super) async fn load(shared: &Shared) -> store::Result<Self> {
+        let Shared {
+            store,
+            access,
+            clock,
+            ..
+        } = shared;
+        let seen = store.revisions().await?;
+        access.directory.apply_all(&store.keys_since(-1).await?);
+        let today = clock.now().day();
+        access
+            .directory
+            .remember(today, &store.use_on(today).await?);
+        Ok(Self { seen })
+    }
+
+    /// Applies what has changed since the last poll.
+    pub(super) async fn run(&mut self, shared: &Shared) -> store::Result<()> {
+        let Shared { store, access, .. } = shared;
+        let now = store.revisions().await?;
+        if now.pets != self.seen.pets {
+            store.pets_changed();
+        }
+        if now.keys != self.seen.keys {
+            access
+                .directory
+                .apply_all(&store.keys_since(self.seen.keys).await?);
+        }
+        self.seen = now;
+        Ok(())
+    }
+}
