@@ -1,5 +1,6 @@
 //! The command line: one file for each command. What is typed wrongly is told in one line, exit 2; what fails, exit 1.
 
+mod ask;
 mod completions;
 mod data;
 mod healthcheck;
@@ -57,6 +58,12 @@ enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))
+    }
+}
+
+impl From<crate::keys::Error> for Failure {
+    fn from(error: crate::keys::Error) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 

@@ -21,6 +21,7 @@ pub mod digits;
 pub mod fault;
 mod hosts;
 pub mod key;
+pub mod keys;
 pub mod limit;
 pub mod log;
 pub mod order;

@@ -14,7 +14,7 @@ mod waiting;
 
 pub use commits::Commits;
 pub use database::Database;
-pub use keys::{KeyRecord, NewKey, UsageRow};
+pub use keys::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey, UsageRow};
 
 use std::time::Duration;
 
@@ -27,7 +27,6 @@ use crate::order::life::Event;
 use crate::order::{self, Order, OrderId};
 use crate::page::{Cursor, OrderQuery, PetQuery};
 use crate::pet::{NewPet, Pet, PetId, PetStatus};
-use crate::plan::Plan;
 use cache::Cache;
 use postgres::Postgres;
 use sqlite::{Mode, Sqlite};
@@ -270,29 +269,15 @@ impl Store {
         ask!(self.keys_since(revision))
     }
 
-    /// Gives a key another plan. `None` if there is no such key.
-    pub async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
-        ask!(self.set_plan(id, plan))
-    }
-
-    /// Gives a key a new secret; the one it had works until `old_until`. `None` if there is no such key.
-    pub async fn rotate(
+    /// Changes a key as `decide` says, which is shown the key as it is. MUST show, decide and write in one transaction, so
+    /// that no two changes are decided on the same state. What `decide` refuses changes nothing. It may be called again,
+    /// when the transaction is.
+    pub async fn change_key<E: Send + 'static>(
         &self,
         id: KeyId,
-        secret: &Secret,
-        old_until: Timestamp,
-    ) -> Result<Option<KeyRecord>> {
-        ask!(self.rotate(id, secret, old_until))
-    }
-
-    /// Ends a key for ever. The first time counts. `None` if there is no such key.
-    pub async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        ask!(self.revoke(id, now))
-    }
-
-    /// Ends a key's ban and forgets that it had any. `None` if there is no such key.
-    pub async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        ask!(self.unban(id, now))
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
+    ) -> KeyChanged<E> {
+        ask!(self.change_key(id, decide))
     }
 
     /// Writes down that a key is banned.

@@ -4,17 +4,18 @@ mod report;
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Subcommand;
 
 use super::data::Common;
-use super::{Failure, Outcome, print};
+use super::{Failure, Outcome, ask, print};
 use crate::clock::Timestamp;
 use crate::config::options;
-use crate::key::{KeyId, Secret};
+use crate::key::KeyId;
+use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
 use crate::plan::{Plan, PlanName};
 use crate::span::Span;
-use crate::store::{KeyRecord, NewKey};
+use crate::store::{KeyRecord, Store};
 use report::HandOver;
 
 /// Issue, look at and change API keys.
@@ -29,8 +30,8 @@ enum Command {
     /// Issue a key: its secret alone goes to standard output, and is shown only this once
     Create {
         /// What you call it: 1 to 100 characters
-        #[arg(long, value_parser = name)]
-        name: String,
+        #[arg(long)]
+        name: KeyName,
         /// free, pro, business or enterprise
         #[arg(long)]
         plan: PlanName,
@@ -77,6 +78,9 @@ enum Command {
         /// How long the old secret still works; 0s ends it at once
         #[arg(long, value_name = "TIME", default_value = "24h")]
         grace: Span,
+        /// Do not ask, even while the grace of an earlier rotation is running
+        #[arg(long)]
+        yes: bool,
     },
     /// End a key for ever
     Revoke {
@@ -115,17 +119,6 @@ impl EnterpriseLimits {
     }
 }
 
-fn name(text: &str) -> Result<String, &'static str> {
-    let fits = (1..=100).contains(&text.chars().count())
-        && !text.trim().is_empty()
-        && !text.contains(char::is_control);
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err("takes 1 to 100 characters that can be seen")
-    }
-}
-
 impl Keys {
     pub(super) fn run(self) -> Outcome {
         super::data::run(async |now| self.command.run(now).await)
@@ -144,19 +137,9 @@ impl Command {
             } => {
                 let plan = limits.plan(plan)?;
                 let store = common.open_or_create().await?;
-                let expires_at = expires.map(|span| now.after(span.duration()));
-                let secret = Secret::generate().context("cannot make a key")?;
-                let key = NewKey {
-                    name,
-                    plan,
-                    created_at: now,
-                    expires_at,
-                };
-                let record = store
-                    .add_key(key, &secret)
-                    .await
-                    .context("cannot store the key")?;
-                hand_over(&record, &secret, now, common.json, "created")
+                let expires = expires.map(Span::duration);
+                let issued = keys::create(&store, name, plan, expires, now).await?;
+                hand_over(&issued, now, common.json, "created")
             }
             Self::List { common } => {
                 let mut records = common
@@ -196,59 +179,65 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let record = found(
-                    KeyId(id),
-                    common.open().await?.set_plan(KeyId(id), plan).await,
-                )?;
+                let store = common.open().await?;
+                let record = keys::set_plan(&store, KeyId(id), plan).await?;
                 let done = format!("has plan {}", record.plan.name());
                 report::changed(&record, now, common.json, &done)
             }
-            Self::Rotate { key, grace } => {
+            Self::Rotate { key, grace, yes } => {
                 let store = key.common.open().await?;
-                let id = KeyId(key.id);
-                let record = found(id, store.key(id).await)?;
-                if record.revoked_at.is_some() {
-                    return Err(anyhow!("key {id} is revoked: create a new one").into());
-                }
-                if record.expires_at.is_some_and(|end| end <= now) {
-                    return Err(anyhow!("key {id} has expired: create a new one").into());
-                }
-                let secret = Secret::generate().context("cannot make a key")?;
-                let old_until = now.after(grace.duration());
-                let record = found(id, store.rotate(id, &secret, old_until).await)?;
-                let done = if grace.duration() == Duration::ZERO {
-                    "rotated, the old secret has ended".to_owned()
-                } else {
-                    format!("rotated, the old secret works until {old_until}")
+                let issued = rotate(&store, KeyId(key.id), grace.duration(), yes, now).await?;
+                let done = match issued.record.old.filter(|(_, until)| now < *until) {
+                    None => "rotated, the old secret has ended".to_owned(),
+                    Some((_, until)) => format!("rotated, the old secret works until {until}"),
                 };
-                hand_over(&record, &secret, now, key.common.json, &done)
+                hand_over(&issued, now, key.common.json, &done)
             }
             Self::Revoke { key } => {
-                let record = found(
-                    KeyId(key.id),
-                    key.common.open().await?.revoke(KeyId(key.id), now).await,
-                )?;
+                let store = key.common.open().await?;
+                let record = keys::revoke(&store, KeyId(key.id), now).await?;
                 report::changed(&record, now, key.common.json, "is revoked")
             }
             Self::Unban { key } => {
-                let record = found(
-                    KeyId(key.id),
-                    key.common.open().await?.unban(KeyId(key.id), now).await,
-                )?;
-                report::changed(&record, now, key.common.json, "is not banned")
+                let store = key.common.open().await?;
+                let (record, ended) = keys::unban(&store, KeyId(key.id), now).await?;
+                let done = match ended {
+                    Some(ban) => format!("is unbanned; it was banned until {}", ban.until),
+                    None => "was not banned".to_owned(),
+                };
+                report::changed(&record, now, key.common.json, &done)
             }
         }
     }
 }
 
-/// The secret alone on standard output, everything else beside it.
-fn hand_over(
-    record: &KeyRecord,
-    secret: &Secret,
+/// Rotates a key; asks before it replaces a secret that was handed out a short while ago.
+async fn rotate(
+    store: &Store,
+    id: KeyId,
+    grace: Duration,
+    yes: bool,
     now: Timestamp,
-    json: bool,
-    done: &str,
-) -> Outcome {
+) -> Result<Issued, Failure> {
+    let mut confirmed = if yes { Confirmed::Yes } else { Confirmed::No };
+    loop {
+        match keys::rotate(store, id, grace, confirmed, now).await {
+            Err(keys::Error::Refused(Refusal::GraceRunning(running))) => {
+                ask::confirm(&format!(
+                    "key {id} ({}) was rotated before: another rotation replaces the secret that was issued then, and \
+                     the one before, which works until {}, ends at once",
+                    running.name, running.until
+                ))?;
+                confirmed = Confirmed::Grace(running);
+            }
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// The secret alone on standard output, everything else beside it.
+fn hand_over(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome {
+    let Issued { record, secret } = issued;
     if json {
         print::json(&HandOver::new(record, secret, now))?;
     } else {

@@ -8,10 +8,10 @@ use super::{Failure, Outcome};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
+use crate::keys;
 use crate::log::{self, Sink};
 use crate::plan::Plan;
 use crate::server::{Running, Server};
-use crate::store::NewKey;
 
 /// Serve the API.
 #[derive(Debug, clap::Args)]
@@ -69,19 +69,11 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {
-    let secret = Secret::generate()?;
-    let key = NewKey {
-        name: "first".into(),
-        plan: Plan::Free,
-        created_at: clock.now(),
-        expires_at: None,
-    };
-    server
-        .store()
-        .add_key(key, &secret)
+    let name = "first".parse()?;
+    let issued = keys::create(server.store(), name, Plan::Free, None, clock.now())
         .await
-        .context("cannot store the first key")?;
-    Ok(secret)
+        .context("cannot issue the first key")?;
+    Ok(issued.secret)
 }
 
 /// What is shown at the start: where everything is, and how to try it.

@@ -49,6 +49,38 @@ pub struct KeyRecord {
     pub revision: i64,
 }
 
+/// What is to become of a key.
+#[derive(Clone, Debug)]
+pub enum KeyChange {
+    /// Another plan.
+    Plan(Plan),
+    /// A new secret; the current one works until `old_until`.
+    Secret {
+        /// The hash of the new secret.
+        hash: KeyHash,
+        /// Its first characters.
+        prefix: String,
+        /// When the current secret ends.
+        old_until: Timestamp,
+    },
+    /// Revoked at this time, unless it is already.
+    Revoke(Timestamp),
+    /// Unbanned at this time, and its bans forgotten.
+    Unban(Timestamp),
+}
+
+/// A key before and after a change.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// As the decision saw it.
+    pub before: KeyRecord,
+    /// As it is now.
+    pub after: KeyRecord,
+}
+
+/// What a change of a key returns: `None` if there is no such key, and what `decide` refused it with.
+pub type KeyChanged<E> = super::Result<Option<std::result::Result<Changed, E>>>;
+
 /// What a key did on a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {

@@ -21,8 +21,8 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Config;
 
 use super::{
-    Allowed, Commits, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet,
-    UsageRow,
+    Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
+    Revisions, StatusSet, UsageRow,
 };
 use crate::clock::{Day, Timestamp};
 use crate::fault::Fault;
@@ -32,7 +32,6 @@ use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
 use crate::pet::{NewPet, PetId, PetStatus};
-use crate::plan::Plan;
 use connect::{Connections, Lease};
 use trouble::{PATIENCE, Trouble};
 use writer::Writer;
@@ -106,28 +105,12 @@ impl Postgres {
             .await
     }
 
-    pub(super) async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
-        self.transact(async |transaction| keys::set_plan(transaction, id, plan).await)
-            .await
-    }
-
-    pub(super) async fn rotate(
+    pub(super) async fn change_key<E>(
         &self,
         id: KeyId,
-        secret: &Secret,
-        old_until: Timestamp,
-    ) -> Result<Option<KeyRecord>> {
-        self.transact(async |transaction| keys::rotate(transaction, id, secret, old_until).await)
-            .await
-    }
-
-    pub(super) async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.transact(async |transaction| keys::revoke(transaction, id, now).await)
-            .await
-    }
-
-    pub(super) async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.transact(async |transaction| keys::unban(transaction, id, now).await)
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E>,
+    ) -> KeyChanged<E> {
+        self.transact(async |transaction| keys::change(transaction, id, &decide).await)
             .await
     }
 

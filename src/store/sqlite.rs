@@ -18,8 +18,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Allowed, Commits, Created, KeyRecord, NewKey, Page, Result, Retry, Revisions, StatusSet,
-    StoreError, UsageRow,
+    Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
+    Revisions, StatusSet, StoreError, UsageRow,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -28,7 +28,6 @@ use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
 use crate::pet::{NewPet, PetId, PetStatus};
-use crate::plan::Plan;
 use readers::Readers;
 use writer::Writer;
 
@@ -92,33 +91,13 @@ impl Sqlite {
         self.read(|connection| keys::since(connection, revision))
     }
 
-    pub(super) async fn set_plan(&self, id: KeyId, plan: Plan) -> Result<Option<KeyRecord>> {
-        self.writer
-            .run(move |connection| keys::set_plan(connection, id, plan))
-            .await
-    }
-
-    pub(super) async fn rotate(
+    pub(super) async fn change_key<E: Send + 'static>(
         &self,
         id: KeyId,
-        secret: &Secret,
-        old_until: Timestamp,
-    ) -> Result<Option<KeyRecord>> {
-        let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
+    ) -> KeyChanged<E> {
         self.writer
-            .run(move |connection| keys::rotate(connection, id, hash, &prefix, old_until))
-            .await
-    }
-
-    pub(super) async fn revoke(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.writer
-            .run(move |connection| keys::revoke(connection, id, now))
-            .await
-    }
-
-    pub(super) async fn unban(&self, id: KeyId, now: Timestamp) -> Result<Option<KeyRecord>> {
-        self.writer
-            .run(move |connection| keys::unban(connection, id, now))
+            .run(move |connection| keys::change(connection, id, decide))
             .await
     }
 

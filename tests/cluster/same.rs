@@ -10,7 +10,7 @@ use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::plan::{Limits, Plan};
 use animal_store::store::sqlite::Mode;
-use animal_store::store::{Database, KeyRecord, NewKey, Retry, Store};
+use animal_store::store::{Database, KeyChange, KeyRecord, NewKey, Retry, Store};
 use harness::{Postgres, START};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -200,24 +200,25 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             shown(Some(added)) + &shown(found)
         }
         Act::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
-        Act::SetPlan { key, enterprise } => shown(
-            store
-                .set_plan(KeyId(key), plan(enterprise))
-                .await
-                .expect(FAILED),
-        ),
-        Act::Rotate(id) => {
-            let until = now.after(Duration::from_secs(60));
-            shown(store.rotate(KeyId(id), secret, until).await.expect(FAILED))
+        Act::SetPlan { key, enterprise } => {
+            changed(store, key, KeyChange::Plan(plan(enterprise))).await
         }
-        Act::Revoke(id) => shown(store.revoke(KeyId(id), now).await.expect(FAILED)),
+        Act::Rotate(id) => {
+            let rotated = KeyChange::Secret {
+                hash: secret.hash(),
+                prefix: secret.prefix().to_owned(),
+                old_until: now.after(Duration::from_secs(60)),
+            };
+            changed(store, id, rotated).await
+        }
+        Act::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
         Act::Ban(id) => {
             let until = now.after(Duration::from_secs(300));
             let ban = Ban { began: now, until };
             store.record_ban(KeyId(id), ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }
-        Act::Unban(id) => shown(store.unban(KeyId(id), now).await.expect(FAILED)),
+        Act::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
         Act::Use { key, requests } => {
             let on = DayUse {
                 day: now.day(),
@@ -238,6 +239,17 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
         }
         Act::Wait(_) => String::new(),
     }
+}
+
+/// Changes a key, and shows it before and after.
+async fn changed(store: &Store, id: i64, change: KeyChange) -> String {
+    let changed = store
+        .change_key(KeyId(id), move |_| Ok::<_, ()>(change.clone()))
+        .await
+        .expect("a store that works")
+        .map(|changed| changed.expect("nothing is refused"));
+    let (before, after) = changed.map(|both| (both.before, both.after)).unzip();
+    shown(before) + &shown(after)
 }
 
 #[test]

@@ -206,8 +206,9 @@ fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
     provoke(&key);
     app.clock.advance(secs(60));
     banned(&key);
-    let record = app.block_on(app.store().unban(id, app.clock.now()));
-    assert!(record.unwrap().unwrap().ban.is_none());
+    let unbanned = animal_store::keys::unban(app.store(), id, app.clock.now());
+    let (record, ended) = app.block_on(unbanned).unwrap();
+    assert!(record.ban.is_none() && ended.is_some());
     within_a_second("the pardon", &key, |answer| answer.status == 200);
     app.clock.advance(Duration::from_secs(60));
     assert_eq!(length_of_next_ban(&key), 300);

@@ -1,6 +1,7 @@
 //! Keys that end, change their secret or their plan, on a server that runs.
 
-use animal_store::key::{KeyId, Secret};
+use animal_store::key::KeyId;
+use animal_store::keys::{self, Confirmed};
 use animal_store::plan::Plan;
 use harness::{App, Client, enterprise};
 
@@ -8,16 +9,66 @@ use crate::{MINUTE_END, ask, millis, refused, secs, served, set_plan, within_a_s
 
 /// Gives a key a new secret, and a client that has it. The old one works so many seconds longer.
 fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
-    let secret = Secret::generate().expect("randomness");
-    let until = app.clock.now().after(secs(grace));
-    let record = app.block_on(app.store().rotate(id, &secret, until));
-    assert!(record.expect("a store").is_some());
-    Client::new(app.address(), Some(secret.reveal().to_owned()))
+    let (store, now) = (app.store(), app.clock.now());
+    let rotated = keys::rotate(store, id, secs(grace), Confirmed::Yes, now);
+    let issued = app.block_on(rotated).expect("a new secret");
+    Client::new(app.address(), Some(issued.secret.reveal().to_owned()))
 }
 
 fn revoke(app: &App, id: KeyId) {
-    let record = app.block_on(app.store().revoke(id, app.clock.now()));
-    assert!(record.expect("a store").is_some());
+    let revoked = app.block_on(keys::revoke(app.store(), id, app.clock.now()));
+    assert!(revoked.is_ok(), "{revoked:?}");
+}
+
+#[test]
+fn of_many_rotations_at_once_that_nobody_confirmed_one_is_done() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(Plan::Free, None);
+    let rotations: Vec<_> = std::iter::repeat_with(|| app.second_store())
+        .take(8)
+        .collect();
+    let now = app.clock.now();
+    let done: Vec<bool> = std::thread::scope(|scope| {
+        let threads: Vec<_> = rotations
+            .iter()
+            .map(|store| {
+                scope.spawn(move || {
+                    let rotated = keys::rotate(store, id, secs(60), Confirmed::No, now);
+                    match tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build()
+                        .expect("a runtime")
+                        .block_on(rotated)
+                    {
+                        Ok(_) => true,
+                        Err(keys::Error::Refused(keys::Refusal::GraceRunning(_))) => false,
+                        Err(error) => panic!("{error}"),
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    assert_eq!(done.iter().filter(|done| **done).count(), 1, "{done:?}");
+}
+
+#[test]
+fn a_confirmation_is_for_the_secret_that_was_seen_and_no_other() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(Plan::Free, None);
+    let (store, now) = (app.store(), app.clock.now());
+    let rotate = |confirmed| app.block_on(keys::rotate(store, id, secs(60), confirmed, now));
+    let seen = || match rotate(Confirmed::No) {
+        Err(keys::Error::Refused(keys::Refusal::GraceRunning(grace))) => Confirmed::Grace(grace),
+        other => panic!("{other:?}"),
+    };
+    rotate(Confirmed::No).expect("no grace is running");
+    let early = seen();
+    rotate(seen()).expect("confirmed");
+    assert!(rotate(early).is_err(), "another secret is current by now");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::Ban;
 use crate::plan::{Plan, PlanName};
-use crate::store::{KeyRecord, NewKey, Revisions};
+use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Revisions};
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
@@ -76,96 +76,87 @@ pub(super) async fn since(lease: &Lease, revision: i64) -> Answer<Vec<KeyRecord>
     select(&**lease, which, &[&revision]).await
 }
 
-pub(super) async fn set_plan(
+/// Changes a key as `decide` says. The row of the revision is locked first: no other change comes between.
+pub(super) async fn change<E>(
     transaction: &Transaction<'_>,
     id: KeyId,
-    plan: Plan,
-) -> Answer<Option<KeyRecord>> {
-    let (plan, per_minute, per_day) = columns(plan);
-    change(
-        transaction,
-        id,
-        "SET plan = $3, per_minute = $4, per_day = $5, revision = $2 WHERE id = $1",
-        &[&plan, &per_minute, &per_day],
-    )
-    .await
+    decide: &impl Fn(&KeyRecord) -> Result<KeyChange, E>,
+) -> Answer<Option<Result<Changed, E>>> {
+    let revision = raise(transaction, "api_keys").await?;
+    let Some(before) = by_id(transaction, id).await? else {
+        return Ok(None);
+    };
+    let change = match decide(&before) {
+        Ok(change) => change,
+        Err(refusal) => return Ok(Some(Err(refusal))),
+    };
+    let (id, revision) = (&id.0, &revision);
+    match change {
+        KeyChange::Plan(plan) => {
+            let (plan, per_minute, per_day) = columns(plan);
+            let how = "SET plan = $3, per_minute = $4, per_day = $5, revision = $2 WHERE id = $1";
+            update(
+                transaction,
+                how,
+                &[id, revision, &plan, &per_minute, &per_day],
+            )
+            .await?;
+        }
+        KeyChange::Secret {
+            hash,
+            prefix,
+            old_until,
+        } => {
+            let how = "SET old_hash = hash, old_until = $5, hash = $3, prefix = $4, revision = $2 WHERE id = $1";
+            let (hash, old_until) = (&hash.as_bytes()[..], old_until.as_millis());
+            update(
+                transaction,
+                how,
+                &[id, revision, &hash, &prefix, &old_until],
+            )
+            .await?;
+        }
+        KeyChange::Revoke(now) => {
+            let how = "SET revoked_at = $3, revision = $2 WHERE id = $1 AND revoked_at IS NULL";
+            update(transaction, how, &[id, revision, &now.as_millis()]).await?;
+        }
+        KeyChange::Unban(now) => {
+            // Never before the ban it ends, though that was dated by another machine's clock, and never twice the same.
+            let how = "SET unbanned_at = greatest($3::int8, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1), \
+                       banned_at = NULL, banned_until = NULL, revision = $2 WHERE id = $1";
+            update(transaction, how, &[id, revision, &now.as_millis()]).await?;
+        }
+    }
+    let after = by_id(transaction, before.id)
+        .await?
+        .ok_or_else(|| Trouble::Failed("a key that was changed is not there".into()))?;
+    Ok(Some(Ok(Changed { before, after })))
 }
 
-pub(super) async fn rotate(
-    transaction: &Transaction<'_>,
-    id: KeyId,
-    secret: &Secret,
-    old_until: Timestamp,
-) -> Answer<Option<KeyRecord>> {
-    change(
+pub(super) async fn ban(transaction: &Transaction<'_>, id: KeyId, ban: Ban) -> Answer<()> {
+    let revision = raise(transaction, "api_keys").await?;
+    update(
         transaction,
-        id,
-        "SET old_hash = hash, old_until = $5, hash = $3, prefix = $4, revision = $2 WHERE id = $1",
+        "SET banned_at = $3, banned_until = $4, revision = $2
+         WHERE id = $1 AND (unbanned_at IS NULL OR unbanned_at < $3) AND (banned_at IS NULL OR banned_at < $3)",
         &[
-            &&secret.hash().as_bytes()[..],
-            &secret.prefix(),
-            &old_until.as_millis(),
+            &id.0,
+            &revision,
+            &ban.began.as_millis(),
+            &ban.until.as_millis(),
         ],
     )
     .await
 }
 
-pub(super) async fn revoke(
+async fn update(
     transaction: &Transaction<'_>,
-    id: KeyId,
-    now: Timestamp,
-) -> Answer<Option<KeyRecord>> {
-    change(
-        transaction,
-        id,
-        "SET revoked_at = $3, revision = $2 WHERE id = $1 AND revoked_at IS NULL",
-        &[&now.as_millis()],
-    )
-    .await
-}
-
-pub(super) async fn ban(transaction: &Transaction<'_>, id: KeyId, ban: Ban) -> Answer<()> {
-    change(
-        transaction,
-        id,
-        "SET banned_at = $3, banned_until = $4, revision = $2
-         WHERE id = $1 AND (unbanned_at IS NULL OR unbanned_at < $3) AND (banned_at IS NULL OR banned_at < $3)",
-        &[&ban.began.as_millis(), &ban.until.as_millis()],
-    )
-    .await
-    .map(drop)
-}
-
-pub(super) async fn unban(
-    transaction: &Transaction<'_>,
-    id: KeyId,
-    now: Timestamp,
-) -> Answer<Option<KeyRecord>> {
-    change(
-        transaction,
-        id,
-        // Never before the ban it ends, though that was dated by another machine's clock, and never twice the same.
-        "SET unbanned_at = greatest($3::int8, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1), \
-         banned_at = NULL, banned_until = NULL, revision = $2 WHERE id = $1",
-        &[&now.as_millis()],
-    )
-    .await
-}
-
-/// Changes a key: `$1` is its number, `$2` the revision, and `values` are what follows.
-async fn change(
-    transaction: &Transaction<'_>,
-    id: KeyId,
     how: &str,
     values: &[&(dyn ToSql + Sync)],
-) -> Answer<Option<KeyRecord>> {
-    let revision = raise(transaction, "api_keys").await?;
-    let fixed: [&(dyn ToSql + Sync); 2] = [&id.0, &revision];
-    let values: Vec<_> = fixed.into_iter().chain(values.iter().copied()).collect();
-    transaction
-        .execute(&format!("UPDATE api_keys {how}"), &values)
-        .await?;
-    by_id(transaction, id).await
+) -> Answer<()> {
+    let statement = format!("UPDATE api_keys {how}");
+    transaction.execute(&statement, values).await?;
+    Ok(())
 }
 
 /// Raises a revision.

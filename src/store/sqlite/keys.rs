@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
 use crate::plan::{Plan, PlanName};
-use crate::store::{KeyRecord, NewKey, Revisions};
+use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Revisions};
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
@@ -75,43 +75,46 @@ pub(super) fn since(connection: &Connection, revision: i64) -> rusqlite::Result<
     )
 }
 
-pub(super) fn set_plan(
+/// Changes a key as `decide` says. Part of the writer's transaction, and there is one writer.
+pub(super) fn change<E>(
     connection: &Connection,
     id: KeyId,
-    plan: Plan,
-) -> rusqlite::Result<Option<KeyRecord>> {
-    let (plan, per_minute, per_day) = columns(plan);
-    connection.execute(
-        "UPDATE api_keys SET plan = ?2, per_minute = ?3, per_day = ?4 WHERE id = ?1",
-        params![id.0, plan, per_minute, per_day],
-    )?;
-    by_id(connection, id)
-}
-
-pub(super) fn rotate(
-    connection: &Connection,
-    id: KeyId,
-    hash: KeyHash,
-    prefix: &str,
-    old_until: Timestamp,
-) -> rusqlite::Result<Option<KeyRecord>> {
-    connection.execute(
-        "UPDATE api_keys SET old_hash = hash, old_until = ?4, hash = ?2, prefix = ?3 WHERE id = ?1",
-        params![id.0, hash.as_bytes(), prefix, old_until.as_millis()],
-    )?;
-    by_id(connection, id)
-}
-
-pub(super) fn revoke(
-    connection: &Connection,
-    id: KeyId,
-    now: Timestamp,
-) -> rusqlite::Result<Option<KeyRecord>> {
-    connection.execute(
-        "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
-        params![id.0, now.as_millis()],
-    )?;
-    by_id(connection, id)
+    decide: impl Fn(&KeyRecord) -> Result<KeyChange, E>,
+) -> rusqlite::Result<Option<Result<Changed, E>>> {
+    let Some(before) = by_id(connection, id)? else {
+        return Ok(None);
+    };
+    let change = match decide(&before) {
+        Ok(change) => change,
+        Err(refusal) => return Ok(Some(Err(refusal))),
+    };
+    match change {
+        KeyChange::Plan(plan) => {
+            let (plan, per_minute, per_day) = columns(plan);
+            connection.execute(
+                "UPDATE api_keys SET plan = ?2, per_minute = ?3, per_day = ?4 WHERE id = ?1",
+                params![id.0, plan, per_minute, per_day],
+            )
+        }
+        KeyChange::Secret {
+            hash,
+            prefix,
+            old_until,
+        } => connection.execute(
+            "UPDATE api_keys SET old_hash = hash, old_until = ?4, hash = ?2, prefix = ?3 WHERE id = ?1",
+            params![id.0, hash.as_bytes(), prefix, old_until.as_millis()],
+        ),
+        KeyChange::Revoke(now) => connection.execute(
+            "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+            params![id.0, now.as_millis()],
+        ),
+        KeyChange::Unban(now) => connection.execute(
+            "UPDATE api_keys SET banned_at = NULL, banned_until = NULL, unbanned_at = ?2 WHERE id = ?1",
+            params![id.0, now.as_millis()],
+        ),
+    }?;
+    let after = by_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(Some(Ok(Changed { before, after })))
 }
 
 pub(super) fn ban(connection: &Connection, id: KeyId, ban: Ban) -> rusqlite::Result<()> {
@@ -122,18 +125,6 @@ pub(super) fn ban(connection: &Connection, id: KeyId, ban: Ban) -> rusqlite::Res
             params![id.0, ban.began.as_millis(), ban.until.as_millis()],
         )
         .map(drop)
-}
-
-pub(super) fn unban(
-    connection: &Connection,
-    id: KeyId,
-    now: Timestamp,
-) -> rusqlite::Result<Option<KeyRecord>> {
-    connection.execute(
-        "UPDATE api_keys SET banned_at = NULL, banned_until = NULL, unbanned_at = ?2 WHERE id = ?1",
-        params![id.0, now.as_millis()],
-    )?;
-    by_id(connection, id)
 }
 
 fn select(

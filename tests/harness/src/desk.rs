@@ -48,6 +48,15 @@ impl Desk {
         output.stdout.trim_end().to_owned()
     }
 
+    /// Runs the program on a terminal of so many columns, where somebody types this; gives its exit code and what the
+    /// terminal shows.
+    pub fn on_terminal(&self, columns: u16, words: &str, typed: &str) -> (Option<i32>, String) {
+        let database = url_of(&self.database);
+        let words = format!("stty cols {columns} rows 24; exec {} {words}", self.program);
+        let vars = [(DATABASE, &*database)];
+        crate::terminal::run(self.folder.path(), &words, &vars, typed)
+    }
+
     /// A server on the same data.
     pub fn serve(&self, words: &[&str]) -> Process {
         let vars = [(DATABASE, &*url_of(&self.database))];

@@ -18,6 +18,7 @@ mod postgres;
 mod process;
 mod proxy;
 mod redis;
+mod terminal;
 
 pub use app::{App, START, database_for, enterprise, promised, redis_url};
 pub use by_hand::ByHand;

@@ -62,7 +62,7 @@ fn finish(mut command: Command) -> Output {
     }
 }
 
-fn command(program: &str, folder: &Path, words: &[&str]) -> Command {
+pub(crate) fn command(program: &str, folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(words).current_dir(folder).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {

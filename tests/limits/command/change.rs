@@ -40,10 +40,10 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
         "{output:?}"
     );
     assert_eq!(json_of(keys(&desk, "show 1 --json"))["prefix"], second[..8]);
-    let key = json_of(keys(&desk, "rotate 1 --grace 2h --json"));
+    let key = json_of(keys(&desk, "rotate 1 --grace 2h --json --yes"));
     is_secret(key["key"].as_str().unwrap());
     assert!(key["oldSecretUntil"].is_string());
-    let output = keys(&desk, "rotate 1 --grace 0s").exits(0);
+    let output = keys(&desk, "rotate 1 --grace 0s --yes").exits(0);
     assert!(
         output.stderr.contains("the old secret has ended"),
         "{output:?}"
@@ -69,11 +69,67 @@ fn revoke_ends_a_key_for_ever() {
 }
 
 #[test]
-fn unban_says_that_the_key_is_not_banned() {
+fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
     let (desk, _) = with_a_key();
-    assert_eq!(line(keys(&desk, "unban 1")), "key 1 (me) is not banned");
+    let second = line(keys(&desk, "rotate 1"));
+    let told = keys(&desk, "rotate 1").refuses(2);
+    assert!(
+        told.starts_with("animal-store: key 1 (me) was rotated before: ")
+            && told.ends_with(": use --yes to go on"),
+        "{told}"
+    );
+    assert_eq!(
+        json_of(keys(&desk, "show 1 --json"))["prefix"],
+        second[..8],
+        "the secret that the client has is still the current one"
+    );
+    is_secret(&line(keys(&desk, "rotate 1 --yes --grace 0s")));
+    // No grace is running any more: nothing to ask.
+    is_secret(&line(keys(&desk, "rotate 1")));
+}
+
+#[test]
+fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
+    let (desk, _) = with_a_key();
+    let second = line(keys(&desk, "rotate 1"));
+    let prefix = || json_of(keys(&desk, "show 1 --json"))["prefix"].clone();
+    for reply in ["n\n", "\n"] {
+        let (code, shown) = desk.on_terminal(80, "keys rotate 1", reply);
+        assert_eq!(code, Some(1), "{shown}");
+        assert!(shown.contains("Go on? [y/N]"), "{shown}");
+        assert!(
+            shown.contains("animal-store: nothing was changed"),
+            "{shown}"
+        );
+        assert_eq!(prefix(), second[..8]);
+    }
+    let (code, shown) = desk.on_terminal(80, "keys rotate 1", "y\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert_ne!(prefix(), second[..8]);
+}
+
+#[test]
+fn unban_says_what_it_did() {
+    let (desk, _) = with_a_key();
+    assert_eq!(line(keys(&desk, "unban 1")), "key 1 (me) was not banned");
     assert_eq!(
         json_of(keys(&desk, "unban 1 --json"))["bannedUntil"],
         Value::Null
     );
+    let server = desk.serve(&["--ban-after", "1", "--ban-for", "1h"]);
+    let secret = line(keys(&desk, "create --name hasty --plan free"));
+    let client = server.client(Some(&secret));
+    while client.get("/v1/pets").json()["code"] != "key_banned" {}
+    harness::eventually(harness::promised(), "the ban is stored", || {
+        json_of(keys(&desk, "show 2 --json"))["state"] == "banned"
+    });
+    let until = json_of(keys(&desk, "show 2 --json"))["bannedUntil"].clone();
+    assert_eq!(
+        line(keys(&desk, "unban 2")),
+        format!(
+            "key 2 (hasty) is unbanned; it was banned until {}",
+            until.as_str().unwrap()
+        )
+    );
+    assert_eq!(line(keys(&desk, "unban 2")), "key 2 (hasty) was not banned");
 }

@@ -1,0 +1,51 @@
+//! What an operator calls a key.
+
+use std::str::FromStr;
+
+/// The longest name, in characters.
+const LONGEST: usize = 100;
+
+/// A name of 1 to 100 characters, some of them visible, none of them a control character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyName(String);
+
+/// A text that is no name of a key.
+#[derive(Debug, thiserror::Error)]
+#[error("takes 1 to 100 characters that can be seen")]
+pub struct BadName;
+
+impl FromStr for KeyName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let fits = text.chars().count() <= LONGEST
+            && !text.trim().is_empty()
+            && !text.contains(char::is_control);
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadName)
+        }
+    }
+}
+
+impl From<KeyName> for String {
+    fn from(name: KeyName) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_1_to_100_characters_that_can_be_seen() {
+        for good in ["a", "Ann's “key” 🐶", &"é".repeat(LONGEST)] {
+            assert_eq!(String::from(good.parse::<KeyName>().unwrap()), good);
+        }
+        for bad in ["", "  ", "a\tb", "a\nb", &"é".repeat(LONGEST + 1)] {
+            assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
+        }
+    }
+}

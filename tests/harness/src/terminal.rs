@@ -1,0 +1,33 @@
+//! A terminal: what a command does where somebody looks and types.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::process::command;
+
+/// Runs a line of shell on a pseudo-terminal, types something, and gives the exit code and what was shown.
+pub(crate) fn run(
+    folder: &Path,
+    line: &str,
+    vars: &[(&str, &str)],
+    typed: &str,
+) -> (Option<i32>, String) {
+    // util-linux's script is the terminal: its own log is not wanted, its exit code is the command's.
+    let mut terminal = command("script", folder, &["-qec", line, "/dev/null"]);
+    let mut child = terminal
+        .envs(vars.iter().copied())
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script runs");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(typed.as_bytes()).expect("it can be typed");
+    let mut shown = String::new();
+    let mut output = child.stdout.take().expect("a pipe");
+    output.read_to_string(&mut shown).expect("text");
+    drop(input);
+    let status = child.wait().expect("an end");
+    (status.code(), shown.replace("\r\n", "\n"))
+}
