@@ -14,6 +14,8 @@ pub enum Fault {
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
     NoRetryRecord,
+    /// Adds use on PostgreSQL without the ID of its batch, which makes repeating it safe.
+    NoUseBatchId,
     /// Takes identifiers on PostgreSQL from a sequence, which commits do not follow.
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
@@ -31,6 +33,7 @@ impl Fault {
             Ok("writer-dies") => Some(Self::WriterDies),
             Ok("no-timeouts") => Some(Self::NoTimeouts),
             Ok("no-retry-record") => Some(Self::NoRetryRecord),
+            Ok("no-use-batch-id") => Some(Self::NoUseBatchId),
             Ok("ids-from-sequence") => Some(Self::IdsFromSequence),
             Ok("read-then-write") => Some(Self::ReadThenWrite),
             _ => None,

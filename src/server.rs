@@ -8,6 +8,7 @@ mod connection;
 mod gate;
 mod ledger;
 mod listen;
+mod pace;
 mod pages;
 pub(crate) mod panic;
 mod raw;
@@ -19,7 +20,7 @@ mod worker;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::sync::watch;
@@ -33,8 +34,8 @@ use crate::config::{Config, reachable};
 use crate::limit::redis::Health;
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
-use crate::store::Store;
 use crate::store::sqlite::Mode;
+use crate::store::{self, Store};
 use background::Background;
 use ledger::Ledger;
 use pages::Pages;
@@ -42,6 +43,9 @@ use tallies::Tallies;
 
 /// How long what runs may still take when the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
+
+/// How long after a failure the last flush is tried again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// What all threads share.
 #[derive(Debug)]
@@ -118,7 +122,7 @@ impl Server {
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
             tallies: Arc::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new().context("no random numbers")?,
             stopping,
             store,
             clock,
@@ -236,15 +240,31 @@ impl Running {
 
     /// Drains and stops: no new connection, what runs is answered, and what was counted is stored.
     pub async fn stop(mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + DRAIN;
         self.stop.send_replace(true);
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so; the others still have their work to end.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
-        self.shared
-            .ledger
-            .flush(&self.shared.store)
+        self.last_flush(deadline)
             .await
             .context("cannot store the last second of usage")
+    }
+
+    /// Stores what was counted last. A store that fails for a moment must not cost it, so it is tried until the deadline.
+    async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
+        let Shared {
+            ledger,
+            store,
+            clock,
+            ..
+        } = &*self.shared;
+        loop {
+            let flushed = ledger.flush(store, clock.now()).await;
+            if flushed.is_ok() || Instant::now() + AGAIN >= deadline {
+                return flushed;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 }

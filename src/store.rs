@@ -10,19 +10,22 @@ mod pages;
 pub mod postgres;
 pub mod sqlite;
 mod thread;
+pub mod use_batch;
 mod waiting;
 
 pub use commits::Commits;
 pub use database::Database;
 pub use keys::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey, UsageRow};
+pub use use_batch::{UseBatch, UseRecorder};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::{Ban, DayUse};
+use crate::limit::Ban;
 use crate::order::life::Event;
 use crate::order::{self, Order, OrderId};
 use crate::page::{Cursor, OrderQuery, PetQuery};
@@ -285,12 +288,13 @@ impl Store {
         ask!(self.record_ban(id, ban))
     }
 
-    /// Adds to the days' use. MUST add all of it or nothing.
-    pub async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
-        ask!(self.record_use(uses))
+    /// Adds a batch to the days' use. MUST add all of it or nothing, and MUST add it once, however often it is sent and
+    /// whatever became of it before, within [`UseBatch::REMEMBERED`].
+    pub async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+        ask!(self.record_use(batch))
     }
 
-    /// Requests counted on a day, for each key that made any.
+    /// Requests counted on a day, for each key that made any; `u32::MAX` where there were more.
     pub async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
         ask!(self.use_on(day))
     }
@@ -300,9 +304,16 @@ impl Store {
         ask!(self.usage(id))
     }
 
-    /// Forgets the retries that came before this moment.
-    pub async fn forget_retries(&self, before: Timestamp) -> Result<()> {
-        ask!(self.forget_retries(before))
+    /// Deletes some of the retries that came before this moment: so few that a creation that comes meanwhile waits a few
+    /// milliseconds at most. Returns whether there may be more.
+    pub async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+        ask!(self.sweep_retries(before))
+    }
+
+    /// Deletes some of the use on days before this one, and some of what is remembered of batches of use that were made before
+    /// this moment; as few as [`sweep_retries`](Self::sweep_retries) does. Returns whether there may be more.
+    pub async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+        ask!(self.sweep_use(day, batches))
     }
 
     /// Whether the store can be read and its writer lives.

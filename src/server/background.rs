@@ -51,7 +51,7 @@ impl Background {
         tokio::join!(
             repeat(Task::Poll, every, shared, async || poll.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {
-                shared.ledger.flush(&shared.store).await
+                shared.ledger.flush(&shared.store, shared.clock.now()).await
             }),
             repeat(Task::Sweep, SWEEP, shared, async || sweep::run(shared)
                 .await),
@@ -75,7 +75,11 @@ async fn repeat(
             _ = ticks.tick() => {}
             _ = shutdown.wait_for(|stop| *stop) => return,
         }
-        let done = work().await;
+        // Whatever is under way can be left at any point, and may take longer than a shutdown.
+        let done = tokio::select! {
+            done = work() => done,
+            _ = shutdown.wait_for(|stop| *stop) => return,
+        };
         match &done {
             Err(error) => {
                 shared.tallies.background_failures[task as usize].add(1);

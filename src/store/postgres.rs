@@ -9,10 +9,12 @@ mod keys;
 mod migrations;
 mod orders;
 mod pets;
+mod sweep;
 mod trouble;
 mod usage;
 mod writer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -22,12 +24,12 @@ use tokio_postgres::Config;
 
 use super::{
     Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
-    Revisions, StatusSet, UsageRow,
+    Revisions, StatusSet, UsageRow, UseBatch,
 };
 use crate::clock::{Day, Timestamp};
 use crate::fault::Fault;
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::{Ban, DayUse};
+use crate::limit::Ban;
 use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
@@ -119,9 +121,8 @@ impl Postgres {
             .await
     }
 
-    pub(super) async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
-        let rows = usage::Rows::of(uses);
-        self.transact(async |transaction| usage::add(transaction, &rows).await)
+    pub(super) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+        self.transact(async |transaction| usage::add(transaction, batch).await)
             .await
     }
 
@@ -177,8 +178,13 @@ impl Postgres {
         .await
     }
 
-    pub(super) async fn forget_retries(&self, before: Timestamp) -> Result<()> {
-        self.transact(async |transaction| pets::forget_retries(transaction, before).await)
+    pub(super) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+        self.transact(async |transaction| sweep::retries(transaction, before).await)
+            .await
+    }
+
+    pub(super) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+        self.transact(async |transaction| sweep::usage(transaction, day, batches).await)
             .await
     }
 

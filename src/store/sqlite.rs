@@ -7,23 +7,25 @@ mod open;
 mod orders;
 mod pets;
 mod readers;
+mod sweep;
 mod usage;
 mod writer;
 
 pub use open::{Mode, Refusal};
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
     Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
-    Revisions, StatusSet, StoreError, UsageRow,
+    Revisions, StatusSet, StoreError, UsageRow, UseBatch,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::{Ban, DayUse};
+use crate::limit::Ban;
 use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
@@ -107,9 +109,10 @@ impl Sqlite {
             .await
     }
 
-    pub(super) async fn record_use(&self, uses: Vec<(KeyId, DayUse)>) -> Result<()> {
+    pub(super) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+        let batch = Arc::clone(batch);
         self.writer
-            .run(move |connection| usage::add(connection, &uses))
+            .run(move |connection| usage::add(connection, &batch))
             .await
     }
 
@@ -163,9 +166,15 @@ impl Sqlite {
             .await
     }
 
-    pub(super) async fn forget_retries(&self, before: Timestamp) -> Result<()> {
+    pub(super) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
         self.writer
-            .run(move |connection| pets::forget_retries(connection, before))
+            .run(move |connection| sweep::retries(connection, before))
+            .await
+    }
+
+    pub(super) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+        self.writer
+            .run(move |connection| sweep::usage(connection, day, batches))
             .await
     }
 

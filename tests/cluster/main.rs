@@ -15,6 +15,7 @@ mod postgres;
 mod redis;
 mod retries;
 mod same;
+mod usage;
 mod walking;
 
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! The same questions, in the same order, to both engines: the answers are the same.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use animal_store::clock::Timestamp;
@@ -10,7 +11,7 @@ use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::plan::{Limits, Plan};
 use animal_store::store::sqlite::Mode;
-use animal_store::store::{Database, KeyChange, KeyRecord, NewKey, Retry, Store};
+use animal_store::store::{Database, KeyChange, KeyRecord, NewKey, Retry, Store, UseRecorder};
 use harness::{Postgres, START};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -226,15 +227,17 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
                 refused: 1,
                 last: now,
             };
-            store
-                .record_use(vec![(KeyId(key), on)])
-                .await
-                .expect(FAILED);
+            let mut recorder = UseRecorder::new().expect("randomness");
+            let batch = Arc::new(recorder.batch([(KeyId(key), on)], now));
+            // The second time adds nothing.
+            for _ in 0..2 {
+                store.record_use(&batch).await.expect(FAILED);
+            }
             format!("{:?}", store.use_on(now.day()).await.expect(FAILED))
         }
         Act::Usage(id) => format!("{:?}", store.usage(id.map(KeyId)).await.expect(FAILED)),
         Act::Forget => {
-            let forgotten = store.forget_retries(now.before(Retry::KEPT)).await;
+            let forgotten = store.sweep_retries(now.before(Retry::KEPT)).await;
             format!("{:?}", forgotten.expect(FAILED))
         }
         Act::Wait(_) => String::new(),

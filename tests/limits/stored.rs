@@ -1,7 +1,10 @@
 //! What the store keeps of use: for the day's limit after a restart, and for the usage report.
 
+use std::sync::Arc;
+
 use animal_store::key::KeyId;
-use animal_store::limit::Ban;
+use animal_store::limit::{Ban, DayUse};
+use animal_store::store::UseRecorder;
 use harness::{App, START, enterprise, eventually};
 
 use crate::{DAY_END, again, ask, refused, secs, served, set};
@@ -157,4 +160,48 @@ fn a_ban_that_is_told_late_does_not_replace_a_later_one() {
     }
     let record = app.block_on(app.store().key(id)).unwrap().unwrap();
     assert_eq!(record.ban, Some(ban(9)));
+}
+
+#[test]
+fn a_batch_of_use_is_added_once_however_often_and_by_however_many_it_is_sent() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(enterprise(9, 9), None);
+    let on = DayUse {
+        day: START.day(),
+        requests: 3,
+        refused: 1,
+        last: START,
+    };
+    let mut recorder = UseRecorder::new().expect("randomness");
+    let first = Arc::new(recorder.batch([(id, on)], START));
+    let second = Arc::new(recorder.batch([(id, on)], START));
+    let others = Arc::new(
+        UseRecorder::new()
+            .expect("randomness")
+            .batch([(id, on)], START),
+    );
+    let expected = [(&first, 1), (&first, 1), (&others, 2), (&second, 3)];
+    for (batch, times) in expected.into_iter().chain([(&first, 3), (&second, 3)]) {
+        let send = || app.store().record_use(batch);
+        let sent = app.block_on(async { tokio::join!(send(), send(), send(), send()) });
+        for sent in [sent.0, sent.1, sent.2, sent.3] {
+            sent.expect("a store");
+        }
+        assert_eq!(usage(&app, id), [day("2026-11-16", 3 * times, times)]);
+    }
+}
+
+#[test]
+fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_start() {
+    let (mut app, ..) = App::start();
+    let (id, key) = app.issue(enterprise(100, 5), None);
+    served(&key, 1);
+    app.stop();
+    app.restart();
+    let more = "UPDATE usage_by_day SET requests = 5000000000";
+    app.by_hand().change(more).expect("a store");
+    app.restart();
+    assert_eq!(refused(&again(&app, &key), 1).rate(), (5, 0, DAY_END));
+    let stored = usage(&app, id);
+    assert_eq!(stored, [day("2026-11-16", 5_000_000_000, 0)]);
 }

@@ -3,6 +3,7 @@
 use animal_store::clock::Timestamp;
 use animal_store::limit::DayUse;
 use animal_store::plan::Plan;
+use animal_store::store::UseRecorder;
 use harness::{App, Client, enterprise};
 use serde_json::json;
 
@@ -38,8 +39,8 @@ fn free_has_1000_pro_10000_and_business_100000_requests_a_day() {
             refused: 0,
             last: now,
         };
-        app.block_on(app.store().record_use(vec![(id, all_but_one)]))
-            .unwrap();
+        let batch = UseRecorder::new().unwrap().batch([(id, all_but_one)], now);
+        app.block_on(app.store().record_use(&batch.into())).unwrap();
         (key, i64::from(limit))
     });
     app.restart();

@@ -5,7 +5,10 @@ use super::connect::Connections;
 use super::{Answer, Trouble, transact};
 
 /// One script for each format, the first makes format 1.
-const SCRIPTS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const SCRIPTS: [&str; 2] = [
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_use_batches.sql"),
+];
 
 /// The format this version writes.
 const KNOWN: i64 = SCRIPTS.len() as i64;

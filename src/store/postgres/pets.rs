@@ -10,7 +10,6 @@ use tokio_postgres::Row;
 use super::Answer;
 use super::connect::Lease;
 use super::writer::Creation;
-use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::page::PetQuery;
 use crate::pet::{self, NewPet, PetId};
@@ -248,17 +247,6 @@ pub(super) async fn page(lease: &Lease, query: PetQuery) -> Answer<Page> {
         page.wrote(id);
     }
     Ok(page.finish())
-}
-
-/// Deletes the retries that came before.
-pub(super) async fn forget_retries(transaction: &Transaction<'_>, before: Timestamp) -> Answer<()> {
-    transaction
-        .execute(
-            "DELETE FROM idempotency WHERE created_at <= $1",
-            &[&before.as_millis()],
-        )
-        .await?;
-    Ok(())
 }
 
 fn write_json(json: &mut Vec<u8>, row: &Row) -> Answer<i64> {

@@ -2,37 +2,28 @@
 
 use deadpool_postgres::Transaction;
 
+use super::Answer;
 use super::connect::Lease;
-use super::{Answer, Trouble};
 use crate::clock::Day;
+use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::limit::DayUse;
-use crate::store::UsageRow;
+use crate::store::{UsageRow, UseBatch};
 
-/// Use to add, column by column.
-pub(super) struct Rows {
-    days: Vec<String>,
-    keys: Vec<i64>,
-    requests: Vec<i64>,
-    refused: Vec<i64>,
-    last: Vec<i64>,
-}
-
-impl Rows {
-    /// In one order on every node, so that two that add to the same keys wait for each other instead of blocking each other.
-    pub(super) fn of(mut uses: Vec<(KeyId, DayUse)>) -> Self {
-        uses.sort_by_key(|(key, on)| (on.day.start(), key.0));
-        Self {
-            days: uses.iter().map(|(_, on)| on.day.to_string()).collect(),
-            keys: uses.iter().map(|(key, _)| key.0).collect(),
-            requests: uses.iter().map(|(_, on)| on.requests.into()).collect(),
-            refused: uses.iter().map(|(_, on)| on.refused.into()).collect(),
-            last: uses.iter().map(|(_, on)| on.last.as_millis()).collect(),
-        }
+/// Adds a batch, unless its number says that it was added before. A try of the same batch that is still at work holds the row
+/// of its number, so this one waits for its outcome.
+pub(super) async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<()> {
+    if !Fault::NoUseBatchId.is_on() && !is_new(transaction, batch).await? {
+        return Ok(());
     }
-}
-
-pub(super) async fn add(transaction: &Transaction<'_>, rows: &Rows) -> Answer<()> {
+    let uses = &batch.uses;
+    let column =
+        |of: fn(&DayUse) -> i64| -> Vec<i64> { uses.iter().map(|(_, on)| of(on)).collect() };
+    let days: Vec<String> = uses.iter().map(|(_, on)| on.day.to_string()).collect();
+    let keys: Vec<i64> = uses.iter().map(|(key, _)| key.0).collect();
+    let requests = column(|on| on.requests.into());
+    let refused = column(|on| on.refused.into());
+    let last = column(|on| on.last.as_millis());
     let count = transaction
         .prepare_cached(
             "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
@@ -42,10 +33,7 @@ pub(super) async fn add(transaction: &Transaction<'_>, rows: &Rows) -> Answer<()
         )
         .await?;
     transaction
-        .execute(
-            &count,
-            &[&rows.days, &rows.keys, &rows.requests, &rows.refused],
-        )
+        .execute(&count, &[&days, &keys, &requests, &refused])
         .await?;
     let touch = transaction
         .prepare_cached(
@@ -54,10 +42,24 @@ pub(super) async fn add(transaction: &Transaction<'_>, rows: &Rows) -> Answer<()
              WHERE api_keys.id = used.id",
         )
         .await?;
-    transaction
-        .execute(&touch, &[&rows.keys, &rows.last])
-        .await?;
+    transaction.execute(&touch, &[&keys, &last]).await?;
     Ok(())
+}
+
+/// Records the number of a batch. Returns whether it is a new one.
+async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<bool> {
+    let record = transaction
+        .prepare_cached(
+            "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
+             ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
+             WHERE use_batches.number < excluded.number",
+        )
+        .await?;
+    let made_at = batch.made_at.as_millis();
+    let rows = transaction
+        .execute(&record, &[&batch.recorder, &batch.number, &made_at])
+        .await?;
+    Ok(rows > 0)
 }
 
 pub(super) async fn on(lease: &Lease, day: Day) -> Answer<Vec<(KeyId, u32)>> {
@@ -70,8 +72,7 @@ pub(super) async fn on(lease: &Lease, day: Day) -> Answer<Vec<(KeyId, u32)>> {
     rows.iter()
         .map(|row| {
             let requests: i64 = row.try_get(1)?;
-            let requests = u32::try_from(requests)
-                .map_err(|_| Trouble::Failed("a day's use cannot be read".into()))?;
+            let requests = u32::try_from(requests).unwrap_or(u32::MAX);
             Ok((KeyId(row.try_get(0)?), requests))
         })
         .collect()

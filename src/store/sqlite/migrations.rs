@@ -6,9 +6,10 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
 /// One script for each format, the first makes format 1.
-const SCRIPTS: [&str; 2] = [
+const SCRIPTS: [&str; 3] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_orders.sql"),
+    include_str!("migrations/0003_use_batches.sql"),
 ];
 
 /// The format this version writes.

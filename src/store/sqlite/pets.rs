@@ -98,17 +98,6 @@ pub(super) fn page(connection: &Connection, query: PetQuery) -> rusqlite::Result
     Ok(page.finish())
 }
 
-/// Deletes the retries that came before.
-pub(super) fn forget_retries(
-    connection: &Connection,
-    before: crate::clock::Timestamp,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM idempotency WHERE created_at <= ?1")?
-        .execute([before.as_millis()])
-        .map(drop)
-}
-
 fn write_json(json: &mut Vec<u8>, row: &Row<'_>) -> rusqlite::Result<i64> {
     let id = row.get(0)?;
     pet::write_json(

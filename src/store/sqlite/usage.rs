@@ -4,10 +4,24 @@ use rusqlite::{Connection, params};
 
 use crate::clock::Day;
 use crate::key::KeyId;
-use crate::limit::DayUse;
-use crate::store::UsageRow;
+use crate::store::{UsageRow, UseBatch};
 
-pub(super) fn add(connection: &Connection, uses: &[(KeyId, DayUse)]) -> rusqlite::Result<()> {
+/// Adds a batch, unless its number says that it was added before.
+pub(super) fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result<()> {
+    let is_new = connection
+        .prepare_cached(
+            "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
+             ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
+             WHERE use_batches.number < excluded.number",
+        )?
+        .execute(params![
+            batch.recorder,
+            batch.number,
+            batch.made_at.as_millis()
+        ])?;
+    if is_new == 0 {
+        return Ok(());
+    }
     let mut count = connection.prepare_cached(
         "INSERT INTO usage_by_day (day, api_key_id, requests, refused) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (day, api_key_id) DO UPDATE
@@ -16,7 +30,7 @@ pub(super) fn add(connection: &Connection, uses: &[(KeyId, DayUse)]) -> rusqlite
     let mut touch = connection.prepare_cached(
         "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1",
     )?;
-    for (key, on) in uses {
+    for (key, on) in &batch.uses {
         count.execute(params![on.day.to_string(), key.0, on.requests, on.refused])?;
         touch.execute(params![key.0, on.last.as_millis()])?;
     }
@@ -27,7 +41,11 @@ pub(super) fn on(connection: &Connection, day: Day) -> rusqlite::Result<Vec<(Key
     connection
         .prepare_cached("SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1")?
         .query_map([day.to_string()], |row| {
-            Ok((KeyId(row.get(0)?), row.get(1)?))
+            let requests: i64 = row.get(1)?;
+            Ok((
+                KeyId(row.get(0)?),
+                u32::try_from(requests).unwrap_or(u32::MAX),
+            ))
         })?
         .collect()
 }

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
 /// Every table there is, for a lock that lets everyone read and no one write, as `BEGIN IMMEDIATE` does.
-const HOLD: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, idempotency, orders \
+const HOLD: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, use_batches, idempotency, orders \
                     IN EXCLUSIVE MODE";
 
 /// Nodes look at this number, and no trigger raises it: docs/clusters.md asks whoever changes an animal by hand to.

@@ -1,0 +1,22 @@
+//! Work in chunks that gives way: between two chunks it rests for as long as the last one took, so that requests that need the
+//! same writer have at least half of its time.
+
+use std::time::{Duration, Instant};
+
+use crate::store;
+
+/// The longest rest. A chunk takes longer than this only where the store is late, and then resting helps nobody.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// Does one chunk after the other until one says that it was the last, or fails.
+pub(super) async fn in_chunks(
+    mut chunk: impl AsyncFnMut() -> store::Result<bool>,
+) -> store::Result<()> {
+    loop {
+        let began = Instant::now();
+        if !chunk().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(began.elapsed().min(LONGEST)).await;
+    }
+}

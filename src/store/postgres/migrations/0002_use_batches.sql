@@ -1,0 +1,7 @@
+-- The last batch of use that each process has added. Written in the transaction that adds the batch, so that a batch whose
+-- outcome its process does not know can be sent again, and is added once.
+CREATE TABLE use_batches (
+    recorder TEXT   PRIMARY KEY,
+    number   BIGINT NOT NULL,
+    made_at  BIGINT NOT NULL
+);

@@ -1,0 +1,56 @@
+//! Deletes what is too old to keep, a chunk at a time: each is a transaction of its own, well within the time that a statement
+//! may take. Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
+
+use deadpool_postgres::Transaction;
+
+use super::Answer;
+use crate::clock::{Day, Timestamp};
+
+/// Rows in a chunk.
+const CHUNK: i64 = 500;
+
+pub(super) async fn retries(transaction: &Transaction<'_>, before: Timestamp) -> Answer<bool> {
+    let statement = transaction
+        .prepare_cached(
+            "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
+                 (SELECT api_key_id, idempotency_key FROM idempotency
+                  WHERE created_at <= $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        )
+        .await?;
+    let deleted = transaction
+        .execute(&statement, &[&before.as_millis(), &CHUNK])
+        .await?;
+    Ok(is_whole(deleted))
+}
+
+pub(super) async fn usage(
+    transaction: &Transaction<'_>,
+    day: Day,
+    batches: Timestamp,
+) -> Answer<bool> {
+    let statement = transaction
+        .prepare_cached(
+            "DELETE FROM use_batches WHERE recorder IN
+                 (SELECT recorder FROM use_batches WHERE made_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        )
+        .await?;
+    let batches = transaction
+        .execute(&statement, &[&batches.as_millis(), &CHUNK])
+        .await?;
+    let statement = transaction
+        .prepare_cached(
+            "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
+                 (SELECT day, api_key_id FROM usage_by_day
+                  WHERE day < $1 ORDER BY day, api_key_id LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        )
+        .await?;
+    let uses = transaction
+        .execute(&statement, &[&day.to_string(), &CHUNK])
+        .await?;
+    Ok(is_whole(batches) || is_whole(uses))
+}
+
+/// Whether so many rows are a whole chunk: then there may be more.
+fn is_whole(deleted: u64) -> bool {
+    i64::try_from(deleted) == Ok(CHUNK)
+}

@@ -1,0 +1,133 @@
+//! Use on its way to the store, in batches that can be sent again. On PostgreSQL the outcome of a commit may stay unknown: its
+//! reply is lost, or comes after the deadline. Each batch has an ID, which is recorded in the transaction that adds the batch,
+//! so a batch that is repeated adds nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::clock::{Day, Timestamp};
+use crate::key::KeyId;
+use crate::limit::DayUse;
+
+/// Numbers the batches of one process. They are sent one after the other, so the number of the last one is all that the store
+/// has to remember of a process.
+#[derive(Debug)]
+pub struct UseRecorder {
+    id: String,
+    last: i64,
+}
+
+impl UseRecorder {
+    /// A recorder with a random ID: no two processes share one.
+    pub fn new() -> std::io::Result<Self> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id)?;
+        Ok(Self {
+            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            last: 0,
+        })
+    }
+
+    /// The next batch. The one before MUST have been stored, or must not be sent again.
+    pub fn batch(
+        &mut self,
+        uses: impl IntoIterator<Item = (KeyId, DayUse)>,
+        now: Timestamp,
+    ) -> UseBatch {
+        self.last += 1;
+        UseBatch {
+            recorder: self.id.clone(),
+            number: self.last,
+            made_at: now,
+            uses: summed(uses),
+        }
+    }
+}
+
+/// Use to add at most once, however often it is sent. It never changes.
+#[derive(Debug)]
+pub struct UseBatch {
+    /// The ID of the process that counted it.
+    pub recorder: String,
+    /// Its number among the batches of that process.
+    pub number: i64,
+    /// When it was put together.
+    pub made_at: Timestamp,
+    /// One entry for each day and key, in this order on every node: two that add to the same keys wait for each other
+    /// instead of blocking each other.
+    pub uses: Vec<(KeyId, DayUse)>,
+}
+
+impl UseBatch {
+    /// How long the store remembers the last batch of a process that sends none.
+    pub const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+    /// Whether it is too old to be sent again: the store might have forgotten that it has it. Half the time is left for clocks
+    /// that differ.
+    pub fn is_too_old(&self, now: Timestamp) -> bool {
+        self.made_at <= now.before(Self::REMEMBERED / 2)
+    }
+}
+
+fn summed(uses: impl IntoIterator<Item = (KeyId, DayUse)>) -> Vec<(KeyId, DayUse)> {
+    let mut sums: BTreeMap<(Day, KeyId), DayUse> = BTreeMap::new();
+    for (key, on) in uses {
+        sums.entry((on.day, key))
+            .and_modify(|sum| {
+                sum.requests = sum.requests.saturating_add(on.requests);
+                sum.refused = sum.refused.saturating_add(on.refused);
+                sum.last = sum.last.max(on.last);
+            })
+            .or_insert(on);
+    }
+    sums.into_iter().map(|((_, key), on)| (key, on)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(day: i64, requests: u32) -> DayUse {
+        let day = Day::from_number(day);
+        DayUse {
+            day,
+            requests,
+            refused: 1,
+            last: day.start(),
+        }
+    }
+
+    #[test]
+    fn a_batch_has_one_entry_for_each_day_and_key_in_one_order() {
+        let mut recorder = UseRecorder::new().unwrap();
+        let uses = [
+            (KeyId(2), on(1, 5)),
+            (KeyId(1), on(2, 1)),
+            (KeyId(2), on(1, u32::MAX)),
+            (KeyId(1), on(1, 7)),
+        ];
+        let batch = recorder.batch(uses, Timestamp::default());
+        let seen: Vec<_> = batch
+            .uses
+            .iter()
+            .map(|(key, on)| (on.day.number(), key.0, on.requests, on.refused))
+            .collect();
+        let expected = [(1, 1, 7, 1), (1, 2, u32::MAX, 2), (2, 1, 1, 1)];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn no_two_batches_share_an_id_and_one_is_too_old_long_before_it_is_forgotten() {
+        let (mut one, mut two) = (UseRecorder::new().unwrap(), UseRecorder::new().unwrap());
+        let now = Timestamp::from_secs(1_794_830_410);
+        let batches = [one.batch([], now), one.batch([], now), two.batch([], now)];
+        let ids: std::collections::HashSet<_> = batches
+            .iter()
+            .map(|batch| (&batch.recorder, batch.number))
+            .collect();
+        assert_eq!(ids.len(), 3);
+        let age = UseBatch::REMEMBERED / 2;
+        assert!(!batches[0].is_too_old(now.after(age - Duration::from_secs(1))));
+        assert!(batches[0].is_too_old(now.after(age)));
+    }
+}

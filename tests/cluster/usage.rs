@@ -1,0 +1,134 @@
+//! The use of keys in PostgreSQL is what was served, to the last request, whatever becomes of the commits that store it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use harness::eventually;
+
+use crate::{Cluster, End, NODES, is_long};
+
+/// The limit of the day. That of the minute is larger, so that headers show the day.
+const DAY: u32 = 10_000_000;
+
+/// Keys that are used at once.
+const KEYS: usize = 4;
+
+/// Requests by key.
+type Uses = BTreeMap<i64, usize>;
+
+/// What PostgreSQL has of all days.
+fn stored(cluster: &Cluster) -> Uses {
+    let sums = "select api_key_id, sum(requests) from usage_by_day group by api_key_id";
+    let rows = cluster.postgres.psql("postgres", sums);
+    let row = |row: &str| {
+        let (key, requests) = row.split_once('|').expect("two columns");
+        (
+            key.parse().expect("a number"),
+            requests.parse().expect("a number"),
+        )
+    };
+    rows.lines().map(row).collect()
+}
+
+/// Lets clients list animals with so many keys on all nodes while something else happens: the keys, and what was served.
+fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Uses) {
+    let keys: Vec<_> = (0..KEYS).map(|_| cluster.key(DAY * 10, DAY)).collect();
+    let (done, counts) = (
+        AtomicBool::new(false),
+        [const { AtomicUsize::new(0) }; KEYS],
+    );
+    std::thread::scope(|scope| {
+        for ((_, key), count) in keys.iter().zip(&counts) {
+            let (nodes, done) = (cluster.clients(key), &done);
+            scope.spawn(move || {
+                let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
+                while !done.load(Ordering::Relaxed) {
+                    for (node, connection) in nodes.iter().zip(&mut connections) {
+                        let answer = node.request("GET", "/v1/pets").send_on(connection);
+                        assert!([200, 503].contains(&answer.status), "{answer}");
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        let end = End(&done);
+        happens();
+        drop(end);
+    });
+    let counts = counts.map(AtomicUsize::into_inner);
+    let served = keys.iter().zip(counts).map(|((id, _), count)| (*id, count));
+    let served = served.collect();
+    (keys, served)
+}
+
+/// Cuts connections to PostgreSQL so many times after COMMIT was sent. Nothing but use is written meanwhile. Between two cuts
+/// some commits are let through, so that batches are stored at the first try, at the second, or later.
+fn cut(cluster: &Cluster, times: usize) {
+    let before = cluster.wire.cuts();
+    for cut in 1..=times {
+        cluster.wire.cut_when_client_sends(b"COMMIT", 1);
+        eventually(Duration::from_secs(20), "a cut", || {
+            cluster.wire.cuts() == before + cut
+        });
+        std::thread::sleep(Duration::from_millis(cut as u64 % 4 * 100));
+    }
+}
+
+#[test]
+fn the_stored_use_equals_the_requests_served_though_a_hundred_commits_were_cut_off() {
+    let cuts = if is_long() { 1_000 } else { 100 };
+    let mut cluster = Cluster::start();
+    let (keys, served) = served(&cluster, || cut(&cluster, cuts));
+    println!("{cuts} cuts, served {served:?}");
+    eventually(Duration::from_secs(10), "all is stored", || {
+        stored(&cluster)
+            .iter()
+            .zip(&served)
+            .all(|(stored, served)| stored.1 >= served.1)
+    });
+    for node in &mut cluster.nodes {
+        node.signal("TERM");
+        assert_eq!(node.ends_within(Duration::from_secs(15)), Some(0));
+    }
+    assert_eq!(stored(&cluster), served);
+
+    // Nodes that start tell an empty Redis the same.
+    cluster.redis.cli(&["FLUSHALL"]);
+    cluster.nodes = (0..NODES).map(|_| cluster.start_node()).collect();
+    for (id, key) in &keys {
+        for (before, node) in cluster.clients(key).iter().enumerate() {
+            let (limit, left, _) = node.get("/v1/pets").rate();
+            let used = usize::try_from(limit - left).expect("a number");
+            assert_eq!((limit, used), (DAY.into(), served[id] + before + 1));
+        }
+    }
+}
+
+#[test]
+fn the_same_check_catches_use_that_is_stored_without_the_id_of_its_batch() {
+    let cluster = Cluster::broken("no-use-batch-id");
+    let (_, served) = served(&cluster, || cut(&cluster, 10));
+    eventually(Duration::from_secs(10), "more is stored", || {
+        stored(&cluster).values().sum::<usize>() > served.values().sum()
+    });
+}
+
+#[test]
+fn what_was_counted_last_is_stored_at_shutdown_though_several_commits_are_cut_off() {
+    let mut cluster = Cluster::start();
+    let (_, served) = served(&cluster, || {
+        cluster.wire.cut_when_client_sends(b"COMMIT", 4 * NODES);
+        eventually(Duration::from_secs(20), "a cut", || cluster.wire.cuts() > 0);
+    });
+    for node in &cluster.nodes {
+        node.signal("TERM");
+    }
+    for node in &mut cluster.nodes {
+        let code = node.ends_within(Duration::from_secs(15));
+        assert_eq!(code, Some(0), "{}", node.log());
+    }
+    assert!(cluster.wire.cuts() > NODES, "{}", cluster.wire.cuts());
+    assert_eq!(stored(&cluster), served);
+}
