@@ -34,6 +34,10 @@ use cache::Cache;
 use postgres::Postgres;
 use sqlite::{Mode, Sqlite};
 
+/// How many keys are read from an engine at once: enough that the statement is a small part, few enough to be held in memory
+/// and applied without anyone noticing.
+pub const KEYS_AT_ONCE: u16 = 500;
+
 /// Why a store did not do what was asked. What it holds is for the log, never for a caller.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -267,9 +271,16 @@ impl Store {
         ask!(self.key(id))
     }
 
-    /// Every key that changed after this revision, in the order of changes. Revision -1 gives them all.
-    pub async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
-        ask!(self.keys_since(revision))
+    /// A page of keys in ascending order of IDs: at most `limit`, all with an ID above `after`. Shorter than that only where no
+    /// more follow.
+    pub async fn keys_after(&self, after: KeyId, limit: u16) -> Result<Vec<KeyRecord>> {
+        ask!(self.keys_after(after, limit))
+    }
+
+    /// Hands every key that changed after this revision to `each`, in the order of changes, a few at a time: there may be a
+    /// million. After an error some have been handed over, and all of them come again the next time.
+    pub async fn keys_since(&self, revision: i64, each: impl FnMut(Vec<KeyRecord>)) -> Result<()> {
+        ask!(self.keys_since(revision, each))
     }
 
     /// Changes a key as `decide` says, which is shown the key as it is. MUST show, decide and write in one transaction, so

@@ -1,8 +1,9 @@
-//! Every key in memory, by the hash of its secret. Filled at start, and fed with what changes.
+//! Every key in memory, by the hash of its secret. Filled at start, and fed with what changes, a million at once if need be,
+//! without holding up those who look.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId};
@@ -30,15 +31,24 @@ impl Key {
     }
 }
 
-/// All keys.
-#[derive(Debug, Default)]
-pub struct Directory(RwLock<Keys>);
+/// How many parts the directory has. A change locks one of them for less than a microsecond, and the map in it is so small
+/// that even its growth is not noticed: with a million keys one map would be copied for a tenth of a second, under its lock.
+const PARTS: usize = 256;
 
-#[derive(Debug, Default)]
-struct Keys {
-    by_hash: HashMap<KeyHash, Arc<Key>, BuildHasherDefault<AlreadyHashed>>,
-    by_id: HashMap<KeyId, Known>,
+/// All keys. Requests look in [`ByHash`]; only changes look in [`ById`].
+#[derive(Debug)]
+pub struct Directory {
+    by_hash: Box<[Part<RwLock<ByHash>>; PARTS]>,
+    by_id: Box<[Part<Mutex<ById>>; PARTS]>,
 }
+
+type ByHash = HashMap<KeyHash, Arc<Key>, BuildHasherDefault<AlreadyHashed>>;
+type ById = HashMap<KeyId, Known>;
+
+/// A part of the directory, on a cache line of its own: threads that look in two of them do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Part<T>(T);
 
 /// A key's name in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No caller can choose
 /// them, and only keys that were issued are in the map.
@@ -61,83 +71,102 @@ impl Hasher for AlreadyHashed {
 struct Known {
     revision: i64,
     meter: Arc<Meter>,
-    hashes: Vec<KeyHash>,
+    hash: KeyHash,
+    old_hash: Option<KeyHash>,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self {
+            by_hash: Box::new(std::array::from_fn(|_| Part::default())),
+            by_id: Box::new(std::array::from_fn(|_| Part::default())),
+        }
+    }
 }
 
 impl Directory {
     /// The key with this hash, in force or not.
     pub fn find(&self, hash: &KeyHash) -> Option<Arc<Key>> {
-        self.0
+        self.secrets_beside(hash)
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .by_hash
             .get(hash)
             .cloned()
     }
 
-    /// Takes over a key as the store has it, unless what is known is newer.
+    /// Takes over a key as the store has it, unless what is known is newer. A secret that works before and after is found at
+    /// every moment between.
     pub fn apply(&self, record: &KeyRecord) {
-        self.write(|keys| keys.apply(record));
-    }
-
-    /// Takes over many keys.
-    pub fn apply_all(&self, records: &[KeyRecord]) {
-        self.write(|keys| records.iter().for_each(|record| keys.apply(record)));
-    }
-
-    /// Takes over what the store remembers of a day's use. To be called once, before the first request.
-    pub fn remember(&self, day: Day, uses: &[(KeyId, u32)]) {
-        self.write(|keys| {
-            for (id, requests) in uses {
-                if let Some(known) = keys.by_id.get(id) {
-                    known.meter.remember(day, *requests);
-                }
-            }
-        });
-    }
-
-    fn write(&self, change: impl FnOnce(&mut Keys)) {
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Keys {
-    fn apply(&mut self, record: &KeyRecord) {
-        let meter = match self.by_id.get(&record.id) {
-            Some(known) if known.revision > record.revision => return,
-            Some(known) => {
-                for hash in &known.hashes {
-                    self.by_hash.remove(hash);
-                }
-                Arc::clone(&known.meter)
-            }
-            None => Arc::default(),
-        };
+        // Held to the end: of two records of the same key, the newer one wins.
+        let mut keys = self.keys_beside(record.id);
+        let before = keys.get(&record.id);
+        if before.is_some_and(|known| known.revision > record.revision) {
+            return;
+        }
+        let meter = before.map_or_else(Arc::default, |known| Arc::clone(&known.meter));
         meter.obey(record.ban, record.unbanned_at);
         let key_ends = earliest(record.expires_at, record.revoked_at);
-        let current = (record.hash, key_ends);
         let old = record
             .old
             .map(|(hash, until)| (hash, earliest(Some(until), key_ends)));
-        let secrets: Vec<_> = std::iter::once(current).chain(old).collect();
-        for (hash, ends) in &secrets {
+        for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = Key {
                 id: record.id,
                 limits: record.plan.limits(),
                 meter: Arc::clone(&meter),
-                ends: *ends,
+                ends,
             };
-            self.by_hash.insert(*hash, Arc::new(key));
+            self.change_secrets_beside(&hash, |secrets| secrets.insert(hash, Arc::new(key)));
         }
-        let hashes = secrets.into_iter().map(|(hash, _)| hash).collect();
-        self.by_id.insert(
-            record.id,
-            Known {
-                revision: record.revision,
-                meter,
-                hashes,
-            },
-        );
+        let now = Known {
+            revision: record.revision,
+            meter,
+            hash: record.hash,
+            old_hash: old.map(|(hash, _)| hash),
+        };
+        let before = keys.insert(record.id, now);
+        let ended = before
+            .iter()
+            .flat_map(Known::hashes)
+            .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
+        for hash in ended {
+            self.change_secrets_beside(&hash, |secrets| secrets.remove(&hash));
+        }
+    }
+
+    /// Takes over what the store remembers of a day's use. To be called once, before the first request.
+    pub fn remember(&self, day: Day, uses: &[(KeyId, u32)]) {
+        for (id, requests) in uses {
+            if let Some(known) = self.keys_beside(*id).get(id) {
+                known.meter.remember(day, *requests);
+            }
+        }
+    }
+
+    /// The part of the secrets that this one is in, if it is known at all. Not by the bytes that the map goes by.
+    fn secrets_beside(&self, hash: &KeyHash) -> &RwLock<ByHash> {
+        let [.., last] = hash.as_bytes();
+        &self.by_hash[usize::from(*last)].0
+    }
+
+    fn change_secrets_beside<T>(&self, hash: &KeyHash, change: impl FnOnce(&mut ByHash) -> T) {
+        let part = self.secrets_beside(hash);
+        let changed = change(&mut part.write().unwrap_or_else(PoisonError::into_inner));
+        // What was there before is freed without the lock.
+        drop(changed);
+    }
+
+    /// The part of the keys that this one is in, if it is known at all.
+    fn keys_beside(&self, id: KeyId) -> MutexGuard<'_, ById> {
+        let [last, ..] = id.0.to_le_bytes();
+        let part = &self.by_id[usize::from(last)].0;
+        part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn hashes(&self) -> impl Iterator<Item = KeyHash> {
+        std::iter::once(self.hash).chain(self.old_hash)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
 use crate::plan::{Plan, PlanName};
 use crate::span::Span;
-use crate::store::{KeyRecord, Store};
+use crate::store::{KEYS_AT_ONCE, KeyRecord, Store};
 use report::HandOver;
 
 /// Issue, look at and change API keys.
@@ -142,13 +142,17 @@ impl Command {
                 hand_over(&issued, now, common.json, "created")
             }
             Self::List { common } => {
-                let mut records = common
-                    .open()
-                    .await?
-                    .keys_since(-1)
-                    .await
-                    .context("cannot read the keys")?;
-                records.sort_by_key(|record| record.id);
+                let store = common.open().await?;
+                let mut records: Vec<KeyRecord> = Vec::new();
+                loop {
+                    let after = records.last().map_or(KeyId(i64::MIN), |record| record.id);
+                    let page = store.keys_after(after, KEYS_AT_ONCE).await;
+                    let page = page.context("cannot read the keys")?;
+                    if page.is_empty() {
+                        break;
+                    }
+                    records.extend(page);
+                }
                 report::list(&records, now, common.json)
             }
             Self::Show { key } => {

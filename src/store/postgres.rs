@@ -102,9 +102,23 @@ impl Postgres {
             .await
     }
 
-    pub(super) async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
-        self.read_much(async |lease| keys::since(lease, revision).await)
+    pub(super) async fn keys_after(&self, after: KeyId, limit: u16) -> Result<Vec<KeyRecord>> {
+        self.read_much(async |lease| keys::after(lease, after, limit).await)
             .await
+    }
+
+    pub(super) async fn keys_since(
+        &self,
+        revision: i64,
+        each: impl FnMut(Vec<KeyRecord>),
+    ) -> Result<()> {
+        let reading = async {
+            let mut lease = self.connections.borrow().await?;
+            keys::since(&mut lease, revision, each).await?;
+            lease.give_back();
+            Ok(())
+        };
+        Ok(in_time(START, reading).await?)
     }
 
     pub(super) async fn change_key<E>(

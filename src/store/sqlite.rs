@@ -20,8 +20,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
-    Revisions, StatusSet, StoreError, UsageRow, UseBatch,
+    Allowed, Commits, Created, KEYS_AT_ONCE, KeyChange, KeyChanged, KeyRecord, NewKey, Page,
+    Result, Retry, Revisions, StatusSet, StoreError, UsageRow, UseBatch,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -89,8 +89,29 @@ impl Sqlite {
         self.read(|connection| keys::by_id(connection, id))
     }
 
-    pub(super) async fn keys_since(&self, revision: i64) -> Result<Vec<KeyRecord>> {
-        self.read(|connection| keys::since(connection, revision))
+    pub(super) async fn keys_after(&self, after: KeyId, limit: u16) -> Result<Vec<KeyRecord>> {
+        self.read(|connection| keys::after(connection, after, limit))
+    }
+
+    pub(super) async fn keys_since(
+        &self,
+        mut revision: i64,
+        mut each: impl FnMut(Vec<KeyRecord>),
+    ) -> Result<()> {
+        // A read of its own for each page: a long one would keep the log from being folded into the file.
+        loop {
+            let page = self.read(|connection| keys::since(connection, revision, KEYS_AT_ONCE))?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            revision = last.revision;
+            let is_last = page.len() < usize::from(KEYS_AT_ONCE);
+            each(page);
+            if is_last {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     pub(super) async fn change_key<E: Send + 'static>(

@@ -7,6 +7,7 @@ mod ban;
 mod command;
 mod headers;
 mod keys;
+mod many_keys;
 mod model;
 mod retry_after;
 mod running;

@@ -1,7 +1,8 @@
 //! Polls the store for changes that others made, and applies them.
 
 use super::super::Shared;
-use crate::store::{self, Revisions};
+use crate::access::Access;
+use crate::store::{self, KeyRecord, Revisions, Store};
 
 /// What has been applied so far.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ impl Poll {
             ..
         } = shared;
         let seen = store.revisions().await?;
-        access.directory.apply_all(&store.keys_since(-1).await?);
+        apply_since(-1, store, access).await?;
         let today = clock.now().day();
         access
             .directory
@@ -35,11 +36,19 @@ impl Poll {
             store.pets_changed();
         }
         if now.keys != self.seen.keys {
-            access
-                .directory
-                .apply_all(&store.keys_since(self.seen.keys).await?);
+            apply_since(self.seen.keys, store, access).await?;
         }
         self.seen = now;
         Ok(())
     }
+}
+
+/// Applies every change of a key after this revision.
+async fn apply_since(revision: i64, store: &Store, access: &Access) -> store::Result<()> {
+    let apply = |keys: Vec<KeyRecord>| {
+        for key in &keys {
+            access.directory.apply(key);
+        }
+    };
+    store.keys_since(revision, apply).await
 }

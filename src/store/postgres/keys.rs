@@ -12,7 +12,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::Ban;
 use crate::plan::{Plan, PlanName};
-use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Revisions};
+use crate::store::{Changed, KEYS_AT_ONCE, KeyChange, KeyRecord, NewKey, Revisions};
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
@@ -71,9 +71,39 @@ pub(super) async fn by_hash(lease: &Lease, hash: KeyHash) -> Answer<Option<KeyRe
     one(select(&**lease, "WHERE hash = $1 OR old_hash = $1", &[&hash]).await?)
 }
 
-pub(super) async fn since(lease: &Lease, revision: i64) -> Answer<Vec<KeyRecord>> {
+pub(super) async fn after(lease: &Lease, id: KeyId, limit: u16) -> Answer<Vec<KeyRecord>> {
+    let which = "WHERE id > $1 ORDER BY id LIMIT $2";
+    select(&**lease, which, &[&id.0, &i64::from(limit)]).await
+}
+
+/// One statement whose rows are fetched as they are taken. Pages would have to begin behind a revision, and whoever changes
+/// many keys by hand gives them all the same one.
+pub(super) async fn since(
+    lease: &mut Lease,
+    revision: i64,
+    mut each: impl FnMut(Vec<KeyRecord>),
+) -> Answer<()> {
+    let transaction = lease.transaction().await?;
+    transaction
+        .batch_execute("SET LOCAL statement_timeout = 30000")
+        .await?;
     let which = "WHERE revision > $1 ORDER BY revision";
-    select(&**lease, which, &[&revision]).await
+    let statement = transaction
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
+        .await?;
+    let portal = transaction.bind(&statement, &[&revision]).await?;
+    loop {
+        let rows = transaction
+            .query_portal(&portal, i32::from(KEYS_AT_ONCE))
+            .await?;
+        let page: Vec<KeyRecord> = rows.iter().map(record).collect::<Answer<_>>()?;
+        let is_last = page.len() < usize::from(KEYS_AT_ONCE);
+        each(page);
+        if is_last {
+            break;
+        }
+    }
+    Ok(transaction.commit().await?)
 }
 
 /// Changes a key as `decide` says. The row of the revision is locked first: no other change comes between.

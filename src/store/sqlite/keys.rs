@@ -67,12 +67,23 @@ pub(super) fn by_hash(
     .map(|mut found| found.pop())
 }
 
-pub(super) fn since(connection: &Connection, revision: i64) -> rusqlite::Result<Vec<KeyRecord>> {
-    select(
-        connection,
-        "WHERE revision > ?1 ORDER BY revision",
-        [revision],
-    )
+pub(super) fn after(
+    connection: &Connection,
+    id: KeyId,
+    limit: u16,
+) -> rusqlite::Result<Vec<KeyRecord>> {
+    let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+    select(connection, which, params![id.0, limit])
+}
+
+/// A page of changes. A trigger gives every change a revision of its own.
+pub(super) fn since(
+    connection: &Connection,
+    revision: i64,
+    limit: u16,
+) -> rusqlite::Result<Vec<KeyRecord>> {
+    let which = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
+    select(connection, which, params![revision, limit])
 }
 
 /// Changes a key as `decide` says. Part of the writer's transaction, and there is one writer.

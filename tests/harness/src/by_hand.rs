@@ -64,6 +64,44 @@ impl ByHand {
         added.expect("an animal");
     }
 
+    /// Adds so many keys, all of plan enterprise. Nobody has their secrets.
+    #[track_caller]
+    pub fn add_keys(&self, count: u32) {
+        let added = match &self.0 {
+            Tool::Sqlite(_) => self.run(&format!(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+                 INSERT INTO api_keys (name, plan, per_minute, per_day, prefix, hash, created_at)
+                 SELECT 'key ' || i, 'enterprise', 10, 10, 'as_00000', randomblob(32), 0 FROM n"
+            )),
+            Tool::Postgres(..) => self.run(&format!(
+                "UPDATE revisions SET number = number + 1 WHERE what = 'api_keys';
+                 INSERT INTO api_keys (id, name, plan, per_minute, per_day, prefix, hash, created_at, revision)
+                 SELECT c.number + i, 'key ' || i, 'enterprise', 10, 10, 'as_00000',
+                        decode(md5(random()::text) || md5(random()::text), 'hex'), 0, r.number
+                 FROM counters c, revisions r, generate_series(1, {count}) i
+                 WHERE c.what = 'api_keys' AND r.what = 'api_keys';
+                 UPDATE counters SET number = number + {count} WHERE what = 'api_keys'"
+            )),
+        };
+        added.expect("keys");
+    }
+
+    /// Gives every key of plan enterprise another limit by the minute, in one transaction.
+    #[track_caller]
+    pub fn change_all_keys(&self, per_minute: u32) {
+        let changed = match &self.0 {
+            Tool::Sqlite(_) => self.run(&format!(
+                "UPDATE api_keys SET per_minute = {per_minute} WHERE plan = 'enterprise'"
+            )),
+            Tool::Postgres(..) => self.run(&format!(
+                "UPDATE revisions SET number = number + 1 WHERE what = 'api_keys';
+                 UPDATE api_keys SET per_minute = {per_minute}, revision = r.number
+                 FROM revisions r WHERE plan = 'enterprise' AND r.what = 'api_keys'"
+            )),
+        };
+        changed.expect("changed keys");
+    }
+
     /// Lets no one else write, until this is [released](Self::release) or dropped. Reads go on.
     #[track_caller]
     pub fn hold(&self) {

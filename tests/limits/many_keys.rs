@@ -1,0 +1,59 @@
+//! A great many keys that change at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{App, Client, enterprise, eventually};
+
+/// How many keys change at once.
+const KEYS: u32 = 100_000;
+
+/// How long the server may take to apply them all, on a machine that has other work.
+const APPLIED: Duration = Duration::from_secs(60);
+
+/// The longest response may take this part of the whole change. Under one lock for all of it, it was three quarters; what is left
+/// is the noise of a machine that has other work.
+const PART: u32 = 4;
+
+/// The longest that a response to this client takes until `done`.
+fn longest_until(client: &Client, done: &AtomicBool) -> Duration {
+    let mut connection = client.connect();
+    let mut longest = Duration::ZERO;
+    while !done.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        let answer = client
+            .request("GET", "/v1/pets?limit=1")
+            .send_on(&mut connection);
+        longest = longest.max(sent.elapsed());
+        assert_eq!(answer.status, 200, "{answer}");
+    }
+    longest
+}
+
+#[test]
+fn a_change_of_a_hundred_thousand_keys_at_once_holds_no_request_up() {
+    let (app, ..) = App::start();
+    let client = app.key(enterprise(100_000_000, 100_000_000));
+    // A page that is cached: the store is not asked for it.
+    client.create_many(2);
+    let by_hand = app.by_hand();
+    by_hand.add_keys(KEYS);
+    let last = app.key(enterprise(100_000_000, 100_000_000));
+    let limit = || last.get("/v1/pets?limit=1").rate().0;
+    assert_eq!(limit(), 100_000_000);
+    let done = &AtomicBool::new(false);
+    let (longest, applied) = std::thread::scope(|scope| {
+        let client = &client;
+        let asking = scope.spawn(move || longest_until(client, done));
+        by_hand.change_all_keys(70_000_000);
+        let began = Instant::now();
+        eventually(APPLIED, "the change of the last key is in effect", || {
+            limit() == 70_000_000
+        });
+        let applied = began.elapsed();
+        done.store(true, Ordering::Relaxed);
+        (asking.join().expect("a client"), applied)
+    });
+    println!("longest response {longest:?}, all applied after {applied:?}");
+    assert!(longest * PART < applied, "{longest:?} of {applied:?}");
+}
