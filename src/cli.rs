@@ -10,10 +10,13 @@ mod orders;
 mod pets;
 mod print;
 mod serve;
+mod table;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{file, usage};
@@ -111,23 +114,43 @@ fn with_command(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 
 /// Reads the words twice if they name a file: its values lie below theirs.
 fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
-    let matches = Cli::command()
-        .try_get_matches_from(&words)
-        .map_err(wrong_usage)?;
-    let path = deepest(&matches)
-        .try_get_one::<std::path::PathBuf>("config")
-        .ok()
-        .flatten()
-        .cloned();
+    let read = |command: clap::Command| {
+        let matches = command.clone().try_get_matches_from(&words);
+        matches.map_err(|error| wrong_usage(&error, &command, &words))
+    };
+    let matches = read(command())?;
+    let (path, source) = {
+        let matches = deepest(&matches);
+        let path = matches.try_get_one::<PathBuf>("config").ok().flatten();
+        let source = path.and_then(|_| matches.value_source("config"));
+        (path.cloned(), source)
+    };
     let matches = match path {
         None => matches,
         Some(path) => {
-            let command = file::apply(Cli::command(), &path)
+            let named = match source {
+                Some(ValueSource::EnvVariable) => "ANIMAL_STORE_CONFIG",
+                _ => "--config",
+            };
+            let command = file::apply(command(), named, &path)
                 .map_err(|error| Failure::Usage(error.to_string()))?;
-            command.try_get_matches_from(&words).map_err(wrong_usage)?
+            read(command)?
         }
     };
-    Cli::from_arg_matches(&matches).map_err(wrong_usage)
+    Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &words))
+}
+
+/// The command line. A number below zero is a wrong value, not an unknown option.
+fn command() -> clap::Command {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        command
+            .mut_args(|arg| match arg.get_action().takes_values() {
+                true => arg.allow_negative_numbers(true),
+                false => arg,
+            })
+            .mut_subcommands(with_numbers)
+    }
+    with_numbers(Cli::command())
 }
 
 fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
@@ -136,9 +159,10 @@ fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
         .map_or(matches, |(_, matches)| deepest(matches))
 }
 
-fn wrong_usage(error: clap::Error) -> Failure {
+fn wrong_usage(error: &clap::Error, command: &clap::Command, words: &[OsString]) -> Failure {
     if error.use_stderr() {
-        return Failure::Usage(format!("{} (see --help)", usage::one_line(&error)));
+        let line = usage::one_line_about(error, command, words);
+        return Failure::Usage(format!("{line} (see --help)"));
     }
     // Help and version are what was asked for. They go to standard output; if that is closed, no one is there to tell.
     let _ = error.print();

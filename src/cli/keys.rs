@@ -55,14 +55,16 @@ enum Command {
     },
     /// Show requests by day, of one key or of all
     Usage {
-        /// The key's number
+        /// The key's ID
+        #[arg(value_parser = options::id)]
         id: Option<i64>,
         #[command(flatten)]
         common: Common,
     },
     /// Give a key another plan
     SetPlan {
-        /// The key's number
+        /// The key's ID
+        #[arg(value_parser = options::id)]
         id: i64,
         /// free, pro, business or enterprise
         plan: PlanName,
@@ -96,7 +98,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct OneKey {
-    /// The key's number
+    /// The key's ID
+    #[arg(value_parser = options::id)]
     id: i64,
     #[command(flatten)]
     common: Common,
@@ -105,10 +108,10 @@ struct OneKey {
 #[derive(Debug, clap::Args)]
 struct EnterpriseLimits {
     /// Requests per minute, for plan enterprise
-    #[arg(long, value_name = "N", value_parser = options::whole::<u32>)]
+    #[arg(long, value_name = "N", value_parser = options::limit)]
     per_minute: Option<u32>,
     /// Requests per day, for plan enterprise
-    #[arg(long, value_name = "N", value_parser = options::whole::<u32>)]
+    #[arg(long, value_name = "N", value_parser = options::limit)]
     per_day: Option<u32>,
 }
 

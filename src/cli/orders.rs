@@ -5,8 +5,10 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::data::Common;
+use super::table::{column, table};
 use super::{Outcome, print};
 use crate::clock::Timestamp;
+use crate::config::options;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
 
@@ -21,8 +23,8 @@ pub(super) struct Orders {
 enum Command {
     /// Place an order for an available animal, which becomes pending
     Place {
-        /// The animal's number
-        #[arg(long, value_name = "ID")]
+        /// The animal's ID
+        #[arg(long, value_name = "ID", value_parser = options::id)]
         pet: i64,
         /// When it leaves: a date, or a date and time, such as 2026-12-24T18:00:00Z
         #[arg(long, value_name = "T")]
@@ -49,7 +51,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct OneOrder {
-    /// The order's number
+    /// The order's ID
+    #[arg(value_parser = options::id)]
     id: i64,
     #[command(flatten)]
     common: Common,
@@ -176,8 +179,11 @@ fn list(orders: &[Order], json: bool) -> Outcome {
             report.state.to_owned(),
         ]
     };
-    Ok(print::table(
-        ["id", "animal", "ship date", "state"],
-        reports.into_iter().map(row).collect(),
-    )?)
+    let columns = [
+        column("id"),
+        column("animal"),
+        column("ship date").time(),
+        column("state"),
+    ];
+    Ok(table(columns, reports.into_iter().map(row).collect())?)
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::data::Common;
 use super::{Outcome, print};
 use crate::clock::Timestamp;
+use crate::config::options;
 use crate::pet::{PetId, PetStatus};
 
 /// Change animals.
@@ -20,7 +21,8 @@ pub(super) struct Pets {
 enum Command {
     /// Set an animal's status outright
     SetStatus {
-        /// The animal's number
+        /// The animal's ID
+        #[arg(value_parser = options::id)]
         id: i64,
         /// available, pending or sold
         status: PetStatus,

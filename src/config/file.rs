@@ -2,8 +2,10 @@
 //! and checked in one place, wherever it came from.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -15,38 +17,60 @@ use super::usage;
 #[error("{0}")]
 pub struct BadFile(String);
 
-/// Gives every subcommand of `command` the file's values as defaults.
-pub fn apply(mut command: Command, path: &Path) -> Result<Command, BadFile> {
+/// Gives every subcommand of `command` the file's values as defaults. `named` is where the file was named.
+pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, BadFile> {
     let shown = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|error| BadFile(format!("--config {shown}: {error}")))?;
-    let line = |offset: usize| {
-        1 + text
-            .bytes()
-            .take(offset)
-            .filter(|byte| *byte == b'\n')
-            .count()
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => BadFile(format!(
+            "{named} {shown}: permission denied: cannot read it"
+        )),
+        ErrorKind::NotFound => BadFile(format!("{named} {shown}: there is no such file")),
+        _ => BadFile(format!("{named} {shown}: {error}")),
+    })?;
+    let at = |offset: usize, what: &str| {
+        let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
+        BadFile(format!("{shown}:{}: {what}", 1 + lines.count()))
     };
-    let table = DeTable::parse(&text).map_err(|error| {
+    let text = str::from_utf8(&bytes).map_err(|error| at(error.valid_up_to(), "is not UTF-8"))?;
+    let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        BadFile(format!(
-            "{shown}:{}: {}",
-            line(offset),
-            error.message().replace('\n', ", ")
-        ))
+        at(offset, &error.message().replace('\n', ", "))
     })?;
 
     for (name, value) in table.get_ref() {
-        let wrong = |what: String| BadFile(format!("{shown}:{}: {what}", line(name.span().start)));
+        let start = name.span().start;
         let name = name.get_ref().as_ref();
-        let option =
-            known(&command, name).ok_or_else(|| wrong(format!("there is no option {name}")))?;
-        let values = values(value)
-            .ok_or_else(|| wrong(format!("{name} takes a text, a number or a list of texts")))?;
-        check(option, name, &values).map_err(wrong)?;
+        let Some(option) = known(&command, name) else {
+            let meant = meant(&command, name).map(|meant| format!(": did you mean {meant}?"));
+            let what = format!("there is no option {name}{}", meant.unwrap_or_default());
+            return Err(at(start, &what));
+        };
+        let values = values(value).ok_or_else(|| {
+            let what = format!("{name} takes a text, a number or a list of texts");
+            at(start, &what)
+        })?;
+        if values.len() != 1 && !matches!(option.get_action(), ArgAction::Append) {
+            return Err(at(start, &format!("{name} takes one value")));
+        }
+        for (offset, value) in &values {
+            check(option, name, value).map_err(|what| at(*offset, &what))?;
+        }
+        let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
         command = command.mut_subcommands(|sub| with_default(sub, name, &values));
     }
     Ok(command)
+}
+
+/// The option that was probably meant.
+fn meant(command: &Command, name: &str) -> Option<String> {
+    let serve = command.find_subcommand("serve")?.clone();
+    let error = serve
+        .try_get_matches_from(["serve", &format!("--{name}")])
+        .err()?;
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(meant)) => meant.strip_prefix("--").map(str::to_owned),
+        _ => None,
+    }
 }
 
 /// The option of this name, if it is one that a file may set: those that the environment may set too.
@@ -59,10 +83,12 @@ fn known<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
         })
 }
 
-fn values(value: &Spanned<DeValue<'_>>) -> Option<Vec<String>> {
+/// The values, each with its place in the file.
+fn values(value: &Spanned<DeValue<'_>>) -> Option<Vec<(usize, String)>> {
+    let placed = |value: &Spanned<DeValue<'_>>| one(value).map(|text| (value.span().start, text));
     match value.get_ref() {
-        DeValue::Array(values) => values.iter().map(one).collect(),
-        _ => one(value).map(|value| vec![value]),
+        DeValue::Array(values) => values.iter().map(placed).collect(),
+        _ => placed(value).map(|value| vec![value]),
     }
 }
 
@@ -76,22 +102,16 @@ fn one(value: &Spanned<DeValue<'_>>) -> Option<String> {
 }
 
 /// Parses a value as the command line would.
-fn check(option: &Arg, name: &str, values: &[String]) -> Result<(), String> {
-    let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
-    if is_flag {
-        return match values {
-            [yes] if yes == "true" || yes == "false" => Ok(()),
+fn check(option: &Arg, name: &str, value: &str) -> Result<(), String> {
+    if matches!(option.get_action(), ArgAction::SetTrue) {
+        return match value {
+            "true" | "false" => Ok(()),
             _ => Err(format!("{name} takes true or false")),
         };
     }
-    if values.len() != 1 && !matches!(option.get_action(), ArgAction::Append) {
-        return Err(format!("{name} takes one value"));
-    }
-    let words = values.iter().map(|value| format!("--{name}={value}"));
-    let words = std::iter::once("file".to_owned()).chain(words);
     let parsed = Command::new("file")
         .arg(option.clone())
-        .try_get_matches_from(words);
+        .try_get_matches_from(["file", &format!("--{name}={value}")]);
     parsed.map(drop).map_err(|error| usage::one_line(&error))
 }
 

@@ -9,6 +9,7 @@ use crate::access::proxy::Cidr;
 use crate::api::url::BaseUrl;
 use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
+use crate::plan::{BadLimit, LARGEST_LIMIT};
 use crate::span::Span;
 use crate::store::Database;
 
@@ -122,6 +123,22 @@ pub struct ServeOptions {
 pub fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse()
         .map_err(|_| "takes an IP address and a port, for example 127.0.0.1:8080")
+}
+
+/// Reads the ID of a key, an animal or an order.
+pub fn id(text: &str) -> Result<i64, &'static str> {
+    match text.parse() {
+        Ok(id @ 1..) => Ok(id),
+        _ => Err("takes an ID, which is a whole number from 1 on"),
+    }
+}
+
+/// Reads a limit of plan enterprise.
+pub fn limit(text: &str) -> Result<u32, BadLimit> {
+    match text.parse() {
+        Ok(limit @ 1..=LARGEST_LIMIT) => Ok(limit),
+        _ => Err(BadLimit),
+    }
 }
 
 /// Reads a whole number.

@@ -1,11 +1,23 @@
-//! What was typed wrongly, told in one line.
+//! What was typed, set or written wrongly, told in one line.
+
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 
 /// Options whose values are not repeated: a mistyped secret is still one, and an address may hold a password.
 const SECRET: [&str; 3] = ["--admin-token", "--database", "--redis"];
 
-/// The first paragraph of what clap has to say, on one line.
+/// One line for an error in the words of a command line. A value that came from the environment is named by its variable.
+pub fn one_line_about(error: &clap::Error, command: &Command, words: &[OsString]) -> String {
+    let line = one_line(error);
+    match (named(error), variable(error, command, words)) {
+        (Some(option), Some(variable)) => line.replace(&format!("'{option}'"), &variable),
+        _ => line,
+    }
+}
+
+/// The first paragraph of what clap has to say, on one line, with what was meant instead where that can be guessed.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -20,16 +32,68 @@ pub fn one_line(error: &clap::Error) -> String {
         .trim_start_matches("error: ")
         .split_whitespace()
         .collect();
-    let line = words.join(" ");
-    match (
-        error.get(ContextKind::InvalidArg),
-        error.get(ContextKind::InvalidValue),
-    ) {
-        (Some(ContextValue::String(option)), Some(ContextValue::String(value)))
-            if SECRET.iter().any(|secret| option.starts_with(secret)) =>
-        {
-            line.replace(&format!("'{value}'"), "(not shown)")
-        }
-        _ => line,
+    let mut line = words.join(" ");
+    if let (Some(option), Some(ContextValue::String(value))) =
+        (named(error), error.get(ContextKind::InvalidValue))
+        && SECRET.iter().any(|secret| option.starts_with(secret))
+    {
+        line = line.replace(&format!("'{value}'"), "(not shown)");
     }
+    // "-5d": to clap this looks like an option.
+    let looks_negative = |option: &str| {
+        let digits = option.strip_prefix('-');
+        digits.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    if error.kind() == ErrorKind::UnknownArgument && named(error).is_some_and(looks_negative) {
+        line.push_str(": a value cannot be negative");
+    } else if let Some(meant) = suggestion(error) {
+        line.push_str(&format!(": did you mean {meant}?"));
+    }
+    line
+}
+
+/// The argument that an error is about, as clap writes it: `--listen <IP:PORT>`.
+fn named(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => Some(option),
+        _ => None,
+    }
+}
+
+/// What was probably meant.
+fn suggestion(error: &clap::Error) -> Option<&str> {
+    let kinds = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ];
+    kinds.into_iter().find_map(|kind| match error.get(kind) {
+        Some(ContextValue::String(meant)) => Some(meant.as_str()),
+        Some(ContextValue::Strings(meant)) => meant.first().map(String::as_str),
+        _ => None,
+    })
+}
+
+/// The environment variable that a wrong value came from: that of an option that was not typed.
+fn variable(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
+    let long = named(error)?.strip_prefix("--")?;
+    let long = long.split(' ').next()?;
+    let typed = words.iter().filter_map(|word| word.to_str()).any(|word| {
+        let option = word
+            .strip_prefix("--")
+            .and_then(|word| word.split('=').next());
+        option == Some(long)
+    });
+    if typed {
+        return None;
+    }
+    let name = find(command, long)?.get_env()?;
+    std::env::var_os(name).map(|_| name.to_string_lossy().into_owned())
+}
+
+fn find<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
+    let here = command
+        .get_arguments()
+        .find(|option| option.get_long() == Some(long) && option.get_env().is_some());
+    here.or_else(|| command.get_subcommands().find_map(|sub| find(sub, long)))
 }

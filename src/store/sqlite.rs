@@ -5,6 +5,7 @@ mod keys;
 mod migrations;
 mod open;
 mod orders;
+mod permission;
 mod pets;
 mod readers;
 mod sweep;
@@ -45,7 +46,8 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait.
     pub fn open(path: &Path, mode: Mode, max_waiting: usize) -> std::result::Result<Self, Refusal> {
-        let (connection, is_new) = open::writer(path, mode)?;
+        let (connection, is_new) =
+            open::writer(path, mode).map_err(|refusal| permission::explain(path, refusal))?;
         Ok(Self {
             readers: Readers::new(path),
             writer: Writer::start(connection, max_waiting)?,

@@ -53,6 +53,106 @@ fn what_does_not_exist_cannot_be_asked_for() {
 }
 
 #[test]
+fn a_mistyped_word_gets_a_suggestion() {
+    let empty = folder();
+    for (words, told) in [
+        (
+            "serve --lisen x",
+            "unexpected argument '--lisen' found: did you mean --listen?",
+        ),
+        (
+            "--no-first-kye",
+            "unexpected argument '--no-first-kye' found: did you mean --no-first-key?",
+        ),
+        (
+            "keys list --jsn",
+            "unexpected argument '--jsn' found: did you mean --json?",
+        ),
+        (
+            "keys lst",
+            "unrecognized subcommand 'lst': did you mean list?",
+        ),
+        (
+            "orderz",
+            "unrecognized subcommand 'orderz': did you mean orders?",
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(
+            run(empty.path(), &[], &words).refuses(2),
+            format!("animal-store: {told} (see --help)")
+        );
+    }
+}
+
+#[test]
+fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
+    const ID: &str = "takes an ID, which is a whole number from 1 on";
+    const LIMIT: &str = "takes a whole number from 1 to 1000000000";
+    let empty = folder();
+    let enterprise = "keys create --name a --plan enterprise --per-day 5 --per-minute";
+    for (words, told) in [
+        (
+            "orders place --pet abc",
+            format!("invalid value 'abc' for '--pet <ID>': {ID}"),
+        ),
+        (
+            "orders place --pet -1",
+            format!("invalid value '-1' for '--pet <ID>': {ID}"),
+        ),
+        (
+            "orders complete 1.5",
+            format!("invalid value '1.5' for '<ID>': {ID}"),
+        ),
+        ("keys show x", format!("invalid value 'x' for '<ID>': {ID}")),
+        (
+            "keys show -1",
+            format!("invalid value '-1' for '<ID>': {ID}"),
+        ),
+        (
+            "keys usage 0",
+            format!("invalid value '0' for '[ID]': {ID}"),
+        ),
+        (
+            "pets set-status 99999999999999999999 sold",
+            format!("invalid value '99999999999999999999' for '<ID>': {ID}"),
+        ),
+        (
+            &format!("{enterprise} -1"),
+            format!("invalid value '-1' for '--per-minute <N>': {LIMIT}"),
+        ),
+        (
+            &format!("{enterprise} 0"),
+            format!("invalid value '0' for '--per-minute <N>': {LIMIT}"),
+        ),
+        (
+            "serve --ban-after -1",
+            "invalid value '-1' for '--ban-after <N>': takes a whole number".to_owned(),
+        ),
+        (
+            "keys create --name a --plan free --expires -5d",
+            "unexpected argument '-5' found: a value cannot be negative".to_owned(),
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(
+            run(empty.path(), &[], &words).refuses(2),
+            format!("animal-store: {told} (see --help)")
+        );
+    }
+}
+
+#[test]
+fn a_wrong_switch_in_the_environment_is_named_by_its_variable() {
+    let wrong = ("ANIMAL_STORE_NO_FIRST_KEY", "maybe");
+    let line = run(folder().path(), &[wrong], &["serve"]).refuses(2);
+    assert_eq!(
+        line,
+        "animal-store: invalid value 'maybe' for ANIMAL_STORE_NO_FIRST_KEY [possible values: true, false] (see --help)"
+    );
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     let empty = folder();
     for words in [

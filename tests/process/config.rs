@@ -105,17 +105,22 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file
 #[test]
 fn a_wrong_value_is_told_in_one_line_with_the_option_and_what_it_takes_wherever_it_came_from() {
     for (option, good, bad) in OPTIONS {
-        let told = |line: String| {
-            assert!(line.contains(option), "{option}: {line}");
+        let told_of = |named: &str, line: String| {
+            assert!(line.contains(named), "{option}: {line}");
             assert!(line.contains("takes"), "{option}: {line}");
             let is_secret = ["admin-token", "database", "redis"].contains(&option);
             assert!(!is_secret || !line.contains(bad), "a secret: {line}");
         };
+        let told = |line: String| told_of(option, line);
         let (flag_good, flag_bad) = (format!("--{option}={good}"), format!("--{option}={bad}"));
         let name = variable(option);
+        let told_of_variable = |line: String| {
+            assert!(!line.contains(&format!("--{option}")), "{line}");
+            told_of(&name, line);
+        };
         let empty = folder();
         told(run(empty.path(), &[], &["serve", &flag_bad]).refuses(2));
-        told(run(empty.path(), &[(&name, bad)], &["serve"]).refuses(2));
+        told_of_variable(run(empty.path(), &[(&name, bad)], &["serve"]).refuses(2));
         let line = run(empty.path(), &[(&name, bad)], &["serve", &flag_bad]).refuses(2);
         told(line);
 
@@ -126,7 +131,7 @@ fn a_wrong_value_is_told_in_one_line_with_the_option_and_what_it_takes_wherever_
         let right = format!("{option} = \"{good}\"\n");
         let others = OWN_PLACES.into_iter().filter(|line| **line != right);
         let in_file = folder_with_file(&others.chain([&*right]).collect::<String>());
-        told(
+        told_of_variable(
             run(
                 in_file.path(),
                 &[(&name, bad)],
@@ -193,7 +198,7 @@ fn a_file_that_cannot_be_used_is_told_in_one_line_with_its_place() {
     for (text, place) in [
         (
             "log = \"text\"\nlog-levle = \"info\"\n",
-            "c.toml:2: there is no option log-levle",
+            "c.toml:2: there is no option log-levle: did you mean log-level?",
         ),
         ("\n\nlog = text\n", "c.toml:3:"),
         ("[serve]\nlog = \"text\"\n", "c.toml:1:"),
@@ -207,6 +212,11 @@ fn a_file_that_cannot_be_used_is_told_in_one_line_with_its_place() {
         ),
         ("log = \"text\"\nlog = \"json\"\n", "c.toml:2:"),
         (
+            "trusted-proxy = [\n  \"10.0.0.0/8\",\n  \"10.0.0.0/33\",\n]\n",
+            "c.toml:3: invalid value '10.0.0.0/33'",
+        ),
+        ("ban-after = -1\n", "c.toml:1: invalid value '-1'"),
+        (
             "max-connections = [1, 2]\n",
             "c.toml:1: max-connections takes one value",
         ),
@@ -216,7 +226,20 @@ fn a_file_that_cannot_be_used_is_told_in_one_line_with_its_place() {
         assert!(line.contains(place), "{text:?}: {line}");
     }
     let line = run(folder().path(), &[], &["serve", "--config", "none.toml"]).refuses(2);
-    assert!(line.contains("--config none.toml"), "{line}");
+    assert_eq!(
+        line,
+        "animal-store: --config none.toml: there is no such file"
+    );
+    let named = ("ANIMAL_STORE_CONFIG", "none.toml");
+    let line = run(folder().path(), &[named], &["serve"]).refuses(2);
+    assert_eq!(
+        line,
+        "animal-store: ANIMAL_STORE_CONFIG none.toml: there is no such file"
+    );
+    let folder = folder();
+    fs::write(folder.path().join("c.toml"), b"# fine\nlog = \"\xff\"\n").expect("a file");
+    let line = run(folder.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
+    assert_eq!(line, "animal-store: c.toml:2: is not UTF-8");
 }
 
 #[test]

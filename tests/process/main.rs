@@ -15,6 +15,7 @@ mod disk;
 mod faults;
 mod healthcheck;
 mod life;
+mod permission;
 mod ports;
 mod refusal;
 mod secrets;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::super::table::{column, table};
 use super::super::{Outcome, print};
 use crate::clock::Timestamp;
 use crate::key::Secret;
@@ -116,16 +117,16 @@ pub(super) fn list(records: &[KeyRecord], now: Timestamp, json: bool) -> Outcome
     if json {
         return Ok(print::json(&reports)?);
     }
-    let titles = [
-        "id",
-        "name",
-        "plan",
-        "per minute",
-        "per day",
-        "key",
-        "state",
-        "created",
-        "last used",
+    let columns = [
+        column("id"),
+        column("name").text(),
+        column("plan"),
+        column("per minute").or("/min").leave_out(1),
+        column("per day").or("/day").leave_out(2),
+        column("key").leave_out(3),
+        column("state"),
+        column("created").time().leave_out(5),
+        column("last used").time().leave_out(4),
     ];
     let row = |report: KeyReport<'_>| {
         [
@@ -140,10 +141,7 @@ pub(super) fn list(records: &[KeyRecord], now: Timestamp, json: bool) -> Outcome
             report.last_used_at.unwrap_or_else(|| "never".into()),
         ]
     };
-    Ok(print::table(
-        titles,
-        reports.into_iter().map(row).collect(),
-    )?)
+    Ok(table(columns, reports.into_iter().map(row).collect())?)
 }
 
 pub(super) fn show(record: &KeyRecord, uses: &[UsageRow], now: Timestamp, json: bool) -> Outcome {
@@ -179,7 +177,7 @@ pub(super) fn show(record: &KeyRecord, uses: &[UsageRow], now: Timestamp, json: 
             .into_iter()
             .filter_map(|(name, time)| Some([name.to_owned(), time?])),
     );
-    Ok(print::table(["what", "value"], rows)?)
+    Ok(table([column("what"), column("value")], rows)?)
 }
 
 /// A day of a key in JSON.
@@ -226,8 +224,14 @@ pub(super) fn usage(rows: &[UsageRow], json: bool) -> Outcome {
             refused.to_string(),
         ]
     };
-    let titles = ["day", "key", "name", "requests", "refused"];
-    Ok(print::table(titles, rows.iter().map(row).collect())?)
+    let columns = [
+        column("day"),
+        column("key"),
+        column("name").text(),
+        column("requests"),
+        column("refused"),
+    ];
+    Ok(table(columns, rows.iter().map(row).collect())?)
 }
 
 /// Says in one line what a key has become.

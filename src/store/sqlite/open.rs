@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -77,6 +77,9 @@ pub enum Refusal {
     /// A SQLite that is not safe.
     #[error("SQLite {0} can lose commits: build with 3.51.3 or newer")]
     UnsafeSqlite(&'static str),
+    /// A permission is missing.
+    #[error("{0}")]
+    Denied(String),
     /// Something else.
     #[error("cannot open {path}: {what}")]
     CannotOpen {
@@ -175,6 +178,13 @@ fn open(path: &Path) -> Result<(Connection, bool), Refusal> {
     };
     let (connection, was_empty, journal, synchronous) =
         set_up().map_err(|error| refusal(path, &error))?;
+    // SQLite opens what it may not write read-only, without a word.
+    if connection.is_readonly(MAIN_DB).unwrap_or(true) {
+        return Err(Refusal::CannotOpen {
+            path: path.into(),
+            what: "it cannot be written".into(),
+        });
+    }
     if journal != "wal" || synchronous != 2 {
         let what =
             format!("it cannot be used safely (journal_mode {journal}, synchronous {synchronous})");
@@ -280,7 +290,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn folder(path: &Path) -> &Path {
+pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

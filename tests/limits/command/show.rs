@@ -5,6 +5,80 @@ use serde_json::json;
 
 use super::{desk, json_of, keys, line, rows, with_a_key};
 
+/// The lines that a command shows on a terminal of so many columns; none is wider.
+fn on_terminal(desk: &harness::Desk, columns: u16, words: &str) -> Vec<String> {
+    let (code, shown) = desk.on_terminal(columns, &format!("keys {words}"), "");
+    assert_eq!(code, Some(0), "{shown}");
+    for line in shown.lines() {
+        let width = line.chars().count();
+        assert!(width <= columns.into(), "{width} columns: {line}");
+    }
+    shown.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
+    let desk = super::desk();
+    let long = "the mobile application of the shelter in Bern ".repeat(2);
+    let long = long.trim();
+    for (name, plan) in [
+        ("me", &["free"][..]),
+        (
+            long,
+            &[
+                "enterprise",
+                "--per-minute",
+                "1000000000",
+                "--per-day",
+                "1000000000",
+            ],
+        ),
+    ] {
+        let words = ["keys", "create", "--name", name, "--plan"];
+        desk.run(&[&words[..], plan].concat()).exits(0);
+    }
+    let titles = |lines: &[String]| -> Vec<String> {
+        let titles = lines[1]
+            .split('┆')
+            .map(|title| title.trim_matches(['│', ' ']));
+        titles.map(str::to_owned).collect()
+    };
+    for (columns, wanted) in [
+        (
+            120,
+            &[
+                "id",
+                "name",
+                "plan",
+                "/min",
+                "/day",
+                "key",
+                "state",
+                "created",
+                "last used",
+            ][..],
+        ),
+        (80, &["id", "name", "plan", "/min", "/day", "state"]),
+        (60, &["id", "name", "plan", "/min", "state"]),
+        (50, &["id", "name", "plan", "state"]),
+    ] {
+        // The names alone would take more than 100 columns.
+        let lines = on_terminal(&desk, columns, "list");
+        assert_eq!(titles(&lines), wanted, "{columns}: {lines:#?}");
+        assert_eq!(lines.len(), 6, "a line for each key: {lines:#?}");
+        assert!(
+            lines[4].contains("the mobile ") && lines[4].contains('…'),
+            "{lines:#?}"
+        );
+    }
+    // One key is shown whole.
+    let shown = on_terminal(&desk, 80, "show 2").join("\n");
+    assert_eq!(shown.matches("shelter").count(), 2, "{shown}");
+    on_terminal(&desk, 80, "usage");
+    // A script gets all of it, whatever the width.
+    assert_eq!(rows(keys(&desk, "list"))[0].len(), 9);
+}
+
 #[test]
 fn list_shows_every_key_by_number_and_never_a_secret() {
     let (desk, secret) = with_a_key();

@@ -1,0 +1,58 @@
+//! Why a file could not be opened, where the reason is a permission: SQLite says only that it could not, and names files
+//! that the operator has never heard of.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use super::open::{Refusal, folder};
+
+/// The refusal, with the permission that was missing, if one was.
+pub(super) fn explain(path: &Path, refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::CannotOpen { .. } | Refusal::Missing(_) => match missing(path) {
+            Some(what) => Refusal::Denied(what),
+            None => refusal,
+        },
+        other => other,
+    }
+}
+
+/// The permission on the file, or on its folder, that is missing.
+fn missing(path: &Path) -> Option<String> {
+    let (file, folder) = (path.display(), folder(path));
+    let place = folder.display();
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Some(format!(
+                "permission denied: cannot enter {place} to open {file}"
+            ));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+            return Some(format!("{why}: cannot create {file} in {place}"));
+        }
+        Err(_) => return None,
+        Ok(_) => {}
+    }
+    if let Some(why) = denied(path, Access::READ_OK) {
+        return Some(format!("{why}: cannot open {file} for reading"));
+    }
+    if let Some(why) = denied(path, Access::WRITE_OK) {
+        return Some(format!("{why}: cannot open {file} for writing"));
+    }
+    let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    Some(format!(
+        "{why}: cannot open {file} for writing, because SQLite keeps its log beside it and {place} is not writable"
+    ))
+}
+
+fn denied(path: &Path, wanted: Access) -> Option<&'static str> {
+    match access(path, wanted) {
+        Err(Errno::ACCESS | Errno::PERM) => Some("permission denied"),
+        Err(Errno::ROFS) => Some("read-only file system"),
+        _ => None,
+    }
+}

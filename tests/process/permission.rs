@@ -1,0 +1,102 @@
+//! Files that the operator may not use: the message says so, and names the operator's file.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use harness::Output;
+
+use crate::{FREE_PORTS, PROGRAM, folder};
+
+/// Runs the program as one for whom permissions count: root without the capabilities that override them.
+fn run(folder: &Path, words: &[&str]) -> Output {
+    let is_root = fs::metadata("/proc/self").expect("a process");
+    let is_root = std::os::unix::fs::MetadataExt::uid(&is_root) == 0;
+    if !is_root {
+        return crate::run(folder, &[], words);
+    }
+    let mut all = vec!["--bounding-set=-dac_override,-dac_read_search", PROGRAM];
+    all.extend(words);
+    harness::run("setpriv", folder, &all)
+}
+
+fn allow(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
+}
+
+#[test]
+fn a_permission_problem_is_told_as_one_and_names_the_operators_file() {
+    let serve = [&["serve"], &FREE_PORTS[..]].concat();
+    let list = ["keys", "list"];
+    let database = ["--database", "sqlite:data/shop.db"];
+    // The mode of the folder and of the file in it, and what is then told.
+    for (folder_mode, file_mode, words, told) in [
+        (
+            0o555,
+            None,
+            &serve[..],
+            "permission denied: cannot create data/shop.db in data",
+        ),
+        (
+            0o755,
+            Some(0o000),
+            &serve[..],
+            "permission denied: cannot open data/shop.db for reading",
+        ),
+        (
+            0o755,
+            Some(0o000),
+            &list[..],
+            "permission denied: cannot open data/shop.db for reading",
+        ),
+        (
+            0o755,
+            Some(0o444),
+            &serve[..],
+            "permission denied: cannot open data/shop.db for writing",
+        ),
+        (
+            0o555,
+            Some(0o644),
+            &serve[..],
+            "permission denied: cannot open data/shop.db for writing, because SQLite keeps its log beside it and data is not writable",
+        ),
+        (
+            0o000,
+            Some(0o644),
+            &list[..],
+            "permission denied: cannot enter data to open data/shop.db",
+        ),
+        (
+            0o000,
+            Some(0o644),
+            &serve[..],
+            "permission denied: cannot enter data to open data/shop.db",
+        ),
+    ] {
+        let folder = folder();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        if let Some(mode) = file_mode {
+            let words = ["keys", "create", "--name", "a", "--plan", "free"];
+            run(folder.path(), &[&words[..], &database].concat()).exits(0);
+            allow(&data.join("shop.db"), mode);
+        }
+        allow(&data, folder_mode);
+        let line = run(folder.path(), &[words, &database].concat()).refuses(1);
+        allow(&data, 0o755);
+        assert_eq!(line, format!("animal-store: {told}"), "{words:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_may_not_be_read_is_told_as_a_permission_problem() {
+    let folder = folder();
+    fs::write(folder.path().join("c.toml"), "").expect("a file");
+    allow(&folder.path().join("c.toml"), 0o000);
+    let line = run(folder.path(), &["serve", "--config", "c.toml"]).refuses(2);
+    assert_eq!(
+        line,
+        "animal-store: --config c.toml: permission denied: cannot read it"
+    );
+}
