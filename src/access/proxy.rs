@@ -1,6 +1,6 @@
 //! Whose address counts when a proxy stands in front: the last one that no trusted proxy wrote.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use hyper::HeaderMap;
@@ -64,15 +64,12 @@ impl TrustedProxies {
         }
         let mut nearest = peer;
         let lines = headers.get_all(FORWARDED_FOR).iter().rev();
-        let hops = lines
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.rsplit(','));
-        for hop in hops {
-            match hop.trim().parse() {
-                Ok(address) if self.trusts(address) => nearest = address,
-                Ok(address) => return address,
-                // What cannot be read was not written by a proxy of ours.
-                Err(_) => return nearest,
+        for entry in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
+            match address(entry) {
+                Some(address) if self.trusts(address) => nearest = address,
+                Some(address) => return address,
+                // What is no address was not written by a trusted proxy, and neither was anything before it.
+                None => return nearest,
             }
         }
         nearest
@@ -86,15 +83,30 @@ impl TrustedProxies {
     }
 }
 
+/// The address in an entry of `X-Forwarded-For`: alone, or with a port, as some proxies write it. IPv6 may stand in brackets.
+fn address(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry).ok()?.trim_ascii();
+    let unbracketed = || entry.strip_prefix('[')?.strip_suffix(']');
+    entry
+        .parse()
+        .ok()
+        .or_else(|| Some(entry.parse::<SocketAddr>().ok()?.ip()))
+        .or_else(|| Some(IpAddr::V6(unbracketed()?.parse().ok()?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::HeaderValue;
 
     fn client(peer: &str, forwarded: &[&str]) -> String {
         let trusted = ["10.0.0.0/8", "::1"].map(|range| range.parse().unwrap());
         let mut headers = HeaderMap::new();
         for line in forwarded {
-            headers.append("x-forwarded-for", line.parse().unwrap());
+            headers.append(
+                "x-forwarded-for",
+                HeaderValue::from_bytes(line.as_bytes()).unwrap(),
+            );
         }
         TrustedProxies::new(trusted.to_vec())
             .client(peer.parse().unwrap(), &headers)
@@ -116,6 +128,42 @@ mod tests {
         assert_eq!(client("10.1.2.3", &["junk, 10.9.9.9"]), "10.9.9.9");
         assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
         assert_eq!(client("::1", &["2001:db8::7"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn an_entry_may_have_a_port_or_brackets() {
+        for (entry, address) in [
+            ("9.9.9.1:1234", "9.9.9.1"),
+            ("[2001:db8::1]:1234", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+        ] {
+            assert_eq!(client("10.1.2.3", &[entry]), address, "{entry}");
+            let behind_another = format!("{entry}, 10.9.9.9:80");
+            assert_eq!(client("10.1.2.3", &[&behind_another]), address, "{entry}");
+        }
+    }
+
+    #[test]
+    fn the_walk_ends_at_an_entry_that_is_no_address_and_at_a_line_that_is_not_ascii() {
+        for end in [
+            "9.9.9.1:",
+            "9.9.9.1:65536",
+            "9.9.9.1:x",
+            "[9.9.9.1]",
+            "[2001:db8::1]:",
+            "[2001:db8::1",
+            "2001:db8::1%eth0",
+            "unknown",
+            "",
+            "é",
+            "203.0.113.5é",
+        ] {
+            let one_line = format!("203.0.113.5, {end}, 10.9.9.9");
+            assert_eq!(client("10.1.2.3", &[&one_line]), "10.9.9.9", "{end:?}");
+            let lines = ["203.0.113.5", end, "10.9.9.9"];
+            assert_eq!(client("10.1.2.3", &lines), "10.9.9.9", "{end:?}");
+        }
     }
 
     #[test]
