@@ -68,7 +68,7 @@ pub struct Retry {
     pub key: KeyId,
     /// The SHA-256 of the caller's `Idempotency-Key`: it may be a secret of the caller's, and is none of ours.
     pub token: [u8; 32],
-    /// The SHA-256 of the body.
+    /// The SHA-256 of the animal, not of the bytes that described it.
     pub fingerprint: [u8; 32],
     /// When the request came.
     pub now: Timestamp,
@@ -86,7 +86,7 @@ pub enum Created {
     New(Pet),
     /// It has been since the first try.
     Replayed(Pet),
-    /// The same `Idempotency-Key` came before with another body. Nothing was created.
+    /// The same `Idempotency-Key` came before with another animal. Nothing was created.
     Mismatch,
 }
 

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
-use sha2::{Digest, Sha256};
 
 use super::{Answer, Api, ApiError, answer, body, header, idempotency};
 use crate::clock::Timestamp;
@@ -27,7 +26,7 @@ impl Api {
         let retry = token.map(|token| Retry {
             key: caller,
             token,
-            fingerprint: Sha256::digest(&body).into(),
+            fingerprint: idempotency::fingerprint(&pet),
             now,
         });
         let _in_flight = retry

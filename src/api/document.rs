@@ -275,7 +275,7 @@ mod tests {
                     match status.as_str() {
                         "401" => expected.push("WWW-Authenticate"),
                         "405" => expected.push("Allow"),
-                        "429" | "503" => expected.push("Retry-After"),
+                        "409" | "429" | "503" => expected.push("Retry-After"),
                         "201" => expected.push("Location"),
                         _ => {}
                     }

@@ -62,8 +62,8 @@ pub enum ApiError {
     /// Not `application/json`.
     #[error("The body must be JSON: send it with the header Content-Type: application/json.")]
     UnsupportedMediaType,
-    /// The `Idempotency-Key` came before with another body.
-    #[error("This Idempotency-Key was used before with another body. Choose a new one.")]
+    /// The `Idempotency-Key` came before with another animal.
+    #[error("This Idempotency-Key was used before with another animal. Choose a new one.")]
     IdempotencyMismatch,
     /// A window is used up.
     #[error("{USED_UP}{retry_after}{SECONDS}")]
@@ -94,7 +94,7 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Seconds after which an overload is worth another try.
+    /// Seconds after which an overload, or a request that is still in flight, is worth another try.
     const PAUSE: u64 = 1;
 
     /// The status and the machine-readable code.
@@ -203,7 +203,9 @@ impl ApiError {
             Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
                 (RETRY_AFTER, HeaderValue::from(*retry_after))
             }
-            Self::Unavailable { .. } => (RETRY_AFTER, HeaderValue::from(Self::PAUSE)),
+            Self::Unavailable { .. } | Self::IdempotencyConflict => {
+                (RETRY_AFTER, HeaderValue::from(Self::PAUSE))
+            }
             // The rest of the body may still be on its way: this connection is of no more use.
             Self::RequestTimeout => (CONNECTION, HeaderValue::from_static("close")),
             _ => return None,

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::error::ApiError;
 use super::header;
 use crate::key::KeyId;
+use crate::pet::NewPet;
 use crate::store::Retry;
 
 /// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 goes further.
@@ -30,6 +31,18 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, ApiError> {
         });
     }
     Ok(Some(Sha256::digest(bytes).into()))
+}
+
+/// What tells one animal from another: the SHA-256 of its category, its status and its name. The bytes that described it do not
+/// matter. The parts cannot run into each other: the first has a fixed length, the second is a word, and the third is the rest.
+pub(super) fn fingerprint(pet: &NewPet) -> [u8; 32] {
+    Sha256::new()
+        .chain_update(pet.category_id.to_be_bytes())
+        .chain_update(pet.status.word())
+        .chain_update([0])
+        .chain_update(pet.name.as_str())
+        .finalize()
+        .into()
 }
 
 /// The retries whose first try is not answered yet.

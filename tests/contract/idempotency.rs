@@ -70,6 +70,46 @@ fn the_same_key_with_another_body_is_422_and_creates_nothing() {
 }
 
 #[test]
+fn the_same_animal_is_the_same_however_it_is_written() {
+    let (_app, _, key) = App::start();
+    let send = |token: &str, body: &str| {
+        let request = key.request("POST", "/v1/pets").body(body);
+        let request = request.header("Content-Type", "application/json");
+        request.header("Idempotency-Key", token).send()
+    };
+    let first = send("a", r#"{"name":"Rex","categoryId":7,"status":"available"}"#);
+    for same in [
+        " {\n \"name\" : \"Rex\", \"categoryId\" : 7, \"status\" : \"available\" }\n",
+        r#"{"status":"available","categoryId":7,"name":"Rex"}"#,
+        r#"{"name":"\u0052ex","categoryId":7.0}"#,
+        r#"{"name":"Rex","categoryId":70e-1,"id":9,"x":[1]}"#,
+    ] {
+        is_replay(&first, &send("a", same));
+    }
+    // And no two animals are the same because of where one part ends and the next begins.
+    for (token, one, other) in [
+        (
+            "b",
+            r#"{"name":"1sold","categoryId":1}"#,
+            r#"{"name":"sold","categoryId":11}"#,
+        ),
+        (
+            "c",
+            r#"{"name":"a","categoryId":1,"status":"sold"}"#,
+            r#"{"name":"a","categoryId":-1,"status":"sold"}"#,
+        ),
+        (
+            "d",
+            r#"{"name":"a","categoryId":1}"#,
+            r#"{"name":"a ","categoryId":1}"#,
+        ),
+    ] {
+        assert_eq!(send(token, one).status, 201);
+        send(token, other).is_error(422, "idempotency_mismatch");
+    }
+}
+
+#[test]
 fn the_same_key_with_an_invalid_body_is_400() {
     let (_app, _, key) = App::start();
     let first = create(&key, "a", &rex());
@@ -210,6 +250,7 @@ fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_
         }
         let refused = answers.recv().unwrap();
         refused.is_error(409, "idempotency_conflict");
+        assert_eq!(refused.header("retry-after"), Some("1"), "{refused}");
         other.release();
         let first = answers.recv().unwrap();
         assert_eq!(

@@ -105,6 +105,14 @@ impl Request<'_> {
         self
     }
 
+    /// Names another host than the address it is sent to.
+    pub fn host(mut self, host: &str) -> Self {
+        for (_, value) in self.headers.iter_mut().filter(|(name, _)| name == "Host") {
+            host.clone_into(value);
+        }
+        self
+    }
+
     /// Sets a body as it is, with no type.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some(body.into());
@@ -361,7 +369,7 @@ impl Answer {
         assert_eq!(has("allow"), self.status == 405, "{self}");
         assert_eq!(
             has("retry-after"),
-            [429, 503].contains(&self.status),
+            [409, 429, 503].contains(&self.status),
             "{self}"
         );
     }

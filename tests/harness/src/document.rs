@@ -28,7 +28,9 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     let template = match path.strip_prefix("/v1/pets") {
         _ if path == "/v1/store/orders" => "/store/orders",
         Some("") => "/pets",
-        Some(rest) if rest.starts_with('/') && !rest[1..].contains('/') => "/pets/{petId}",
+        Some(rest) if rest.len() > 1 && rest.starts_with('/') && !rest[1..].contains('/') => {
+            "/pets/{petId}"
+        }
         _ => return,
     };
     let method = if method == "HEAD" {
