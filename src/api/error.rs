@@ -135,7 +135,8 @@ impl ApiError {
         match self {
             // Its own header has a place in the frame already: 2.7 % of the instructions of a 429.
             Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
-                frame::WITH_RETRY.answer_with(self.kind().0, self.bytes(), (*retry_after).into())
+                let value = HeaderValue::from(*retry_after);
+                frame::WITH_RETRY.answer_with(self.kind().0, self.bytes(), &RETRY_AFTER, value)
             }
             _ => self.answer_in(&frame::PLAIN),
         }

@@ -14,9 +14,8 @@ use hyper::{Response, StatusCode};
 use super::{Answer, header};
 use crate::limit::Rate;
 
-/// What differs from answer to answer and is known last. These stand first in every frame, in this order, so that they
-/// are found by their place.
-const PLACES: [HeaderName; 4] = [
+/// What differs from response to response and is known last. Every frame has a place for each.
+static PLACES: [HeaderName; 4] = [
     header::RATE_LIMIT,
     header::RATE_REMAINING,
     header::RATE_RESET,
@@ -46,9 +45,11 @@ impl Frame {
             (CACHE_CONTROL, header::NO_STORE),
             (X_CONTENT_TYPE_OPTIONS, header::NOSNIFF),
         ];
-        let places = PLACES.map(|name| (name, HeaderValue::from_static("")));
-        // What comes besides follows the places, where `answer_with` finds it.
-        Self(places.into_iter().chain(besides).chain(common).collect())
+        // First, because a map is usually walked in the order in which it was filled, and `finish` walks no further than it must.
+        let places = PLACES
+            .iter()
+            .map(|name| (name.clone(), HeaderValue::from_static("")));
+        Self(places.chain(besides).chain(common).collect())
     }
 
     /// An answer in this frame, its places still empty.
@@ -59,15 +60,16 @@ impl Frame {
         answer
     }
 
-    /// An answer in this frame, with this value for the first of what it has besides.
+    /// An answer in this frame, with this value in the place that it has besides.
     pub(super) fn answer_with(
         &self,
         status: StatusCode,
         body: Bytes,
+        name: &HeaderName,
         value: HeaderValue,
     ) -> Answer {
         let mut answer = self.answer(status, body);
-        if let Some(place) = answer.headers_mut().values_mut().nth(PLACES.len()) {
+        if let Some(place) = answer.headers_mut().get_mut(name) {
             *place = value;
         }
         answer
@@ -78,28 +80,50 @@ impl Frame {
 /// there is none to tell, and an answer that has places for it loses them.
 pub fn finish(answer: &mut Answer, rate: Option<Rate>, id: HeaderValue) {
     let headers = answer.headers_mut();
-    let framed = headers.keys().next() == PLACES.first();
     match rate {
-        Some(rate) => {
-            let values = [
+        Some(rate) => fill(
+            headers,
+            [
                 rate.limit.into(),
                 rate.remaining.into(),
                 rate.reset.as_secs_ceil().into(),
                 id,
-            ];
-            if framed {
-                for (place, value) in headers.values_mut().zip(values) {
-                    *place = value;
-                }
-            } else {
-                headers.extend(PLACES.into_iter().zip(values));
-            }
-        }
+            ],
+        ),
         None => {
-            for name in PLACES {
+            for name in &PLACES {
                 headers.remove(name);
             }
             headers.insert(header::REQUEST_ID, id);
+        }
+    }
+}
+
+/// Puts each value into its place, or adds it where there is none. A map promises no order, so the name decides which place it
+/// is; that places usually come in our own order only makes the first guess right. To look each name up would cost several times
+/// as much, because it hashes them.
+fn fill(headers: &mut HeaderMap, mut values: [HeaderValue; PLACES.len()]) {
+    const ALL: u32 = (1 << PLACES.len()) - 1;
+    // One bit for each place.
+    let mut filled = 0_u32;
+    for (name, place) in headers.iter_mut() {
+        let guess = filled.trailing_ones() as usize;
+        let found = if *name == PLACES[guess] {
+            guess
+        } else if let Some(found) = PLACES.iter().position(|known| known == name) {
+            found
+        } else {
+            continue;
+        };
+        std::mem::swap(place, &mut values[found]);
+        filled |= 1 << found;
+        if filled == ALL {
+            return;
+        }
+    }
+    for (number, (name, value)) in PLACES.iter().zip(values).enumerate() {
+        if filled & 1 << number == 0 {
+            headers.insert(name.clone(), value);
         }
     }
 }
@@ -130,7 +154,7 @@ mod tests {
     #[test]
     fn every_place_gets_its_own_value() {
         let link = HeaderValue::from_static("<x>");
-        let answer = WITH_LINK.answer_with(StatusCode::OK, Bytes::new(), link);
+        let answer = WITH_LINK.answer_with(StatusCode::OK, Bytes::new(), &LINK, link);
         let expected = [
             ("cache-control", "no-store"),
             ("content-type", "application/json"),
@@ -142,6 +166,31 @@ mod tests {
             ("x-request-id", "id"),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(finished(answer, Some(RATE)), expected);
+    }
+
+    #[test]
+    fn values_find_their_places_by_name_in_whatever_order_a_map_has_them() {
+        let expected = finished(PLAIN.answer(StatusCode::OK, Bytes::new()), Some(RATE));
+        let headers: Vec<_> = PLAIN.0.iter().collect();
+        for rotation in 0..headers.len() {
+            for reversed in [false, true] {
+                let mut order = headers.clone();
+                order.rotate_left(rotation);
+                if reversed {
+                    order.reverse();
+                }
+                let mut answer = Answer::default();
+                let pairs = order
+                    .into_iter()
+                    .map(|(name, value)| (name.clone(), value.clone()));
+                *answer.headers_mut() = pairs.collect();
+                assert_eq!(finished(answer, Some(RATE)), expected);
+            }
+        }
+        // One that has some of the places gets the others.
+        let mut answer = PLAIN.answer(StatusCode::OK, Bytes::new());
+        answer.headers_mut().remove(header::RATE_REMAINING);
         assert_eq!(finished(answer, Some(RATE)), expected);
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderValue, LINK};
 
 use super::url::BaseUrl;
 use super::{Answer, answer, frame};
@@ -22,7 +22,7 @@ pub(super) fn answer(
     match page.next {
         Some(next) => {
             let link = link(next, base, path, limit, status);
-            frame::WITH_LINK.answer_with(StatusCode::OK, page.json, link)
+            frame::WITH_LINK.answer_with(StatusCode::OK, page.json, &LINK, link)
         }
         None => answer::json(StatusCode::OK, page.json),
     }
