@@ -24,13 +24,8 @@ use address::AddressTable;
 pub enum Identity {
     /// The holder of a key in force.
     Key(Arc<Key>),
-    /// No one we know. The failure has been counted against the address.
-    Stranger {
-        /// Whether a key was sent at all.
-        presented: bool,
-        /// What the address has left.
-        rate: Rate,
-    },
+    /// No one we know. The failure has been counted against the address, which has this left.
+    Stranger(Rate),
     /// An address that has used up its failures in this minute.
     TooManyFailures(Rate),
 }
@@ -71,10 +66,7 @@ impl Access {
             }
         }
         Ok(match self.addresses.fail(address, now) {
-            Ok(rate) => Identity::Stranger {
-                presented: matches!(presented, Presented::Key(_)),
-                rate,
-            },
+            Ok(rate) => Identity::Stranger(rate),
             Err(rate) => Identity::TooManyFailures(rate),
         })
     }

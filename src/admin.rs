@@ -96,6 +96,7 @@ impl Desk {
         match Presented::in_headers(&head.headers) {
             Presented::Key(presented) if token.admits(presented) => Ok(()),
             Presented::Key(_) => Err(ApiError::InvalidApiKey),
+            Presented::Several => Err(ApiError::SeveralApiKeys),
             Presented::Nothing => Err(ApiError::MissingApiKey),
         }
     }

@@ -66,11 +66,11 @@ pub struct Config {
     pub database: Database,
     /// Where the counters of all nodes are.
     pub redis: Option<RedisUrl>,
-    /// The address callers use, where it is not the one we listen on.
+    /// The address clients use, where links are not to lead to the host of each request.
     pub public_url: Option<BaseUrl>,
     /// The address of the staging environment.
     pub staging_url: Option<BaseUrl>,
-    /// Whose `X-Forwarded-For` is believed.
+    /// Whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
     pub trusted_proxies: TrustedProxies,
     /// When keys are banned.
     pub bans: BanPolicy,

@@ -27,8 +27,8 @@ use tokio::sync::watch;
 
 use crate::access::{Access, TrustedProxies};
 use crate::admin;
-use crate::api::Api;
 use crate::api::url::BaseUrl;
+use crate::api::{Addresses, Api};
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::limit::redis::Health;
@@ -112,13 +112,16 @@ impl Server {
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
         let local: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
-        let base = config.public_url.clone().unwrap_or_else(|| local.clone());
+        let addresses = Addresses {
+            public: config.public_url.clone(),
+            local: local.clone(),
+        };
 
         let (stop, stopping) = watch::channel(false);
         let shared = Arc::new(Shared {
             access: Access::default(),
             redis: config.redis.is_some().then(Arc::default),
-            api: Api::new(Arc::clone(&store), base, config.request_timeout),
+            api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
             tallies: Arc::default(),
@@ -172,9 +175,6 @@ impl Server {
             desk,
         )?);
         threads.push(worker::spawn_background(background)?);
-        if config.public_url.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(links = %local, "others can reach this server, but links lead to this machine: set --public-url");
-        }
         if shared.store.is_shared() && shared.redis.is_none() {
             tracing::warn!(
                 "without --redis, limits hold for each node only: a key may use them up on every one"

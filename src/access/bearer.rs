@@ -8,20 +8,21 @@ use hyper::header::AUTHORIZATION;
 pub enum Presented<'a> {
     /// No bearer token.
     Nothing,
+    /// More than one header. They contradict each other, whatever is in them.
+    Several,
     /// A token, right or wrong. It is secret: this type has no `Debug`.
     Key(&'a [u8]),
 }
 
 impl<'a> Presented<'a> {
     /// Reads `Authorization: Bearer <key>`. The scheme's letters may be of any case; another scheme is no key.
-    /// Two such headers contradict each other: what was presented is then nothing we could know.
     pub fn in_headers(headers: &'a HeaderMap) -> Self {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let Some(value) = values.next() else {
             return Self::Nothing;
         };
         if values.next().is_some() {
-            return Self::Key(b"");
+            return Self::Several;
         }
         let value = value.as_bytes();
         match value.split_at_checked(6) {
@@ -46,7 +47,7 @@ mod tests {
             headers.append(AUTHORIZATION, value.parse().unwrap());
         }
         match Presented::in_headers(&headers) {
-            Presented::Nothing => None,
+            Presented::Nothing | Presented::Several => None,
             Presented::Key(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
         }
     }
@@ -59,6 +60,6 @@ mod tests {
             assert_eq!(key(&[nothing]), None, "{nothing}");
         }
         assert_eq!(key(&[]), None);
-        assert_eq!(key(&["Bearer abc", "Bearer abc"]).as_deref(), Some(""));
+        assert_eq!(key(&["Bearer abc", "Bearer abc"]), None);
     }
 }

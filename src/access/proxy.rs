@@ -7,6 +7,7 @@ use hyper::HeaderMap;
 use hyper::header::HeaderName;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// A range of addresses, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// The proxies whose `X-Forwarded-For` is believed.
+/// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Cidr>);
 
@@ -73,6 +74,17 @@ impl TrustedProxies {
             }
         }
         nearest
+    }
+
+    /// Whether the client spoke HTTPS to the nearest proxy: one that is trusted, and says so. What stands before the last entry may
+    /// be anyone's.
+    pub fn say_https(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let last_entry = || {
+            let line = headers.get_all(FORWARDED_PROTO).iter().next_back()?;
+            line.as_bytes().rsplit(|byte| *byte == b',').next()
+        };
+        self.trusts(peer)
+            && last_entry().is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
     }
 
     fn trusts(&self, address: IpAddr) -> bool {

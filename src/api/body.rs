@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_TYPE, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 
 use super::error::ApiError;
 use crate::pet::BodyProblems;
@@ -25,6 +25,9 @@ pub(super) async fn read_json(
 ) -> Result<Bytes, ApiError> {
     if !is_json(headers) {
         return Err(ApiError::UnsupportedMediaType);
+    }
+    if !is_identity(headers) {
+        return Err(ApiError::ContentEncoding);
     }
     // A caller that asks first is told before it sends.
     let asks_first = headers.contains_key(EXPECT);
@@ -63,6 +66,14 @@ async fn collect(body: &mut Incoming) -> Result<Bytes, ApiError> {
     } else {
         Ok(collected.freeze())
     }
+}
+
+/// Neither compressed nor otherwise encoded.
+fn is_identity(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// `application/json`, with or without parameters.

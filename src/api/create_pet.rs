@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
 
+use super::url::LinkBase;
 use super::{Answer, Api, ApiError, answer, body, header, idempotency};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -17,6 +18,7 @@ impl Api {
         headers: &HeaderMap,
         body: Incoming,
         caller: KeyId,
+        base: LinkBase<'_>,
         now: Timestamp,
     ) -> Result<Answer, ApiError> {
         let token = idempotency::token(headers)?;
@@ -45,7 +47,7 @@ impl Api {
         let headers = answer.headers_mut();
         headers.insert(
             LOCATION,
-            header::value(format!("{}/pets/{}", self.base, pet.id)),
+            header::value(format!("{base}/v1/pets/{}", pet.id)),
         );
         if replayed {
             headers.insert(header::IDEMPOTENT_REPLAYED, header::TRUE);

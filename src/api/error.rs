@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use serde::Serializer;
 
 use super::answer::Answer;
@@ -27,6 +29,9 @@ pub enum ApiError {
     /// Unknown, revoked, expired and malformed keys are told alike.
     #[error("The API key is not valid.")]
     InvalidApiKey,
+    /// More than one `Authorization`: which of them counts is anyone's guess.
+    #[error("This request has more than one Authorization header. Send one.")]
+    SeveralApiKeys,
     /// A query parameter or a header cannot be used.
     #[error("{name} {problem}.")]
     InvalidParameter {
@@ -59,6 +64,12 @@ pub enum ApiError {
     /// More than 8 KiB.
     #[error("The address is too long: path and query may have 8192 bytes at most.")]
     UriTooLong,
+    /// `Transfer-Encoding` is something else than `chunked`, once.
+    #[error("Transfer-Encoding must be chunked, once, or absent.")]
+    TransferEncoding,
+    /// The body is compressed.
+    #[error("The body must not be compressed: send it without Content-Encoding.")]
+    ContentEncoding,
     /// Not `application/json`.
     #[error("The body must be JSON: send it with the header Content-Type: application/json.")]
     UnsupportedMediaType,
@@ -101,8 +112,12 @@ impl ApiError {
     pub const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::MissingApiKey => (StatusCode::UNAUTHORIZED, "missing_api_key"),
-            Self::InvalidApiKey => (StatusCode::UNAUTHORIZED, "invalid_api_key"),
-            Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid_parameter"),
+            Self::InvalidApiKey | Self::SeveralApiKeys => {
+                (StatusCode::UNAUTHORIZED, "invalid_api_key")
+            }
+            Self::InvalidParameter { .. } | Self::TransferEncoding => {
+                (StatusCode::BAD_REQUEST, "invalid_parameter")
+            }
             Self::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
@@ -111,7 +126,7 @@ impl ApiError {
             Self::Gone => (StatusCode::GONE, "gone"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
-            Self::UnsupportedMediaType => {
+            Self::UnsupportedMediaType | Self::ContentEncoding => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
             Self::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_mismatch"),
@@ -196,7 +211,7 @@ impl ApiError {
                 WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"animal-store\""),
             ),
-            Self::InvalidApiKey => (
+            Self::InvalidApiKey | Self::SeveralApiKeys => (
                 WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"animal-store\", error=\"invalid_token\""),
             ),
@@ -209,6 +224,10 @@ impl ApiError {
             }
             // The rest of the body may still be on its way: this connection is of no more use.
             Self::RequestTimeout => (CONNECTION, HeaderValue::from_static("close")),
+            // Where its body ends, a proxy in front may see otherwise.
+            Self::TransferEncoding => (CONNECTION, HeaderValue::from_static("close")),
+            // RFC 9110 tells one 415 from the other by this.
+            Self::ContentEncoding => (ACCEPT_ENCODING, HeaderValue::from_static("identity")),
             _ => return None,
         })
     }

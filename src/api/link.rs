@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LINK};
 
-use super::url::BaseUrl;
+use super::url::LinkBase;
 use super::{Answer, answer, frame};
 use crate::digits;
 use crate::page::{Cursor, PageSize};
@@ -14,7 +14,7 @@ use crate::store::Page;
 /// The answer for a page at `path`, with a link to the one after it, if there is one, with the parameters of this one.
 pub(super) fn answer(
     page: Page,
-    base: &BaseUrl,
+    base: LinkBase<'_>,
     path: &str,
     limit: PageSize,
     status: Option<PetStatus>,
@@ -30,15 +30,17 @@ pub(super) fn answer(
 
 fn link(
     next: Cursor,
-    base: &BaseUrl,
+    base: LinkBase<'_>,
     path: &str,
     limit: PageSize,
     status: Option<PetStatus>,
 ) -> HeaderValue {
-    let mut link = Vec::with_capacity(base.as_str().len() + path.len() + 96);
+    let mut link = Vec::with_capacity(base.place().len() + path.len() + 112);
     let mut put = |text: &str| link.extend_from_slice(text.as_bytes());
     put("<");
-    put(base.as_str());
+    put(base.scheme());
+    put(base.place());
+    put("/v1");
     put(path);
     put("?limit=");
     digits::push(&mut link, limit.get() as u64);

@@ -1,17 +1,16 @@
 //! `GET /store/orders`: a page of orders, and where the next one is. Beta.
 
+use super::url::LinkBase;
 use super::{Answer, Api, ApiError, link, query};
 
 impl Api {
-    pub(super) async fn list_orders(&self, query: Option<&str>) -> Result<Answer, ApiError> {
+    pub(super) async fn list_orders(
+        &self,
+        query: Option<&str>,
+        base: LinkBase<'_>,
+    ) -> Result<Answer, ApiError> {
         let query = query::of_orders(query)?;
         let page = self.store.order_page(query).await?;
-        Ok(link::answer(
-            page,
-            &self.base,
-            "/store/orders",
-            query.limit,
-            None,
-        ))
+        Ok(link::answer(page, base, "/store/orders", query.limit, None))
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::error::ApiError;
-use super::operation::decode;
+use super::percent::decode;
 use crate::page::{OrderQuery, PetQuery};
 
 /// Reads `limit`, `status` and `cursor`.

@@ -1,9 +1,12 @@
-//! The address under which callers reach the API. It ends in `/v1`; links are written below it.
+//! Addresses under which clients reach the API: those that an operator gives, and the one that a request itself names. They end in
+//! `/v1`; links are written below them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hyper::Uri;
+
+use super::authority::Authority;
 
 /// A base address such as `https://animals.example/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +14,56 @@ pub struct BaseUrl(String);
 
 /// A text that is no base address.
 #[derive(Debug, thiserror::Error)]
-#[error("takes an http or https address such as https://animals.example/v1")]
+#[error("takes an http or https address that ends in /v1, such as https://animals.example/v1")]
 pub struct NotABaseUrl;
+
+/// What the links of one response begin with, up to `/v1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkBase<'a> {
+    https: bool,
+    /// Host, port and what of the path stands before `/v1`.
+    place: &'a str,
+}
+
+impl<'a> LinkBase<'a> {
+    /// Links that lead back to where a request was sent.
+    pub const fn requested(https: bool, authority: Authority<'a>) -> Self {
+        Self {
+            https,
+            place: authority.as_str(),
+        }
+    }
+
+    /// Everything up to the host.
+    pub const fn scheme(self) -> &'static str {
+        if self.https { "https://" } else { "http://" }
+    }
+
+    /// Host, port and what of the path stands before `/v1`.
+    pub const fn place(self) -> &'a str {
+        self.place
+    }
+}
+
+impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
+    fn from(url: &'a BaseUrl) -> Self {
+        let root = url.root();
+        match root.strip_prefix("https://") {
+            Some(place) => Self { https: true, place },
+            None => Self {
+                https: false,
+                place: root.strip_prefix("http://").unwrap_or(root),
+            },
+        }
+    }
+}
+
+impl fmt::Display for LinkBase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheme())?;
+        f.write_str(self.place)
+    }
+}
 
 impl BaseUrl {
     /// The API's own address.
@@ -38,28 +89,25 @@ impl BaseUrl {
 impl FromStr for BaseUrl {
     type Err = NotABaseUrl;
 
-    /// `/v1` is added where it is missing: it is part of every address of ours.
     fn from_str(text: &str) -> Result<Self, NotABaseUrl> {
         let uri: Uri = text.parse().map_err(|_| NotABaseUrl)?;
-        let known = matches!(uri.scheme_str(), Some("http" | "https"));
+        let scheme = uri.scheme_str().unwrap_or_default();
         // An address ends up between < and > in a Link header.
         let plain = text
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"<>\"'\\;@".contains(&byte));
-        if !known
+        if !matches!(scheme, "http" | "https")
             || !plain
             || uri.host().is_none_or(str::is_empty)
             || uri.query().is_some()
             || text.contains('#')
+            || !text.ends_with("/v1")
         {
             return Err(NotABaseUrl);
         }
-        let text = text.trim_end_matches('/');
-        Ok(Self(if text.ends_with("/v1") {
-            text.to_owned()
-        } else {
-            format!("{text}/v1")
-        }))
+        // Schemes have no case, and what compares them later need not know that.
+        let (_, rest) = text.split_once("://").ok_or(NotABaseUrl)?;
+        Ok(Self(format!("{scheme}://{rest}")))
     }
 }
 
@@ -75,26 +123,16 @@ mod tests {
 
     #[test]
     fn an_address_ends_in_v1_and_knows_its_root_and_origin() {
-        for text in [
-            "https://a.example/api/v1",
-            "https://a.example/api",
-            "https://a.example/api/v1/",
+        for (root, origin) in [
+            ("https://a.example/api", "https://a.example"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
         ] {
-            let url: BaseUrl = text.parse().unwrap();
-            assert_eq!(
-                (url.as_str(), url.root(), url.origin()),
-                (
-                    "https://a.example/api/v1",
-                    "https://a.example/api",
-                    "https://a.example"
-                )
-            );
+            let url: BaseUrl = format!("{root}/v1").parse().unwrap();
+            assert_eq!((url.root(), url.origin()), (root, origin));
+            assert_eq!(LinkBase::from(&url).to_string(), root);
         }
-        let url: BaseUrl = "http://127.0.0.1:8080".parse().unwrap();
-        assert_eq!(
-            (url.root(), url.origin()),
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080")
-        );
+        let url: BaseUrl = "HTTPS://a.example/v1".parse().unwrap();
+        assert_eq!(LinkBase::from(&url).to_string(), "https://a.example");
     }
 
     #[test]
@@ -107,8 +145,13 @@ mod tests {
             "http://",
             "http://a/v1?x=1",
             "http://a/v1#x",
-            "http://a b",
-            "http://u@a",
+            "http://a b/v1",
+            "http://u@a/v1",
+            "http://a",
+            "http://a/",
+            "http://a/v1/",
+            "http://a/v2",
+            "http:///v1",
         ] {
             assert!(bad.parse::<BaseUrl>().is_err(), "{bad}");
         }

@@ -18,10 +18,10 @@ pub(super) struct Openapi {
     /// As JSON, which is the default
     #[arg(long, conflicts_with = "yaml")]
     json: bool,
-    /// The address callers use, with /v1
+    /// The address clients use, ending in /v1
     #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
     public_url: Option<BaseUrl>,
-    /// The address of the staging environment
+    /// The address of the staging environment, ending in /v1
     #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
     staging_url: Option<BaseUrl>,
     #[command(flatten)]

@@ -66,13 +66,13 @@ pub struct ServeOptions {
         hide_env_values = true
     )]
     pub redis: Option<RedisUrl>,
-    /// The address callers use, with /v1: links and the OpenAPI document show it
+    /// The address clients use, ending in /v1: links and the OpenAPI document show it; without it links lead to each request's Host
     #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<BaseUrl>,
-    /// The address of the staging environment, for the OpenAPI document
+    /// The address of the staging environment, ending in /v1, for the OpenAPI document
     #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
     pub staging_url: Option<BaseUrl>,
-    /// A proxy whose X-Forwarded-For is believed; may be given several times
+    /// A proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; may be given several times
     #[arg(
         long,
         env = "ANIMAL_STORE_TRUSTED_PROXY",

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::header::HOST;
+use hyper::body::{Body, Incoming};
+use hyper::header::TRANSFER_ENCODING;
 use hyper::http::request::Parts;
-use hyper::{Request, Version};
+use hyper::{HeaderMap, Request};
 
 use super::Shared;
 use super::answers::Answers;
@@ -19,8 +19,10 @@ use super::request_id::{RequestId, RequestIds};
 use super::stream::Work;
 use super::tallies::{GIVEN_UP, Refused, Subject};
 use crate::access::{Identity, Key, Presented};
+use crate::api::authority::Authority;
 use crate::api::operation::OPEN_METHODS;
-use crate::api::{Answer, ApiError, Route, answer};
+use crate::api::percent::decode_path;
+use crate::api::{Answer, ApiError, Destination, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::key::{KeyId, NoRandomness};
@@ -63,12 +65,14 @@ impl Answers for Gate {
     ) -> Result<Answer, Infallible> {
         let now = self.shared.clock.now();
         let (head, body) = request.into_parts();
-        let route = Route::of(&head.method, head.uri.path());
+        let path = decode_path(head.uri.path());
+        let route = Route::of(&head.method, &path);
         let id = self.ids.of(&head.headers);
         let mut entry = Entry::new(self, now, id, Subject::of(&route), Some(work));
 
         let address = self.shared.proxies.client(peer, &head.headers);
-        let way = pin!(self.pass(&route, &head, body, address, now, &entry.learned));
+        let arrival = Arrival { peer, address, now };
+        let way = pin!(self.pass(&route, &path, &head, body, arrival, &entry.learned));
         let result = caught(way)
             .await
             .unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
@@ -81,7 +85,8 @@ impl Answers for Gate {
                     "request failed"
                 );
             }
-            self.shared.api.refuse(&route, &error)
+            let destination = || self.destination(&head, peer, Authority::of(&head).ok().flatten());
+            self.shared.api.refuse(&route, destination, &error)
         });
 
         let rate = route.is_api().then(|| {
@@ -123,23 +128,47 @@ struct Learned {
     rate: Cell<Option<Rate>>,
 }
 
+/// Where a request comes from, and when.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// Who is at the other end of the connection.
+    peer: IpAddr,
+    /// The client, which may be behind proxies.
+    address: IpAddr,
+    now: Timestamp,
+}
+
 impl Gate {
+    /// Where a request was sent.
+    fn destination<'a>(
+        &self,
+        head: &Parts,
+        peer: IpAddr,
+        authority: Option<Authority<'a>>,
+    ) -> Destination<'a> {
+        Destination {
+            https: self.shared.proxies.say_https(peer, &head.headers),
+            authority,
+        }
+    }
+
     /// Through the layers: access, limit, and then what was asked for.
     async fn pass(
         &self,
         route: &Route<'_>,
+        path: &str,
         head: &Parts,
         body: Incoming,
-        address: IpAddr,
-        now: Timestamp,
+        arrival: Arrival,
         learned: &Learned,
     ) -> Result<Answer, ApiError> {
+        let Arrival { peer, address, now } = arrival;
         if !route.is_api() {
-            check_form(head)?;
+            check_form(head, &body)?;
             return match route {
                 // In a box of its own, as all that is rare: a request's state is moved as a whole, more than once.
                 Route::Open(page) => {
-                    Box::pin(self.shared.pages.show(*page, head, &self.shared)).await
+                    Box::pin(self.shared.pages.show(*page, path, head, &self.shared)).await
                 }
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
@@ -149,16 +178,17 @@ impl Gate {
         }
         let key = self.identify(head, address, now, learned).await?;
         self.limit(&key, now, learned).await?;
-        check_form(head)?;
+        let authority = check_form(head, &body)?;
         #[expect(clippy::panic, reason = "a panic that a test asked for")]
         if Fault::PanicInRequest.is_on() && head.headers.contains_key("x-fault") {
             panic!("as asked for");
         }
         match route {
             Route::Operation(operation) => {
+                let destination = self.destination(head, peer, authority);
                 self.shared
                     .api
-                    .perform(*operation, head, body, key.id, now)
+                    .perform(*operation, head, destination, body, key.id, now)
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
@@ -185,12 +215,12 @@ impl Gate {
                 learned.key.set(Some(key.id));
                 Ok(key)
             }
-            Identity::Stranger { presented, rate } => {
+            Identity::Stranger(rate) => {
                 learned.rate.set(Some(rate));
-                Err(if presented {
-                    ApiError::InvalidApiKey
-                } else {
-                    ApiError::MissingApiKey
+                Err(match presented {
+                    Presented::Nothing => ApiError::MissingApiKey,
+                    Presented::Several => ApiError::SeveralApiKeys,
+                    Presented::Key(_) => ApiError::InvalidApiKey,
                 })
             }
             Identity::TooManyFailures(rate) => {
@@ -249,8 +279,8 @@ impl Gate {
     }
 }
 
-/// What every request must be like, whatever it asks for.
-fn check_form(head: &Parts) -> Result<(), ApiError> {
+/// What every request must be like, whatever it asks for. Gives the host that it is addressed to.
+fn check_form<'a>(head: &'a Parts, body: &impl Body) -> Result<Option<Authority<'a>>, ApiError> {
     if head
         .uri
         .path_and_query()
@@ -258,14 +288,23 @@ fn check_form(head: &Parts) -> Result<(), ApiError> {
     {
         return Err(ApiError::UriTooLong);
     }
-    let hosts = head.headers.get_all(HOST).iter().count();
-    if hosts > 1 || (hosts == 0 && head.version == Version::HTTP_11) {
-        return Err(ApiError::InvalidParameter {
-            name: "Host",
-            problem: "must be given, once".into(),
-        });
+    // hyper takes any list that ends in chunked. Only such a body has an unknown length.
+    if body.size_hint().exact().is_none() && !is_chunked_once(&head.headers) {
+        return Err(ApiError::TransferEncoding);
     }
-    Ok(())
+    Authority::of(head).map_err(|problem| ApiError::InvalidParameter {
+        name: "Host",
+        problem: problem.to_string(),
+    })
+}
+
+fn is_chunked_once(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (encodings.next(), encodings.next()) {
+        (Some(encoding), None) => encoding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (None, _) => true,
+        _ => false,
+    }
 }
 
 /// The trace a request leaves. It is written when this is dropped, so that one that is given up leaves one too.

@@ -42,6 +42,7 @@ impl Pages {
     pub(super) async fn show(
         &self,
         page: OpenPage,
+        path: &str,
         head: &Parts,
         shared: &Shared,
     ) -> Result<Answer, ApiError> {
@@ -54,7 +55,7 @@ impl Pages {
                 headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
                 Ok(answer)
             }
-            OpenPage::Docs => self.docs(head.uri.path()),
+            OpenPage::Docs => self.docs(path),
             OpenPage::OpenApiJson => Ok(document(header::JSON, &self.document.json)),
             OpenPage::OpenApiYaml => Ok(document(
                 HeaderValue::from_static("application/yaml"),

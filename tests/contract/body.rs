@@ -315,6 +315,35 @@ fn a_type_other_than_json_is_415() {
 }
 
 #[test]
+fn a_content_encoding_other_than_identity_is_415() {
+    let (_app, _, key) = App::start();
+    let send = |encodings: &[&str]| {
+        let mut request = key.request("POST", "/v1/pets").json(&rex());
+        for encoding in encodings {
+            request = request.header("Content-Encoding", encoding);
+        }
+        request.send()
+    };
+    for encodings in [
+        &["gzip"][..],
+        &["br"],
+        &["x"],
+        &[""],
+        &["identity, gzip"],
+        &["identity", "gzip"],
+        &["gzip", "identity"],
+    ] {
+        let answer = send(encodings);
+        let message = answer.is_error(415, "unsupported_media_type").message();
+        assert!(message.contains("Content-Encoding"), "{message}");
+        assert_eq!(answer.header("accept-encoding"), Some("identity"));
+    }
+    for encodings in [&["identity"][..], &["Identity"]] {
+        assert_eq!(send(encodings).status, 201, "{encodings:?}");
+    }
+}
+
+#[test]
 fn the_type_may_have_parameters_and_letters_of_any_case() {
     let (_app, _, key) = App::start();
     for content_type in [

@@ -1,6 +1,6 @@
 //! Adding an animal: what comes back, and what is kept.
 
-use harness::App;
+use harness::{App, eventually, promised};
 use serde_json::{Value, json};
 
 use crate::rex;
@@ -31,11 +31,25 @@ fn the_location_of_a_201_leads_to_the_animal() {
 #[test]
 fn the_location_is_below_the_public_url() {
     let (_app, _, key) = App::start_with(|config| {
-        config.public_url = Some("https://animals.example".parse().unwrap());
+        config.public_url = Some("https://animals.example/v1".parse().unwrap());
     });
     let made = key.create(&rex());
     let location = made.header("location");
     assert_eq!(location, Some("https://animals.example/v1/pets/1"));
+}
+
+#[test]
+fn a_name_that_older_rules_accepted_stays_readable_and_listable() {
+    let (app, _, key) = App::start();
+    key.create(&rex());
+    let blank = "\u{2800}\u{200b}";
+    app.by_hand()
+        .change(&format!("UPDATE pets SET name = '{blank}'"))
+        .unwrap();
+    eventually(promised(), "the change to be seen", || {
+        key.get("/v1/pets/1").json()["name"] == blank
+    });
+    assert_eq!(key.get("/v1/pets").json()[0]["name"], blank);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod freshness;
 mod getting;
 mod head;
 mod idempotency;
+mod links;
 mod listing;
 mod open_pages;
 mod paging;

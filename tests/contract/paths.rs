@@ -4,12 +4,16 @@ use harness::App;
 
 use crate::rex;
 
-const NOWHERE: [&str; 13] = [
+const NOWHERE: [&str; 17] = [
     "/v1",
     "/v1/",
     "/v1/pet",
     "/v1/petsx",
     "/v1/Pets",
+    "/v1/pets/",
+    "/v1/pets/?limit=1",
+    "/v1/pets%2F1",
+    "/v1/pets%2f1",
     "/v1/pets/1/",
     "/v1/pets/1/x",
     "/v1/pets//",
@@ -28,6 +32,57 @@ fn an_unknown_path_under_v1_is_404() {
         for method in ["GET", "POST", "DELETE"] {
             key.request(method, path).send().is_error(404, "not_found");
         }
+    }
+}
+
+#[test]
+fn percent_encoding_means_the_same_everywhere_in_a_path() {
+    let (_app, anyone, key) = App::start();
+    key.create_many(7);
+    assert_eq!(key.get("/v1/p%65ts?limit=1").ids(), [1]);
+    assert_eq!(key.get("/%76%31/%70%65%74%73?limit=1").ids(), [1]);
+    assert_eq!(
+        key.request("POST", "/v1/pet%73").json(&rex()).send().status,
+        201
+    );
+    assert_eq!(key.get("/v1/p%65ts/%37").json()["id"], 7);
+    assert_eq!(key.get("/v1/store/order%73").status, 200);
+    let deleted = key.request("DELETE", "/v1/p%65ts/%37").send();
+    assert_eq!(
+        deleted.is_error(405, "method_not_allowed").header("allow"),
+        Some("GET, HEAD")
+    );
+    anyone.get("/%76%31/pets").is_error(401, "missing_api_key");
+    for open in ["/live%7A", "/doc%73", "/openapi%2Ejson"] {
+        assert_eq!(anyone.get(open).status, 200, "{open}");
+    }
+    let docs = anyone.get("/docs").body;
+    let asset = String::from_utf8(docs).unwrap();
+    let (_, rest) = asset.split_once("docs/").expect("an asset");
+    let name = rest.split('"').next().unwrap();
+    let encoded: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    assert_eq!(
+        anyone.get(&format!("/d%6Fcs/{encoded}")).body,
+        anyone.get(&format!("/docs/{name}")).body
+    );
+    // What is encoded twice, is no text, or is no encoding at all, is not what it looks like.
+    for path in [
+        "/v1/p%2565ts",
+        "/v1/pets/%2537",
+        "/v1/pets%00",
+        "/v1/p%65ts%2F7",
+        "/v1/pets/%zz",
+        "/v1/pets%",
+        "/v1%2Fpets",
+        "/v1/p%C3%A9ts",
+        "/v1/%ff",
+    ] {
+        let answer = key.get(path);
+        assert_eq!(
+            (answer.status, &*answer.code()),
+            (404, "not_found"),
+            "{path}"
+        );
     }
 }
 

@@ -63,6 +63,139 @@ fn a_request_with_two_hosts_is_400() {
 }
 
 #[test]
+fn a_host_that_is_no_valid_authority_is_400() {
+    let (_app, anyone, key) = App::start();
+    let long = format!("{}.example", "a".repeat(248));
+    for host in [
+        "",
+        " ",
+        "a b",
+        "a/b",
+        "a\\b",
+        "a?b",
+        "a#b",
+        "<a>",
+        "a\"b",
+        "u@a",
+        "u:p@a",
+        "a:b",
+        "a:-1",
+        "a:65536",
+        "a:8:8",
+        ":80",
+        "[::1",
+        "::1",
+        "[::1]x",
+        "[::1]:x",
+        "[1.2.3.4]",
+        "[fe80::1%25eth0]",
+        "[]",
+        "a%",
+        "a%zz",
+        "http://a",
+        "a, b",
+        "\u{e9}.example",
+        &long,
+    ] {
+        for (client, path) in [
+            (&key, "/v1/pets"),
+            (&key, "/v1/pets/1"),
+            (&anyone, "/livez"),
+        ] {
+            let answer = raw(
+                client,
+                &format!("GET {path} HTTP/1.1"),
+                &format!("Host: {host}\r\nKEY"),
+            );
+            let message = answer.is_error(400, "invalid_parameter").message();
+            assert!(message.contains("Host"), "{host:?}: {message}");
+        }
+    }
+    for host in [
+        "a",
+        "A.example",
+        "a.example.",
+        "a_b-c~.example:80",
+        "127.0.0.1:8080",
+        "a:",
+        "[::1]",
+        "[2001:db8::1]:65535",
+        "a%20b",
+        &long[1..],
+    ] {
+        let answer = raw(
+            &key,
+            "GET /v1/pets HTTP/1.1",
+            &format!("Host: {host}\r\nKEY"),
+        );
+        assert_eq!(answer.status, 200, "{host}: {answer}");
+    }
+}
+
+#[test]
+fn under_v1_a_bad_host_is_400_only_after_authentication() {
+    let (_app, anyone, _) = App::start();
+    for path in ["/v1/pets", "/v1/pets/1"] {
+        let answer = raw(&anyone, &format!("GET {path} HTTP/1.1"), "Host: a/b\r\n");
+        answer.is_error(401, "missing_api_key");
+    }
+}
+
+#[test]
+fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
+    let (_app, _, key) = App::start();
+    let body = "2\r\n{}\r\n0\r\n\r\n";
+    let secret = key.key.as_deref().unwrap();
+    let send = |method: &str, path: &str, lines: &str| {
+        let mut connection = key.connect();
+        connection.send(
+            format!(
+                "{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n\
+                 Content-Type: application/json\r\n{lines}\r\n{body}"
+            )
+            .as_bytes(),
+        );
+        (connection.answer(), connection)
+    };
+    for lines in [
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: identity, chunked\r\n",
+        "Transfer-Encoding: , chunked\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+        // These hyper refuses by itself, with its bare 400.
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding: chunked, gzip\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked;q=1\r\n",
+        "Transfer-Encoding:\r\n",
+    ] {
+        for (method, path) in [("POST", "/v1/pets"), ("GET", "/v1/pets"), ("GET", "/livez")] {
+            let (answer, mut connection) = send(method, path, lines);
+            assert_eq!(answer.status, 400, "{method} {path} {lines:?}: {answer}");
+            if answer.header("x-request-id").is_some() {
+                let message = answer.is_error(400, "invalid_parameter").message();
+                assert!(message.contains("Transfer-Encoding"), "{message}");
+                assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+            }
+            assert!(connection.is_closed(), "{method} {path} {lines:?}");
+        }
+    }
+    for lines in [
+        "Transfer-Encoding: chunked\r\n",
+        "transfer-encoding: Chunked\r\n",
+    ] {
+        let (answer, _) = send("POST", "/v1/pets", lines);
+        answer.is_error(400, "invalid_body");
+        assert_eq!(send("GET", "/v1/pets", lines).0.status, 200);
+    }
+}
+
+#[test]
 fn http_1_0_needs_no_host() {
     let (_app, _, key) = App::start();
     let answer = raw(&key, "GET /v1/pets HTTP/1.0", "KEY");

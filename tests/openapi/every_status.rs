@@ -99,6 +99,8 @@ fn every_documented_status_of_every_operation_can_be_had() {
     note("listPets", key.get("/v1/pets?limit=0").status);
     note(ORDERS.0, key.get("/v1/store/orders?limit=0").status);
     note("getPet", key.get("/v1/pets/999").status);
+    let malformed_host = key.request("GET", "/v1/pets/1").host("a/b").send();
+    note("getPet", malformed_host.status);
     for (operation, method, target) in [
         ("listPets", "GET", "/v1/pets"),
         ("createPet", "POST", "/v1/pets"),

@@ -79,6 +79,46 @@ fn every_option_of_serve_has_an_environment_variable_and_is_tested_here() {
 }
 
 #[test]
+fn a_public_or_staging_url_that_does_not_end_in_v1_is_refused() {
+    for option in ["--public-url", "--staging-url"] {
+        for url in [
+            "https://animals.example",
+            "https://animals.example/",
+            "https://animals.example/v1/",
+            "https://animals.example/v2",
+            "https://animals.example/xv1",
+        ] {
+            let line = run(folder().path(), &[], &["serve", option, url]).refuses(2);
+            assert!(
+                line.contains(option) && line.contains("ends in /v1"),
+                "{line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_server_on_all_addresses_has_nothing_to_warn_of() {
+    let folder = folder();
+    let words = [
+        "serve",
+        "--listen",
+        "0.0.0.0:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ];
+    let options = ["--log-level", "warn"];
+    let process = Process::start(
+        PROGRAM,
+        folder.path(),
+        &[&words[..], &options].concat(),
+        &[],
+    );
+    assert_eq!(process.client(None).get("/livez").status, 200);
+    assert_eq!(process.log(), "");
+}
+
+#[test]
 fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file_over_the_default()
 {
     let folder = folder_with_file("listen = \"127.0.0.2:0\"\nadmin-listen = \"127.0.0.1:0\"\n");

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use animal_store::api::percent::decode_path;
 use serde_json::Value;
 
 /// Who sends requests: with a key or without.
@@ -335,7 +336,7 @@ impl Answer {
             Some("nosniff"),
             "{self}"
         );
-        let path = target.split('?').next().unwrap_or_default();
+        let path = decode_path(target.split('?').next().unwrap_or_default());
         if path == "/v1" || path.starts_with("/v1/") {
             assert_eq!(self.header("cache-control"), Some("no-store"), "{self}");
             let (limit, remaining, reset) = self.rate();
