@@ -7,10 +7,10 @@ pub mod redis;
 pub mod ruling;
 pub mod window;
 
-pub use ban::{Ban, BanPolicy};
+pub use ban::{Ban, BanChange, BanPolicy};
 pub use memory::{DayUse, Meter};
 pub use redis::{Redis, RedisUrl};
-pub use window::Rate;
+pub use window::{Period, Rate};
 
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -27,6 +27,8 @@ pub struct Decision {
     pub now: Timestamp,
     /// Whether this is the first thing the meter has to tell since it was last read out.
     pub first_unread: bool,
+    /// The ban, if a clock that ran ahead had dated it into the future, and this request has set that right.
+    pub moved: Option<BanChange>,
 }
 
 /// May a request go on?
@@ -36,12 +38,14 @@ pub enum Verdict {
     Admitted,
     /// No: a window is used up until then.
     RateLimited {
+        /// The window.
+        by: Period,
         /// When a request will be served again.
         until: Timestamp,
     },
-    /// No: the key is banned until then.
+    /// No: the key is banned.
     Banned {
-        /// When the ban ends.
+        /// When a request will be served again: at the end of the ban, or of a used-up window that ends later.
         until: Timestamp,
         /// The ban, if it was this very request that brought it on.
         new: Option<Ban>,

@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::Ban;
+use crate::limit::BanChange;
 use crate::order::life::Event;
 use crate::order::{self, Order, OrderId};
 use crate::page::{Cursor, OrderQuery, PetQuery};
@@ -285,7 +285,8 @@ impl Store {
 
     /// Changes a key as `decide` says, which is shown the key as it is. MUST show, decide and write in one transaction, so
     /// that no two changes are decided on the same state. What `decide` refuses changes nothing. It may be called again,
-    /// when the transaction is.
+    /// when the transaction is. An unban MUST be dated no earlier than the ban it ends, and later than every unban before it:
+    /// servers know by that what it ends.
     pub async fn change_key<E: Send + 'static>(
         &self,
         id: KeyId,
@@ -294,9 +295,11 @@ impl Store {
         ask!(self.change_key(id, decide))
     }
 
-    /// Writes down that a key is banned.
-    pub async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
-        ask!(self.record_ban(id, ban))
+    /// Stores that a key is banned. MUST NOT take back a later ban, nor store one that has been ended by an unban; an
+    /// unban dated beyond the end of the ban comes from a clock that ran ahead, and ends none. A ban that replaces the
+    /// same one, dated into the future, MUST take its place.
+    pub async fn record_ban(&self, id: KeyId, ban: impl Into<BanChange>) -> Result<()> {
+        ask!(self.record_ban(id, ban.into()))
     }
 
     /// Adds a batch to the days' use. MUST add all of it or nothing, and MUST add it once, however often it is sent and

@@ -13,12 +13,48 @@ use serde::Serializer;
 use super::answer::Answer;
 use super::frame::{self, Frame};
 use crate::digits;
+use crate::limit::Period;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
 
-/// What stands around the seconds in the message of a used-up limit.
-const USED_UP: &str = "The rate limit is used up. Try again in ";
+/// What stands before the seconds in the message of a ban, and after them in every message of a 429.
+const BANNED: &str = "This API key is temporarily banned, because it kept sending requests after they were refused. Try again in ";
 const SECONDS: &str = " seconds.";
+
+/// A limit that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The key's requests in a minute.
+    Minute,
+    /// The key's requests in a day.
+    Day,
+    /// Failed authentications of an address.
+    Failures,
+}
+
+impl Limit {
+    /// What stands before the seconds in its message. Nothing in it needs an escape in JSON.
+    const fn used_up(self) -> &'static str {
+        match self {
+            Self::Minute => {
+                "This API key has used up its limit of requests per minute. Try again in "
+            }
+            Self::Day => "This API key has used up its limit of requests per day. Try again in ",
+            Self::Failures => {
+                "This address has failed to authenticate too often in this minute. Try again in "
+            }
+        }
+    }
+}
+
+impl From<Period> for Limit {
+    fn from(period: Period) -> Self {
+        match period {
+            Period::Minute => Self::Minute,
+            Period::Day => Self::Day,
+        }
+    }
+}
 
 /// Why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -77,17 +113,17 @@ pub enum ApiError {
     #[error("This Idempotency-Key was used before with another animal. Choose a new one.")]
     IdempotencyMismatch,
     /// A window is used up.
-    #[error("{USED_UP}{retry_after}{SECONDS}")]
+    #[error("{}{retry_after}{SECONDS}", .by.used_up())]
     RateLimited {
+        /// Which limit it was.
+        by: Limit,
         /// Seconds until a request is served again.
         retry_after: u64,
     },
     /// The key is banned.
-    #[error(
-        "This API key is banned for a while, because it went on after being refused. Try again in {retry_after} seconds."
-    )]
+    #[error("{BANNED}{retry_after}{SECONDS}")]
     KeyBanned {
-        /// Seconds until the ban ends.
+        /// Seconds until a request is served again.
         retry_after: u64,
     },
     /// Our fault.
@@ -149,7 +185,7 @@ impl ApiError {
     pub fn answer(&self) -> Answer {
         match self {
             // Its own header has a place in the frame already: 2.7 % of the instructions of a 429.
-            Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
+            Self::RateLimited { retry_after, .. } | Self::KeyBanned { retry_after } => {
                 let value = HeaderValue::from(*retry_after);
                 frame::WITH_RETRY.answer_with(self.kind().0, self.bytes(), &RETRY_AFTER, value)
             }
@@ -188,13 +224,10 @@ impl ApiError {
         match self {
             // Whoever is refused asks again, and soon: without formatting, and nothing in it needs an escape. 4 % of the
             // instructions of a 429.
-            Self::RateLimited { retry_after } => {
-                body.push(b'"');
-                body.extend_from_slice(USED_UP.as_bytes());
-                digits::push(&mut body, *retry_after);
-                body.extend_from_slice(SECONDS.as_bytes());
-                body.push(b'"');
+            Self::RateLimited { by, retry_after } => {
+                push_refusal(&mut body, by.used_up(), *retry_after);
             }
+            Self::KeyBanned { retry_after } => push_refusal(&mut body, BANNED, *retry_after),
             // Writing to a Vec cannot fail, and a text always has a JSON form.
             _ => drop(serde_json::Serializer::new(&mut body).collect_str(self)),
         }
@@ -216,7 +249,7 @@ impl ApiError {
                 HeaderValue::from_static("Bearer realm=\"animal-store\", error=\"invalid_token\""),
             ),
             Self::MethodNotAllowed(allowed) => (ALLOW, HeaderValue::from_static(allowed)),
-            Self::RateLimited { retry_after } | Self::KeyBanned { retry_after } => {
+            Self::RateLimited { retry_after, .. } | Self::KeyBanned { retry_after } => {
                 (RETRY_AFTER, HeaderValue::from(*retry_after))
             }
             Self::Unavailable { .. } | Self::IdempotencyConflict => {
@@ -231,6 +264,14 @@ impl ApiError {
             _ => return None,
         })
     }
+}
+
+fn push_refusal(body: &mut Vec<u8>, why: &str, retry_after: u64) {
+    body.push(b'"');
+    body.extend_from_slice(why.as_bytes());
+    digits::push(body, retry_after);
+    body.extend_from_slice(SECONDS.as_bytes());
+    body.push(b'"');
 }
 
 impl From<StoreError> for ApiError {
@@ -250,9 +291,17 @@ mod tests {
     #[test]
     fn a_body_says_what_the_error_says_also_where_it_is_written_by_hand() {
         for error in [
-            ApiError::RateLimited { retry_after: 1 },
             ApiError::RateLimited {
+                by: Limit::Minute,
+                retry_after: 1,
+            },
+            ApiError::RateLimited {
+                by: Limit::Day,
                 retry_after: 86_400,
+            },
+            ApiError::RateLimited {
+                by: Limit::Failures,
+                retry_after: 60,
             },
             ApiError::KeyBanned { retry_after: 300 },
             ApiError::MissingApiKey,

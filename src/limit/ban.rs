@@ -24,6 +24,34 @@ impl Ban {
     pub fn holds(&self, now: Timestamp) -> bool {
         now < self.until
     }
+
+    /// The same ban from now on, if a clock that ran ahead has dated it into the future: a ban never holds longer than
+    /// its length from now.
+    pub fn moved_to(self, now: Timestamp) -> Option<Self> {
+        let ahead = self.began.as_millis().saturating_sub(now.as_millis());
+        (ahead > 0).then(|| Self {
+            began: now,
+            until: Timestamp::from_millis(self.until.as_millis().saturating_sub(ahead)),
+        })
+    }
+}
+
+/// A ban that is to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BanChange {
+    /// The ban.
+    pub ban: Ban,
+    /// When the same ban began by a clock that ran ahead, if it has been stored so.
+    pub replaces: Option<Timestamp>,
+}
+
+impl From<Ban> for BanChange {
+    fn from(ban: Ban) -> Self {
+        Self {
+            ban,
+            replaces: None,
+        }
+    }
 }
 
 /// When keys are banned, and for how long.
@@ -94,6 +122,21 @@ mod tests {
             policy.next(last, day_later).until,
             day_later.after(policy.first)
         );
+    }
+
+    #[test]
+    fn a_ban_dated_into_the_future_begins_now_with_its_own_length() {
+        let at = Timestamp::from_secs;
+        let ban = Ban {
+            began: at(100),
+            until: at(400),
+        };
+        assert_eq!(ban.moved_to(at(100)), None);
+        let moved = Ban {
+            began: at(10),
+            until: at(310),
+        };
+        assert_eq!(ban.moved_to(at(10)), Some(moved));
     }
 
     #[test]

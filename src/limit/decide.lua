@@ -26,13 +26,18 @@ if type(state) == 'string' and #state == struct.size(STATE) then
     minute, in_minute, day, in_day, refusals, banned_at, banned_until, pardoned = struct.unpack(STATE, state)
 end
 
--- A clock that steps back stays in the window it had reached.
+-- A clock that steps back stays in the window it had reached. One that is more than one ahead cannot be true: it becomes the
+-- present one, with its count.
 local this_minute, this_day = math.floor(now / MINUTE), math.floor(now / DAY)
 if this_minute > minute then
     minute, in_minute, refusals = this_minute, 0, 0
+elseif minute > this_minute + 1 then
+    minute = this_minute
 end
 if this_day > day then
     day, in_day = this_day, 0
+elseif day > this_day + 1 then
+    day = this_day
 end
 
 -- What a node knows and this server has forgotten: it was restarted, or was away for a while.
@@ -45,13 +50,23 @@ end
 
 -- A pardon is obeyed once, by whichever node hears of it first; one that has not heard yet must not bring the ban back.
 if known_pardoned > pardoned then
-    pardoned = known_pardoned
-    if banned_at > 0 and banned_at <= pardoned then
-        banned_at, banned_until, refusals = 0, 0, 0
+    pardoned, refusals = known_pardoned, 0
+    if banned_at <= pardoned then
+        banned_at, banned_until = 0, 0
     end
 end
-if known_banned_at > math.max(banned_at, pardoned) then
-    banned_at, banned_until = known_banned_at, known_banned_until
+
+-- A ban that a clock which ran ahead has dated into the future begins now: it never holds longer than its length from now.
+if banned_at > now then
+    banned_at, banned_until = now, now + banned_until - banned_at
+end
+-- What a node still knows of, after it has heard of the last pardon, came after that, whatever their dates. A ban from the future
+-- may be the one that holds already.
+if known_banned_at > banned_at and (known_pardoned >= pardoned or known_banned_at > pardoned)
+    and (known_banned_at <= now or now >= banned_until) then
+    local length = known_banned_until - known_banned_at
+    banned_at, refusals = math.min(known_banned_at, now), 0
+    banned_until = banned_at + length
 end
 
 local verdict

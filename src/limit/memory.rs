@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 #[cfg(not(feature = "shuttle"))]
 use std::sync::{Mutex, MutexGuard};
 
-use super::ban::{Ban, BanPolicy};
+use super::ban::{Ban, BanChange, BanPolicy};
 use super::ruling::{Known, Ruling};
 use super::window::{Rate, Windows};
 use super::{Decision, Verdict};
@@ -27,6 +27,8 @@ struct State {
     ban: Option<Ban>,
     /// When an operator last pardoned the key.
     pardoned: Option<Timestamp>,
+    /// When the ban began that the store has. Once taken over, it is no news again: the ban may have been moved since.
+    stored: Option<Timestamp>,
     /// What the store has not been told yet, by day, the latest last.
     unread: Vec<DayUse>,
 }
@@ -49,11 +51,12 @@ impl Meter {
     pub fn decide(&self, limits: Limits, bans: &BanPolicy, now: Timestamp) -> Decision {
         let state = &mut *self.lock();
         state.enter(now);
+        let moved = state.move_ban(now);
         let first_unread = state.unread.is_empty();
 
         let verdict = if let Some(ban) = state.ban.filter(|ban| ban.holds(now)) {
             Verdict::Banned {
-                until: ban.until,
+                until: served_again(ban, &state.windows, limits),
                 new: None,
             }
         } else if state.windows.admit(limits) {
@@ -66,22 +69,21 @@ impl Meter {
                 state.ban = Some(ban);
                 state.refusals = 0;
                 Verdict::Banned {
-                    until: ban.until,
+                    until: served_again(ban, &state.windows, limits),
                     new: Some(ban),
                 }
             } else {
-                Verdict::RateLimited {
-                    until: state.windows.rate(limits).reset,
-                }
+                rate_limited(&state.windows, limits)
             }
         };
 
-        state.note(verdict, now);
+        state.note(verdict, state.windows.day.start().day(), now);
         Decision {
             verdict,
             rate: rate(&state.windows, limits, verdict),
             now,
             first_unread,
+            moved,
         }
     }
 
@@ -99,25 +101,24 @@ impl Meter {
     pub fn adopt(&self, limits: Limits, ruling: &Ruling) -> Decision {
         let state = &mut *self.lock();
         let first_unread = state.unread.is_empty();
-        state.windows.minute.catch_up(&ruling.windows.minute);
-        state.windows.day.catch_up(&ruling.windows.day);
-        state.ban = ruling.ban;
+        state.catch_up(ruling);
+        let moved = state.adopt_ban(ruling);
         let verdict = match ruling.ban {
             _ if ruling.admitted => Verdict::Admitted,
             Some(ban) if ban.holds(ruling.now) => Verdict::Banned {
-                until: ban.until,
+                until: served_again(ban, &ruling.windows, limits),
                 new: ruling.is_new_ban.then_some(ban),
             },
-            _ => Verdict::RateLimited {
-                until: ruling.windows.rate(limits).reset,
-            },
+            _ => rate_limited(&ruling.windows, limits),
         };
-        state.note(verdict, ruling.now);
+        // On the day of the ruling, whatever day this node's own clock had reached.
+        state.note(verdict, ruling.windows.day.start().day(), ruling.now);
         Decision {
             verdict,
             rate: rate(&ruling.windows, limits, verdict),
             now: ruling.now,
             first_unread,
+            moved,
         }
     }
 
@@ -128,17 +129,20 @@ impl Meter {
         state.windows.day.add(requests);
     }
 
-    /// Obeys what the store says of the key's bans: one that another wrote, or an operator's pardon.
+    /// Obeys what the store says of the key's bans: one that another wrote or moved, or an unban by an operator. The
+    /// store keeps no ban that has been ended by its unban.
     pub fn obey(&self, stored: Option<Ban>, pardoned: Option<Timestamp>) {
         let state = &mut *self.lock();
         let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
-        state.pardoned = pardoned;
-        if state.ban.is_some() && pardoned >= began(state.ban) {
-            state.ban = None;
+        // Once, however often it is read: one that is dated into the future must not end the bans that follow.
+        if pardoned > state.pardoned {
             state.refusals = 0;
+            state.ban = state.ban.filter(|ban| Some(ban.began) > pardoned);
         }
-        // A ban that was written down only after its pardon is pardoned all the same.
-        if began(stored) > began(state.ban).max(pardoned) {
+        state.pardoned = pardoned;
+        let before = std::mem::replace(&mut state.stored, began(stored));
+        let is_news = stored.is_some() && before != state.stored;
+        if is_news && (state.stored > began(state.ban) || before == began(state.ban)) {
             state.ban = stored;
         }
     }
@@ -182,17 +186,54 @@ impl State {
         self.windows.day.enter(now);
     }
 
-    /// Notes for the store what became of a request.
-    fn note(&mut self, verdict: Verdict, now: Timestamp) {
-        let today = self.today(now);
+    /// Goes on to the windows of a ruling.
+    fn catch_up(&mut self, ruling: &Ruling) {
+        self.enter(ruling.now);
+        let minute = self.windows.minute.number();
+        self.windows.minute.catch_up(&ruling.windows.minute);
+        self.windows.day.catch_up(&ruling.windows.day);
+        if self.windows.minute.number() != minute {
+            self.refusals = 0;
+        }
+    }
+
+    /// Sets right a ban that a clock which ran ahead has dated into the future.
+    fn move_ban(&mut self, now: Timestamp) -> Option<BanChange> {
+        let ban = self.ban?;
+        let moved = ban.moved_to(now)?;
+        self.ban = Some(moved);
+        Some(BanChange {
+            ban: moved,
+            replaces: Some(ban.began),
+        })
+    }
+
+    /// Takes over the ban of a ruling. Returns it if the ruling has moved it from the future, where the store has it.
+    fn adopt_ban(&mut self, ruling: &Ruling) -> Option<BanChange> {
+        let before = std::mem::replace(&mut self.ban, ruling.ban);
+        if before == ruling.ban {
+            return None;
+        }
+        // Another ban, or none after an unban: it does not count what came before.
+        self.refusals = 0;
+        let (before, ban) = (before?, ruling.ban?);
+        let is_moved = before.began > ruling.now && ban.holds(ruling.now) && !ruling.is_new_ban;
+        is_moved.then_some(BanChange {
+            ban,
+            replaces: Some(before.began),
+        })
+    }
+
+    /// Notes for the store what became of a request, and on which day.
+    fn note(&mut self, verdict: Verdict, day: Day, now: Timestamp) {
+        let today = self.today(day, now);
         match verdict {
             Verdict::Admitted => today.requests += 1,
             _ => today.refused += 1,
         }
     }
 
-    fn today(&mut self, now: Timestamp) -> &mut DayUse {
-        let day = self.windows.day.start().day();
+    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUse {
         if self.unread.last().is_none_or(|last| last.day != day) {
             self.unread.push(DayUse {
                 day,
@@ -205,6 +246,23 @@ impl State {
         let today = &mut self.unread[last];
         today.last = today.last.max(now);
         today
+    }
+}
+
+/// The refusal of a used-up window.
+fn rate_limited(windows: &Windows, limits: Limits) -> Verdict {
+    Verdict::RateLimited {
+        by: windows.exhausted(limits),
+        until: windows.rate(limits).reset,
+    }
+}
+
+/// When a banned key is served again: when the ban is over, and no window is used up any more.
+fn served_again(ban: Ban, windows: &Windows, limits: Limits) -> Timestamp {
+    let rate = windows.rate(limits);
+    match rate.remaining {
+        0 => ban.until.max(rate.reset),
+        _ => ban.until,
     }
 }
 

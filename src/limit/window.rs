@@ -4,7 +4,8 @@ use crate::clock::Timestamp;
 use crate::plan::Limits;
 
 /// A counter over one window of fixed length. A clock that steps back stays in the window it had reached:
-/// no window ever admits more than its limit.
+/// no window ever admits more than its limit. Only a window more than one ahead of the clock cannot be true: the clock
+/// ran ahead and has been set right, and the count is taken along into the present window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     length: i64,
@@ -31,13 +32,16 @@ impl Window {
         }
     }
 
-    /// Enters the window that `now` lies in, if it is a later one. Says whether it was.
+    /// Enters the window that `now` lies in, if it is a later one, and returns whether it was. A window that the clock
+    /// cannot have reached becomes the present one, with its count.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         let number = now.as_millis().div_euclid(self.length);
         let later = number > self.number;
         if later {
             self.number = number;
             self.used = 0;
+        } else if self.number > number.saturating_add(1) {
+            self.number = number;
         }
         later
     }
@@ -110,6 +114,15 @@ impl Rate {
     }
 }
 
+/// Which of a key's windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// The minute.
+    Minute,
+    /// The UTC day.
+    Day,
+}
+
 /// The minute and the day of one key, decided together.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
@@ -153,6 +166,14 @@ impl Windows {
         self.minute
             .rate(limits.per_minute())
             .tighter(self.day.rate(limits.per_day()))
+    }
+
+    /// Which window to wait for once one is used up: the day outlasts the minute.
+    pub fn exhausted(&self, limits: Limits) -> Period {
+        match self.day.used < limits.per_day() {
+            true => Period::Minute,
+            false => Period::Day,
+        }
     }
 }
 
@@ -202,5 +223,18 @@ mod tests {
         assert_eq!(minute.used(), 1);
         assert!(minute.enter(Timestamp::from_millis(120_000)));
         assert_eq!(minute.used(), 0);
+    }
+
+    #[test]
+    fn a_window_more_than_one_ahead_of_the_clock_becomes_the_present_one_with_its_count() {
+        let mut minute = Window::minute();
+        minute.enter(Timestamp::from_secs(240));
+        minute.count();
+        assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");
+        assert_eq!((minute.number(), minute.used()), (4, 1));
+        assert!(!minute.enter(Timestamp::from_millis(179_999)), "two ahead");
+        assert_eq!((minute.number(), minute.used()), (2, 1));
+        assert!(minute.enter(Timestamp::from_secs(180)));
+        assert_eq!((minute.number(), minute.used()), (3, 0));
     }
 }

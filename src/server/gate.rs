@@ -20,13 +20,14 @@ use super::stream::Work;
 use super::tallies::{GIVEN_UP, Refused, Subject};
 use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
+use crate::api::error::Limit;
 use crate::api::operation::OPEN_METHODS;
 use crate::api::percent::decode_path;
 use crate::api::{Answer, ApiError, Destination, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::key::{KeyId, NoRandomness};
-use crate::limit::{Limiter, Rate, Verdict};
+use crate::limit::{BanChange, Limiter, Rate, Verdict};
 use crate::log::{RequestLine, RequestLog};
 
 /// The longest path and query.
@@ -227,6 +228,7 @@ impl Gate {
                 learned.rate.set(Some(rate));
                 tallies.refuse(Refused::Address);
                 Err(ApiError::RateLimited {
+                    by: Limit::Failures,
                     retry_after: rate.reset.seconds_from(now),
                 })
             }
@@ -249,11 +251,15 @@ impl Gate {
         if decision.first_unread {
             ledger.note_use(key);
         }
+        if let Some(moved) = decision.moved {
+            self.store_ban(key.id, moved);
+        }
         match decision.verdict {
             Verdict::Admitted => Ok(()),
-            Verdict::RateLimited { until } => {
+            Verdict::RateLimited { by, until } => {
                 tallies.refuse(Refused::Window);
                 Err(ApiError::RateLimited {
+                    by: by.into(),
                     retry_after: until.seconds_from(now),
                 })
             }
@@ -262,20 +268,26 @@ impl Gate {
                 if let Some(ban) = new {
                     tallies.bans.add(1);
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
-                    ledger.note_ban(key.id, ban);
-                    let shared = Arc::clone(&self.shared);
-                    // At once, so that it outlives even a crash; the next flush tries again if this fails.
-                    tokio::task::spawn_local(async move {
-                        if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
-                            tracing::warn!(%error, "a ban could not be stored yet");
-                        }
-                    });
+                    self.store_ban(key.id, ban.into());
                 }
                 Err(ApiError::KeyBanned {
                     retry_after: until.seconds_from(now),
                 })
             }
         }
+    }
+}
+
+impl Gate {
+    /// Stores a ban at once, so that it outlives even a crash; the next flush tries again if this fails.
+    fn store_ban(&self, key: KeyId, ban: BanChange) {
+        let shared = Arc::clone(&self.shared);
+        shared.ledger.note_ban(key, ban);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
+                tracing::warn!(%error, "a ban could not be stored yet");
+            }
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use super::pace;
 use crate::access::Key;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
-use crate::limit::Ban;
+use crate::limit::BanChange;
 use crate::store::{self, Store, UseBatch, UseRecorder};
 
 /// The most keys in one batch of use: so few that a creation that waits with it for the same commit waits briefly.
@@ -18,7 +18,7 @@ const BATCH: usize = 500;
 pub(super) struct Ledger {
     /// Keys whose meters have something to tell.
     used: Mutex<Vec<Arc<Key>>>,
-    bans: Mutex<Vec<(KeyId, Ban)>>,
+    bans: Mutex<Vec<(KeyId, BanChange)>>,
     /// Held while use is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// Notes that a key is banned.
-    pub(super) fn note_ban(&self, key: KeyId, ban: Ban) {
+    pub(super) fn note_ban(&self, key: KeyId, ban: BanChange) {
         lock(&self.bans).push((key, ban));
     }
 

@@ -29,7 +29,7 @@ use super::{
 use crate::clock::{Day, Timestamp};
 use crate::fault::Fault;
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::Ban;
+use crate::limit::BanChange;
 use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
@@ -130,7 +130,7 @@ impl Postgres {
             .await
     }
 
-    pub(super) async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
+    pub(super) async fn record_ban(&self, id: KeyId, ban: BanChange) -> Result<()> {
         self.transact(async |transaction| keys::ban(transaction, id, ban).await)
             .await
     }

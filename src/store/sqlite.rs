@@ -26,7 +26,7 @@ use super::{
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::Ban;
+use crate::limit::BanChange;
 use crate::order::life::Event;
 use crate::order::{Order, OrderId};
 use crate::page::{OrderQuery, PetQuery};
@@ -126,7 +126,7 @@ impl Sqlite {
             .await
     }
 
-    pub(super) async fn record_ban(&self, id: KeyId, ban: Ban) -> Result<()> {
+    pub(super) async fn record_ban(&self, id: KeyId, ban: BanChange) -> Result<()> {
         self.writer
             .run(move |connection| keys::ban(connection, id, ban))
             .await

@@ -5,7 +5,7 @@ use animal_store::key::Secret;
 use animal_store::plan::Plan;
 use harness::{Answer, App, Client, enterprise};
 
-use crate::{MINUTE_END, ask, ask_times, refused, retry_after, secs, served, within_a_second};
+use crate::{MINUTE_END, ask, ask_times, refused, retry_after, secs, served, set, within_a_second};
 
 /// A caller behind a proxy that says where it comes from.
 fn from(client: &Client, forwarded: &str) -> Answer {
@@ -32,6 +32,20 @@ fn an_address_has_60_failed_authentications_a_minute_and_then_429() {
     let refusal = refused(&anyone, 3);
     assert_eq!(refusal.rate(), (60, 0, MINUTE_END));
     assert_eq!(retry_after(&refusal), secs(50));
+}
+
+#[test]
+fn an_address_is_not_refused_for_longer_because_the_clock_jumped_ahead_and_was_set_right() {
+    let (app, anyone, _) = App::start();
+    for jump in [3_600, 86_400, 400 * 86_400] {
+        set(&app, MINUTE_END - 50 + jump);
+        ask_times(&anyone, 60);
+        set(&app, MINUTE_END - 50);
+        let refusal = refused(&anyone, 1);
+        assert_eq!(retry_after(&refusal), secs(50), "after {jump} s");
+        set(&app, MINUTE_END);
+        ask(&anyone).is_error(401, "missing_api_key");
+    }
 }
 
 #[test]

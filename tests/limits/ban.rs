@@ -7,8 +7,8 @@ use harness::{Answer, App, Client, START, enterprise};
 use serde_json::json;
 
 use crate::{
-    DAY_END, again, ask, ask_times, banned, millis, refused, retry_after, secs, served, set,
-    within_a_second,
+    DAY_END, MINUTE_END, again, ask, ask_times, banned, millis, refused, retry_after, secs, served,
+    set, within_a_second,
 };
 
 /// A server that bans after one refusal.
@@ -107,6 +107,8 @@ fn ban_after_and_ban_for_change_the_figures() {
         config.bans.after = 3;
         config.bans.first = secs(17);
     });
+    // So late in the minute that the ban outlasts it.
+    set(&app, MINUTE_END - 10);
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
     refused(&key, 3);
@@ -212,6 +214,61 @@ fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
     within_a_second("the pardon", &key, |answer| answer.status == 200);
     app.clock.advance(Duration::from_secs(60));
     assert_eq!(length_of_next_ban(&key), 300);
+}
+
+#[test]
+fn a_ban_from_a_clock_that_jumped_ahead_holds_its_length_from_when_that_was_set_right() {
+    let mut app = strict();
+    let now = START.as_secs_ceil();
+    for jump in [3_600, 86_400, 400 * 86_400] {
+        set(&app, now + jump);
+        let key = app.key(enterprise(1, 1_000));
+        provoke(&key);
+        set(&app, now);
+        assert_eq!(retry_after(&banned(&key)), secs(300), "after {jump} s");
+        set(&app, now + 100);
+        assert_eq!(retry_after(&banned(&key)), secs(200), "after {jump} s");
+        // It has been set right for good: neither a restart nor another change of the key brings the old date back.
+        app.restart();
+        let key = again(&app, &key);
+        assert_eq!(retry_after(&banned(&key)), secs(200), "after {jump} s");
+        set(&app, now + 300);
+        served(&key, 1);
+        app.restart();
+        served(&again(&app, &key), 1);
+        set(&app, now);
+    }
+}
+
+#[test]
+fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
+    let app = strict();
+    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    provoke(&key);
+    app.clock.set(Timestamp::from_millis(START.as_millis() - 1));
+    let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, app.clock.now()));
+    let (record, ended) = unbanned.expect("a store");
+    assert!(ended.is_some() && record.ban.is_none());
+    assert!(record.unbanned_at >= Some(START), "{record:?}");
+    app.clock.advance(secs(60));
+    within_a_second("the unban", &key, |answer| answer.status == 200);
+}
+
+#[test]
+fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
+    let mut app = strict();
+    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    let ahead = START.after(secs(86_400));
+    let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, ahead));
+    unbanned.expect("a store");
+    provoke(&key);
+    crate::set_plan(&app, id, enterprise(7, 1_000));
+    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 7);
+    answer.is_error(429, "key_banned");
+    app.restart();
+    banned(&again(&app, &key));
+    let record = app.block_on(app.store().key(id)).expect("a store");
+    assert!(record.expect("a key").ban.is_some());
 }
 
 #[test]

@@ -90,6 +90,48 @@ fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
 }
 
 #[test]
+fn during_a_ban_the_wait_is_for_a_used_up_window_if_that_ends_later() {
+    let (app, ..) = App::start_with(|config| config.bans.after = 1);
+    let key = app.key(enterprise(1_000, 2));
+    served(&key, 2);
+    refused(&key, 1);
+    let begin = banned(&key);
+    assert_eq!(retry_after(&begin).as_secs(), 43_190, "the day outlasts it");
+    assert!(begin.message().contains(" 43190 seconds"), "{begin}");
+    app.clock.advance(millis(1_000));
+    let later = banned(&key);
+    assert_eq!(retry_after(&later).as_secs(), 43_189);
+    app.clock.advance(retry_after(&later));
+    served(&key, 1);
+}
+
+#[test]
+fn the_message_of_a_429_names_the_limit() {
+    let (app, anyone, _) = App::start_with(|config| config.bans.after = 2);
+    let minute = app.key(enterprise(1, 1_000));
+    let day = app.key(enterprise(1_000, 1));
+    let both = app.key(enterprise(1, 1));
+    for (key, named) in [
+        (&minute, "limit of requests per minute"),
+        (&day, "limit of requests per day"),
+        (&both, "limit of requests per day"),
+    ] {
+        served(key, 1);
+        let refusal = refused(key, 1);
+        assert!(refusal.message().contains(named), "{refusal}");
+    }
+    refused(&minute, 1);
+    let ban = banned(&minute);
+    assert!(ban.message().contains("temporarily banned"), "{ban}");
+    for answer in crate::ask_times(&anyone, 60) {
+        answer.is_error(401, "missing_api_key");
+    }
+    let refusal = refused(&anyone, 1);
+    let named = "address has failed to authenticate too often";
+    assert!(refusal.message().contains(named), "{refusal}");
+}
+
+#[test]
 fn a_client_that_waits_exactly_that_long_may_fail_to_authenticate_again() {
     let (app, anyone, _) = App::start();
     for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {

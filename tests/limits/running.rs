@@ -152,7 +152,9 @@ fn an_unbanned_key_is_obeyed_within_a_second() {
 #[test]
 fn ban_after_and_ban_for_are_obeyed() {
     let shop = Shop::open(&["--ban-after", "2", "--ban-for", "90s"]);
-    let ban = provoke(&shop.create(&ONE_A_DAY));
+    // The ban outlasts a used-up minute.
+    let per_minute = ["--per-minute", "1", "--per-day", "1000"];
+    let ban = provoke(&shop.create(&[&["--plan", "enterprise"], &per_minute[..]].concat()));
     assert_eq!(retry_after(&ban), Duration::from_secs(90));
     let shop = Shop::open(&["--ban-after", "0"]);
     let key = shop.create(&ONE_A_DAY);

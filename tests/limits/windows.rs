@@ -8,7 +8,8 @@ use harness::{App, Client, enterprise};
 use serde_json::json;
 
 use crate::{
-    DAY_END, MINUTE_END, again, ask, refused, secs, served, set, set_plan, within_a_second,
+    DAY_END, MINUTE_END, again, ask, refused, retry_after, secs, served, set, set_plan,
+    within_a_second,
 };
 
 #[test]
@@ -181,12 +182,58 @@ fn a_clock_that_steps_back_gives_no_window_twice() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(2, 3));
     served(&key, 2);
-    set(&app, MINUTE_END - 3_600);
+    set(&app, MINUTE_END - 61);
     assert_eq!(refused(&key, 3).rate(), (2, 0, MINUTE_END));
     set(&app, MINUTE_END);
     served(&key, 1);
     set(&app, DAY_END - 2 * 86_400);
     assert_eq!(refused(&key, 3).rate(), (3, 0, DAY_END));
+}
+
+/// An hour, a day, and 400 days.
+const JUMPS: [i64; 3] = [3_600, 86_400, 400 * 86_400];
+
+#[test]
+fn a_clock_that_jumped_ahead_and_was_set_right_keeps_a_minute_used_up_for_no_longer_than_a_minute()
+{
+    let (app, ..) = App::start();
+    for jump in JUMPS {
+        let key = app.key(enterprise(2, 1_000));
+        set(&app, MINUTE_END - 50 + jump);
+        served(&key, 2);
+        set(&app, MINUTE_END - 50);
+        let refusal = refused(&key, 1);
+        assert_eq!(refusal.rate(), (2, 0, MINUTE_END), "after {jump} s");
+        assert_eq!(retry_after(&refusal), secs(50));
+        set(&app, MINUTE_END);
+        served(&key, 2);
+    }
+}
+
+#[test]
+fn a_clock_that_jumped_ahead_and_was_set_right_keeps_a_day_used_up_for_no_longer_than_two_days() {
+    let (app, ..) = App::start();
+    for (jump, end) in JUMPS.into_iter().zip([DAY_END, DAY_END + 86_400, DAY_END]) {
+        let key = app.key(enterprise(1_000, 2));
+        set(&app, MINUTE_END + jump);
+        served(&key, 2);
+        set(&app, MINUTE_END);
+        assert_eq!(refused(&key, 1).rate(), (2, 0, end), "after {jump} s");
+        set(&app, end);
+        served(&key, 2);
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_by_any_span_gives_back_nothing_of_a_window_that_is_used_up() {
+    let (app, ..) = App::start();
+    for jump in JUMPS {
+        let key = app.key(enterprise(2, 1_000));
+        set(&app, MINUTE_END - 50);
+        served(&key, 2);
+        set(&app, MINUTE_END - 50 - jump);
+        refused(&key, 2);
+    }
 }
 
 #[test]

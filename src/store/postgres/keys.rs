@@ -10,7 +10,7 @@ use super::pets::digest;
 use super::{Answer, Trouble};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::Ban;
+use crate::limit::{Ban, BanChange};
 use crate::plan::{Plan, PlanName};
 use crate::store::{Changed, KEYS_AT_ONCE, KeyChange, KeyRecord, NewKey, Revisions};
 
@@ -163,17 +163,22 @@ pub(super) async fn change<E>(
     Ok(Some(Ok(Changed { before, after })))
 }
 
-pub(super) async fn ban(transaction: &Transaction<'_>, id: KeyId, ban: Ban) -> Answer<()> {
+pub(super) async fn ban(
+    transaction: &Transaction<'_>,
+    id: KeyId,
+    BanChange { ban, replaces }: BanChange,
+) -> Answer<()> {
     let revision = raise(transaction, "api_keys").await?;
     update(
         transaction,
-        "SET banned_at = $3, banned_until = $4, revision = $2
-         WHERE id = $1 AND (unbanned_at IS NULL OR unbanned_at < $3) AND (banned_at IS NULL OR banned_at < $3)",
+        "SET banned_at = $3, banned_until = $4, revision = $2 WHERE id = $1 AND (banned_at = $5::int8 OR (
+             (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))",
         &[
             &id.0,
             &revision,
             &ban.began.as_millis(),
             &ban.until.as_millis(),
+            &replaces.map(Timestamp::as_millis),
         ],
     )
     .await

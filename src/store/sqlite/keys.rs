@@ -5,7 +5,7 @@ use rusqlite::{Connection, Params, Row, params};
 
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
-use crate::limit::Ban;
+use crate::limit::{Ban, BanChange};
 use crate::plan::{Plan, PlanName};
 use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Revisions};
 
@@ -120,7 +120,9 @@ pub(super) fn change<E>(
             params![id.0, now.as_millis()],
         ),
         KeyChange::Unban(now) => connection.execute(
-            "UPDATE api_keys SET banned_at = NULL, banned_until = NULL, unbanned_at = ?2 WHERE id = ?1",
+            // Never before the ban it ends, though the clock has stepped back since, and never twice the same.
+            "UPDATE api_keys SET unbanned_at = max(?2, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1),
+                 banned_at = NULL, banned_until = NULL WHERE id = ?1",
             params![id.0, now.as_millis()],
         ),
     }?;
@@ -128,12 +130,19 @@ pub(super) fn change<E>(
     Ok(Some(Ok(Changed { before, after })))
 }
 
-pub(super) fn ban(connection: &Connection, id: KeyId, ban: Ban) -> rusqlite::Result<()> {
+pub(super) fn ban(connection: &Connection, id: KeyId, change: BanChange) -> rusqlite::Result<()> {
+    let BanChange { ban, replaces } = change;
     connection
         .execute(
-            "UPDATE api_keys SET banned_at = ?2, banned_until = ?3
-             WHERE id = ?1 AND (unbanned_at IS NULL OR unbanned_at < ?2) AND (banned_at IS NULL OR banned_at < ?2)",
-            params![id.0, ban.began.as_millis(), ban.until.as_millis()],
+            "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1 AND (banned_at = ?4 OR (
+                 (unbanned_at IS NULL OR unbanned_at < ?2 OR unbanned_at > ?3) AND
+                 (banned_at IS NULL OR banned_at < ?2)))",
+            params![
+                id.0,
+                ban.began.as_millis(),
+                ban.until.as_millis(),
+                replaces.map(Timestamp::as_millis)
+            ],
         )
         .map(drop)
 }

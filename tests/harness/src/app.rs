@@ -18,7 +18,7 @@ use animal_store::store::sqlite::Mode;
 use animal_store::store::{Database, NewKey, Store};
 use tempfile::TempDir;
 
-use crate::{ByHand, Client};
+use crate::{ByHand, Client, Proxy};
 
 /// When a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
 pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
@@ -245,16 +245,31 @@ pub(crate) fn url_of(database: &Database) -> String {
 /// numbered database of its own there.
 pub fn redis_url() -> Option<RedisUrl> {
     let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
+    Some(database_of(&server))
+}
+
+/// The same, through a proxy that can cut it off.
+pub fn redis_behind_proxy() -> Option<(RedisUrl, Proxy)> {
+    let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
+    let target: SocketAddr = server
+        .strip_prefix("redis://")?
+        .parse()
+        .expect("an address");
+    let proxy = Proxy::to(target);
+    let behind = format!("redis://{}", proxy.address());
+    Some((database_of(&behind), proxy))
+}
+
+/// A database of this server that no one else has.
+fn database_of(server: &str) -> RedisUrl {
     let number = std::process::Command::new("redis-cli")
-        .args(["-u", &server, "INCR", "databases"])
+        .args(["-u", server, "INCR", "databases"])
         .output()
         .expect("redis-cli runs");
     let number = String::from_utf8(number.stdout).expect("text");
-    Some(
-        format!("{server}/{}", number.trim())
-            .parse()
-            .expect("a Redis"),
-    )
+    format!("{server}/{}", number.trim())
+        .parse()
+        .expect("a Redis")
 }
 
 fn config(database: Database) -> Config {

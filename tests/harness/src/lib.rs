@@ -20,7 +20,7 @@ mod proxy;
 mod redis;
 mod terminal;
 
-pub use app::{App, START, database_for, enterprise, promised, redis_url};
+pub use app::{App, START, database_for, enterprise, promised, redis_behind_proxy, redis_url};
 pub use by_hand::ByHand;
 pub use client::{Answer, Client, Connection, Request};
 pub use desk::Desk;

@@ -1,22 +1,21 @@
 //! The model: one key, as lists of what happened to it.
 
 use animal_store::clock::{Day, Timestamp};
-use animal_store::limit::{Ban, BanPolicy, Verdict};
+use animal_store::limit::{self, Ban, BanChange, BanPolicy, Verdict};
 
 use super::{DAY, HOUR, MINUTE};
 
 /// One key, as lists of moments in milliseconds.
 #[derive(Default)]
 pub(super) struct Model {
-    /// The latest moment seen. A request that comes earlier counts as if it came then.
-    pub(super) latest: Option<i64>,
-    /// Admitted since the server started.
-    admitted: Vec<i64>,
-    /// Admitted before the server started, on the day when it did.
-    pub(super) remembered: Vec<i64>,
-    /// Refused by a window since the server started, the last ban began, or the pardon.
-    refused: Vec<i64>,
-    /// Bans, from and until, since the last pardon.
+    /// Admitted, and refused by a window, each with the moment that counts for the minute.
+    minute: Period,
+    /// Admitted, with the moment that counts for the day.
+    day: Period,
+    /// Refused by a window since the server started, the last ban began, or the last unban: what the node that decides
+    /// alone has seen, and what Redis has.
+    refused: [Vec<i64>; 2],
+    /// Bans, from and until, since the last unban.
     pub(super) bans: Vec<(i64, i64)>,
     /// What the store has not been told: when, and whether it was admitted.
     pub(super) untold: Vec<(i64, bool)>,
@@ -24,8 +23,50 @@ pub(super) struct Model {
     pub(super) told: Vec<(i64, bool)>,
 }
 
-/// What the model expects of a request: the verdict, and the headers that may be shown.
-pub(super) type Expected = (Verdict, Vec<(u32, u32, i64)>);
+/// What was admitted in the windows of one length.
+#[derive(Default)]
+struct Period {
+    /// The latest moment seen. A request that comes earlier counts as if it came then.
+    latest: Option<i64>,
+    admitted: Vec<i64>,
+}
+
+impl Period {
+    /// The moment that a request counts at. The latest may lie so far ahead that the clock must have been wrong: then it
+    /// is now, and what happened in its window happened now. Returns from which moment to which that was.
+    fn enter(&mut self, length: i64, now: i64) -> Option<(i64, i64)> {
+        let latest = self.latest.map_or(now, |latest| latest.max(now));
+        let is_possible = latest.div_euclid(length) <= now.div_euclid(length) + 1;
+        self.latest = Some(if is_possible { latest } else { now });
+        if is_possible {
+            return None;
+        }
+        self.admitted
+            .retain(|moment| is_same(length, *moment, latest));
+        self.admitted.fill(now);
+        Some((latest, now))
+    }
+
+    fn moment(&self) -> i64 {
+        self.latest.expect("a moment")
+    }
+}
+
+/// Who decides: the node alone, or Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decider {
+    Node,
+    Redis,
+}
+
+/// What the model expects of a request.
+pub(super) struct Expected {
+    pub(super) verdict: Verdict,
+    /// The headers that may be shown.
+    pub(super) shown: Vec<(u32, u32, i64)>,
+    /// The ban that was moved from the future, for the store.
+    pub(super) moved: Option<BanChange>,
+}
 
 fn is_same(period: i64, one: i64, other: i64) -> bool {
     one.div_euclid(period) == other.div_euclid(period)
@@ -42,94 +83,148 @@ fn how_many(moments: &[i64], period: i64, now: i64) -> u32 {
     u32::try_from(within.count()).expect("a count")
 }
 
+pub(super) fn ban(from: i64, until: i64) -> Ban {
+    let [began, until] = [from, until].map(Timestamp::from_millis);
+    Ban { began, until }
+}
+
 impl Model {
     /// Limit, requests left and end of the minute and of the day.
-    fn windows(&self, limits: (u32, u32), moment: i64) -> Vec<(u32, u32, i64)> {
-        let in_minute = how_many(&self.admitted, MINUTE, moment);
-        let in_day =
-            how_many(&self.admitted, DAY, moment) + how_many(&self.remembered, DAY, moment);
-        vec![
-            (
-                limits.0,
-                limits.0.saturating_sub(in_minute),
-                end_of(MINUTE, moment),
-            ),
-            (
-                limits.1,
-                limits.1.saturating_sub(in_day),
-                end_of(DAY, moment),
-            ),
+    fn windows(&self, limits: (u32, u32)) -> [(u32, u32, i64); 2] {
+        let window = |limit: u32, length, period: &Period| {
+            let used = how_many(&period.admitted, length, period.moment());
+            let end = end_of(length, period.moment());
+            (limit, limit.saturating_sub(used), end)
+        };
+        [
+            window(limits.0, MINUTE, &self.minute),
+            window(limits.1, DAY, &self.day),
         ]
     }
 
-    pub(super) fn ask(&mut self, limits: (u32, u32), policy: BanPolicy, now: i64) -> Expected {
-        let moment = self.latest.map_or(now, |latest| latest.max(now));
-        self.latest = Some(moment);
-        let verdict = self.verdict(limits, policy, now, moment);
-        self.untold.push((moment, verdict == Verdict::Admitted));
+    pub(super) fn ask(
+        &mut self,
+        limits: (u32, u32),
+        policy: BanPolicy,
+        now: i64,
+        decider: Decider,
+    ) -> Expected {
+        if let Some((from, to)) = self.minute.enter(MINUTE, now) {
+            for refused in &mut self.refused {
+                refused.retain(|moment| is_same(MINUTE, *moment, from));
+                refused.fill(to);
+            }
+        }
+        self.day.enter(DAY, now);
+        // A ban from the future begins now.
+        let mut moved = None;
+        if let Some((from, until)) = self.bans.last_mut().filter(|(from, _)| now < *from) {
+            let replaces = Some(Timestamp::from_millis(*from));
+            (*from, *until) = (now, now + (*until - *from));
+            let ban = ban(*from, *until);
+            moved = Some(BanChange { ban, replaces });
+        }
+        let verdict = self.verdict(limits, policy, now, decider);
+        self.untold
+            .push((self.day.moment(), verdict == Verdict::Admitted));
 
-        let mut windows = self.windows(limits, moment);
-        if let Verdict::Banned { until, .. } = verdict {
-            windows.push((limits.0, 0, until.as_millis()));
+        let mut windows = self.windows(limits).to_vec();
+        if let Some((_, until)) = self.bans.last().filter(|(_, until)| now < *until) {
+            windows.push((limits.0, 0, *until));
         }
         let fewest = windows.iter().map(|window| window.1).min();
         windows.retain(|window| Some(window.1) == fewest);
         let latest = windows.iter().map(|window| window.2).max();
         windows.retain(|window| Some(window.2) == latest);
-        (verdict, windows)
+        Expected {
+            verdict,
+            shown: windows,
+            moved,
+        }
     }
 
-    fn verdict(&mut self, limits: (u32, u32), policy: BanPolicy, now: i64, moment: i64) -> Verdict {
+    fn verdict(
+        &mut self,
+        limits: (u32, u32),
+        policy: BanPolicy,
+        now: i64,
+        decider: Decider,
+    ) -> Verdict {
+        let [minute, day] = self.windows(limits);
+        let exhausted = [minute, day].into_iter().filter(|window| window.1 == 0);
+        let ends = exhausted.map(|window| window.2).max();
+        let later = |until: i64| Timestamp::from_millis(ends.map_or(until, |end| end.max(until)));
         if let Some((_, until)) = self.bans.last().filter(|(_, until)| now < *until) {
-            let until = Timestamp::from_millis(*until);
+            let until = later(*until);
             return Verdict::Banned { until, new: None };
         }
-        let windows = self.windows(limits, moment);
-        let exhausted = windows.iter().filter(|window| window.1 == 0);
-        let Some(until) = exhausted.map(|window| window.2).max() else {
-            self.admitted.push(moment);
+        let Some(until) = ends else {
+            self.minute.admitted.push(self.minute.moment());
+            self.day.admitted.push(self.day.moment());
             return Verdict::Admitted;
         };
-        self.refused.push(moment);
-        if policy.after == 0 || how_many(&self.refused, MINUTE, moment) <= policy.after {
+        let moment = self.minute.moment();
+        let refused = &mut self.refused[decider as usize];
+        refused.push(moment);
+        if policy.after == 0 || how_many(refused, MINUTE, moment) <= policy.after {
+            let by = match day.1 {
+                0 => limit::Period::Day,
+                _ => limit::Period::Minute,
+            };
             let until = Timestamp::from_millis(until);
-            return Verdict::RateLimited { until };
+            return Verdict::RateLimited { by, until };
         }
         let first = i64::try_from(policy.first.as_millis()).expect("a span");
         let length = match self.bans.last() {
             Some((from, until)) if now - from < DAY => (2 * (until - from)).min(HOUR).max(first),
             _ => first,
         };
-        self.refused.clear();
+        self.refused = Default::default();
         self.bans.push((now, now + length));
-        let (began, until) = (
-            Timestamp::from_millis(now),
-            Timestamp::from_millis(now + length),
-        );
-        let new = Some(Ban { began, until });
+        let new = Some(ban(now, now + length));
+        let until = later(now + length);
         Verdict::Banned { until, new }
     }
 
-    pub(super) fn pardon(&mut self, now: i64) {
-        // A clock that stepped back can put the pardon before the ban; then it is for an earlier one.
-        if self.bans.last().is_some_and(|(from, _)| *from <= now) {
-            self.bans.clear();
-            self.refused.clear();
-        }
+    pub(super) fn unban(&mut self) {
+        self.bans.clear();
+        self.refused = Default::default();
+    }
+
+    /// Redis has lost what it knew. What the node knows too, it learns from that.
+    pub(super) fn redis_forgets(&mut self) {
+        self.refused[Decider::Redis as usize].clear();
     }
 
     pub(super) fn restart(&mut self, now: i64) {
         assert!(self.untold.is_empty());
-        self.admitted.clear();
-        self.refused.clear();
         let today = self
             .told
             .iter()
             .filter(|(moment, _)| is_same(DAY, *moment, now));
         let known = today.clone().next().is_some();
-        self.latest = known.then_some(end_of(DAY, now) - DAY);
+        let latest = known.then_some(end_of(DAY, now) - DAY);
         let admitted = today.filter(|(_, admitted)| *admitted);
-        self.remembered = admitted.map(|(moment, _)| *moment).collect();
+        self.day = Period {
+            latest,
+            admitted: admitted.map(|(moment, _)| *moment).collect(),
+        };
+        self.minute = Period {
+            latest,
+            admitted: Vec::new(),
+        };
+        self.refused = Default::default();
+    }
+
+    /// The latest moment that a request counted at.
+    pub(super) fn latest(&self) -> Option<i64> {
+        self.minute.latest.max(self.day.latest)
+    }
+
+    /// Requests admitted today before the server started, if there were any of any kind.
+    pub(super) fn remembered(&self) -> Option<u32> {
+        self.day.latest?;
+        u32::try_from(self.day.admitted.len()).ok()
     }
 
     /// Requests and refusals on a day that the store has not been told of.

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use animal_store::clock::Timestamp;
 use animal_store::key::KeyId;
-use animal_store::limit::{Ban, BanPolicy, DayUse, Meter, Verdict};
+use animal_store::limit::{BanPolicy, DayUse, Meter, Verdict};
 use animal_store::plan::Limits;
 use proptest::prelude::*;
 
-use super::lists::Model;
+use super::lists::{Expected, Model, ban};
 use super::tested::Tested;
 
 /// One key: the limiter's meter and the model, side by side.
@@ -17,6 +17,8 @@ pub(super) struct Pair {
     pub(super) meter: Meter,
     pub(super) model: Model,
     pub(super) limits: (u32, u32),
+    /// When an operator last unbanned it, as the store dates that.
+    pub(super) unbanned: Option<i64>,
 }
 
 impl Pair {
@@ -28,9 +30,14 @@ impl Pair {
     ) -> Result<Verdict, TestCaseError> {
         let limits = Limits::new(self.limits.0, self.limits.1).expect("limits");
         let is_first = self.model.untold.is_empty();
-        let decision = limiter.decide(self.id, &self.meter, limits, now)?;
-        let (verdict, shown) = self.model.ask(self.limits, policy, now);
-        prop_assert_eq!(decision.verdict, verdict);
+        let (decision, decider) = limiter.decide(self.id, &self.meter, limits, now);
+        let Expected {
+            verdict,
+            shown,
+            moved,
+        } = self.model.ask(self.limits, policy, now, decider);
+        prop_assert_eq!(decision.verdict, verdict, "decided by {:?}", decider);
+        prop_assert_eq!(decision.moved, moved);
         let rate = (
             decision.rate.limit,
             decision.rate.remaining,
@@ -38,7 +45,27 @@ impl Pair {
         );
         prop_assert!(shown.contains(&rate), "{:?} is not in {:?}", rate, shown);
         prop_assert_eq!(decision.first_unread, is_first);
+        if limiter.is_late(decider) {
+            // It may have counted what it did not confirm: a key that it does not know is a beginning.
+            self.lose_redis();
+        }
         Ok(verdict)
+    }
+
+    /// Redis loses all it knew of the key.
+    pub(super) fn lose_redis(&mut self) {
+        self.id = new_number();
+        self.model.redis_forgets();
+    }
+
+    /// An operator unbans the key. The store dates that: not before the ban, and after the unban before.
+    pub(super) fn unban(&mut self, now: i64) {
+        let ban = self.model.bans.last().map(|(from, _)| *from);
+        let after_last = self.unbanned.map(|last| last + 1);
+        let dated = now.max(ban.unwrap_or(now)).max(after_last.unwrap_or(now));
+        self.unbanned = Some(dated);
+        self.meter.obey(None, Some(Timestamp::from_millis(dated)));
+        self.model.unban();
     }
 
     pub(super) fn store(&mut self, works: bool) -> Result<(), TestCaseError> {
@@ -69,13 +96,14 @@ impl Pair {
         // All that was only in memory is forgotten, the server's own and Redis'.
         self.meter = Meter::default();
         self.id = new_number();
-        let ban = self.model.bans.last().map(|(from, until)| Ban {
-            began: Timestamp::from_millis(*from),
-            until: Timestamp::from_millis(*until),
-        });
-        self.meter.obey(ban, None);
-        if self.model.latest.is_some() {
-            let today = u32::try_from(self.model.remembered.len()).expect("a count");
+        let ban = self
+            .model
+            .bans
+            .last()
+            .map(|(from, until)| ban(*from, *until));
+        self.meter
+            .obey(ban, self.unbanned.map(Timestamp::from_millis));
+        if let Some(today) = self.model.remembered() {
             self.meter
                 .remember(Timestamp::from_millis(now).day(), today);
         }

@@ -13,16 +13,24 @@ pub(super) enum Step {
     Ask { key: usize, times: usize },
     /// Time goes forward, or steps back.
     Move { by: i64 },
+    /// The clock is set ahead or back by a lot.
+    Jump { by: i64 },
+    /// The last jump is taken back.
+    SetRight,
     /// Time goes to where this period ends, or a millisecond beside it.
     ToTheEndOf { period: i64, beside: i64 },
     /// An operator gives a key other limits.
     Limit { key: usize, limits: (u32, u32) },
-    /// An operator pardons a key.
-    Pardon { key: usize },
+    /// An operator unbans a key.
+    Unban { key: usize },
     /// What a key used is stored, or cannot be.
     Store { key: usize, works: bool },
     /// The server starts again with what was stored.
     Restart,
+    /// Redis, where there is one, goes away.
+    RedisGoes,
+    /// It returns, with what it knew or without.
+    RedisReturns { is_empty: bool },
 }
 
 pub(super) fn limits() -> impl Strategy<Value = (u32, u32)> {
@@ -36,6 +44,7 @@ pub(super) fn limits() -> impl Strategy<Value = (u32, u32)> {
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let key = 0..KEYS;
     let span = || prop_oneof![0..SECOND, 0..2 * MINUTE, 0..HOUR, 0..30 * HOUR];
+    let jump = prop_oneof![Just(HOUR), Just(DAY), Just(400 * DAY)];
     let period = prop_oneof![3 => Just(MINUTE), 1 => Just(DAY)];
     prop_oneof![
         20 => (key.clone(), 1..25_usize).prop_map(|(key, times)| Step::Ask { key, times }),
@@ -43,9 +52,13 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         2 => span().prop_map(|by| Step::Move { by: -by }),
         6 => (period, -1..=1_i64).prop_map(|(period, beside)| Step::ToTheEndOf { period, beside }),
         2 => (key.clone(), limits()).prop_map(|(key, limits)| Step::Limit { key, limits }),
-        1 => key.clone().prop_map(|key| Step::Pardon { key }),
+        1 => key.clone().prop_map(|key| Step::Unban { key }),
+        1 => (jump, any::<bool>()).prop_map(|(by, back)| Step::Jump { by: if back { -by } else { by } }),
+        1 => Just(Step::SetRight),
         2 => (key, any::<bool>()).prop_map(|(key, works)| Step::Store { key, works }),
         1 => Just(Step::Restart),
+        1 => Just(Step::RedisGoes),
+        3 => any::<bool>().prop_map(|is_empty| Step::RedisReturns { is_empty }),
     ]
 }
 
