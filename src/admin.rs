@@ -3,20 +3,19 @@
 pub(crate) mod health;
 mod metrics;
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use hyper::Method;
 use hyper::http::request::Parts;
-use hyper::{Method, Request};
 use tokio::sync::watch;
 
 use crate::access::Presented;
 use crate::api::{Answer, ApiError, answer};
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
+use crate::http::RequestBody;
 use crate::key::NoRandomness;
 use crate::limit::redis::Health;
 use crate::server::answers::Answers;
@@ -105,11 +104,11 @@ impl Desk {
 impl Answers for Desk {
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut RequestBody,
         _peer: IpAddr,
         work: Work<'_>,
-    ) -> Result<Answer, Infallible> {
-        let (head, _body) = request.into_parts();
+    ) -> Answer {
         let id = self.ids.of(&head.headers);
         let result = caught(pin!(self.show(&head))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
@@ -119,8 +118,9 @@ impl Answers for Desk {
             }
             error.answer()
         });
+        body.drain().await;
         work.done();
-        Ok(dressed(answer, id))
+        dressed(answer, id)
     }
 
     fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {

@@ -27,10 +27,10 @@ pub use operation::{Operation, Route};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::http::request::Parts;
 
 use crate::clock::Timestamp;
+use crate::http::RequestBody;
 use crate::key::KeyId;
 use crate::store::Store;
 use authority::Authority;
@@ -82,7 +82,7 @@ impl Api {
         operation: Operation<'_>,
         head: &Parts,
         destination: Destination<'_>,
-        body: Incoming,
+        body: &mut RequestBody,
         caller: KeyId,
         now: Timestamp,
     ) -> Result<Answer, ApiError> {

@@ -82,6 +82,8 @@ pub struct Config {
     pub first_key: bool,
     /// The most connections at once.
     pub max_connections: usize,
+    /// The most of them from one address.
+    pub max_connections_per_address: usize,
     /// The most writes that wait.
     pub max_waiting_writes: usize,
     /// How long a request may take to arrive: its first byte, its head, its body, each.
@@ -123,6 +125,7 @@ impl TryFrom<ServeOptions> for Config {
             log_level: options.log_level,
             first_key: !options.no_first_key,
             max_connections: options.max_connections,
+            max_connections_per_address: options.max_connections_per_address,
             max_waiting_writes: options.max_waiting_writes,
             request_timeout: options.request_timeout.duration(),
             idle_timeout: options.idle_timeout.duration(),

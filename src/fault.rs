@@ -10,6 +10,8 @@ pub enum Fault {
     PanicInRequest,
     /// Panics in the writer at the first animal called `writer, die`.
     WriterDies,
+    /// Panics in the accept loop at the first connection.
+    WorkerDies,
     /// Waits for PostgreSQL without end.
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
@@ -31,6 +33,7 @@ impl Fault {
             Ok("ack-before-commit") => Some(Self::AckBeforeCommit),
             Ok("panic-in-request") => Some(Self::PanicInRequest),
             Ok("writer-dies") => Some(Self::WriterDies),
+            Ok("worker-dies") => Some(Self::WorkerDies),
             Ok("no-timeouts") => Some(Self::NoTimeouts),
             Ok("no-retry-record") => Some(Self::NoRetryRecord),
             Ok("no-use-batch-id") => Some(Self::NoUseBatchId),

@@ -20,6 +20,7 @@ pub mod config;
 pub mod digits;
 pub mod fault;
 mod hosts;
+pub mod http;
 pub mod key;
 pub mod keys;
 pub mod limit;

@@ -5,8 +5,10 @@
 pub(crate) mod answers;
 mod background;
 mod connection;
+mod connections;
 mod gate;
 mod ledger;
+mod linger;
 mod listen;
 mod pace;
 mod pages;
@@ -23,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::access::{Access, TrustedProxies};
 use crate::admin;
@@ -37,9 +39,13 @@ use crate::log::{RequestLog, Sink};
 use crate::store::sqlite::Mode;
 use crate::store::{self, Store};
 use background::Background;
+use connections::{Caps, Connections};
 use ledger::Ledger;
 use pages::Pages;
 use tallies::Tallies;
+
+/// Connections to the admin listener: a few scrapers and people.
+const ADMIN_CONNECTIONS: usize = 64;
 
 /// How long what runs may still take when the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -130,15 +136,20 @@ impl Server {
             store,
             clock,
         });
-        let (background, background_life) = Background::load(Arc::clone(&shared))
+        let background = Background::load(Arc::clone(&shared))
             .await
             .context("cannot read the keys")?;
 
-        let cap = connection::Cap::new(listen::connections(config.max_connections));
+        let connections = Connections::new(Caps {
+            total: listen::connections(config.max_connections),
+            per_address: config.max_connections_per_address,
+            exempt: config.trusted_proxies.clone(),
+        });
         let timeouts = stream::Timeouts {
             request: config.request_timeout,
             idle: config.idle_timeout,
         };
+        let (ended, endings) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
@@ -150,15 +161,11 @@ impl Server {
                 _ => Limiter::Memory(config.bans),
             };
             let gate = gate::Gate::new(Arc::clone(&shared), limiter, log)?;
-            let (cap, stop) = (cap.clone(), shared.stopping.clone());
-            threads.push(worker::spawn(
-                &format!("http-{number}"),
-                socket,
-                cap,
-                timeouts,
-                stop,
-                gate,
-            )?);
+            let (connections, stopping) = (connections.clone(), shared.stopping.clone());
+            let name = format!("http-{number}");
+            threads.push(worker::spawn(&name, ended.clone(), async move || {
+                worker::accept(socket, gate, connections, timeouts, stopping).await
+            })?);
         }
         let desk = admin::Desk::new(
             Arc::clone(&shared.store),
@@ -168,13 +175,21 @@ impl Server {
             shared.stopping.clone(),
             config.admin_token.clone(),
         )?;
-        threads.push(worker::spawn_admin(
-            admin_socket,
-            timeouts,
+        let (admin_connections, stopping) = (
+            Connections::new(Caps {
+                total: ADMIN_CONNECTIONS,
+                per_address: ADMIN_CONNECTIONS,
+                exempt: TrustedProxies::default(),
+            }),
             shared.stopping.clone(),
-            desk,
-        )?);
-        threads.push(worker::spawn_background(background)?);
+        );
+        threads.push(worker::spawn("admin", ended.clone(), async move || {
+            worker::accept(admin_socket, desk, admin_connections, timeouts, stopping).await
+        })?);
+        threads.push(worker::spawn("background", ended, async move || {
+            background.run().await;
+            Ok(())
+        })?);
         if shared.store.is_shared() && shared.redis.is_none() {
             tracing::warn!(
                 "without --redis, limits hold for each node only: a key may use them up on every one"
@@ -183,7 +198,7 @@ impl Server {
         tracing::info!(%address, %admin_address, "ready");
         Ok(Running {
             shared,
-            background_life,
+            endings,
             stop,
             threads,
             local,
@@ -198,7 +213,8 @@ impl Server {
 #[derive(Debug)]
 pub struct Running {
     shared: Arc<Shared>,
-    background_life: watch::Receiver<()>,
+    /// Why threads have ended.
+    endings: mpsc::UnboundedReceiver<String>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     local: BaseUrl,
@@ -230,11 +246,11 @@ impl Running {
     }
 
     /// Returns, with the reason, when the server cannot keep its promises any more.
-    pub async fn failed(&self) -> &'static str {
-        let mut background_life = self.background_life.clone();
+    pub async fn failed(&mut self) -> String {
         tokio::select! {
-            () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored",
-            _ = background_life.changed() => "background work has ended: changes of keys would not take effect",
+            () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored".into(),
+            // The last sender goes with the last thread, which has told its end by then.
+            Some(reason) = self.endings.recv() => reason,
         }
     }
 

@@ -97,7 +97,7 @@ impl Failures {
 }
 
 /// What counts as one address: an IPv4 address, or the /64 that one IPv6 customer has.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

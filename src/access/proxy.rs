@@ -87,7 +87,8 @@ impl TrustedProxies {
             && last_entry().is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Whether this is one of them.
+    pub fn trusts(&self, address: IpAddr) -> bool {
         let address = number(address);
         self.0
             .iter()

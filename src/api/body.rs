@@ -3,24 +3,20 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::error::ApiError;
+use crate::http::RequestBody;
 use crate::pet::BodyProblems;
 
 /// The most bytes a body may have.
 const MOST: usize = 16 * 1024;
 
-/// How much of a body that is too large is read and thrown away, so that the caller has sent it all and hears the answer.
-const THROWN_AWAY: usize = 1024 * 1024;
-
-/// Reads the whole body, within `deadline` in all: one that resets with every byte could be kept open for ever.
+/// Reads the whole body, within `deadline` in all: one that resets with every byte could be kept open without end.
 pub(super) async fn read_json(
     headers: &HeaderMap,
-    mut body: Incoming,
+    body: &mut RequestBody,
     deadline: Duration,
 ) -> Result<Bytes, ApiError> {
     if !is_json(headers) {
@@ -29,43 +25,33 @@ pub(super) async fn read_json(
     if !is_identity(headers) {
         return Err(ApiError::ContentEncoding);
     }
-    // A caller that asks first is told before it sends.
-    let asks_first = headers.contains_key(EXPECT);
-    let too_large = body.size_hint().lower() > MOST as u64;
-    if too_large && asks_first {
+    if body.announced() > MOST as u64 {
         return Err(ApiError::BodyTooLarge);
     }
-    match tokio::time::timeout(deadline, collect(&mut body)).await {
+    match tokio::time::timeout(deadline, collect(body)).await {
         Ok(result) => result,
         Err(_) => Err(ApiError::RequestTimeout),
     }
 }
 
-async fn collect(body: &mut Incoming) -> Result<Bytes, ApiError> {
+async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
     let mut collected = BytesMut::new();
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        // The caller broke off or sent a broken chunk; it will hardly read what we say.
-        let broken = |_| BodyProblems::broken_off();
-        let Ok(data) = frame.map_err(broken)?.into_data() else {
-            continue;
-        };
-        length += data.len();
-        if length > THROWN_AWAY {
-            break;
+    // A client that broke off will hardly read what it is told.
+    while let Some(data) = body.next().await.map_err(|_| BodyProblems::broken_off())? {
+        if collected.len() + data.len() > MOST {
+            return Err(ApiError::BodyTooLarge);
         }
-        if length <= MOST {
-            if collected.is_empty() && body.is_end_stream() {
+        if collected.is_empty() {
+            if body.is_read() {
                 return Ok(data);
             }
-            collected.extend_from_slice(&data);
+            // Once, and not twice as much as it needs.
+            let rest = usize::try_from(body.announced()).unwrap_or(MOST);
+            collected.reserve(data.len() + rest.min(MOST));
         }
+        collected.extend_from_slice(&data);
     }
-    if length > MOST {
-        Err(ApiError::BodyTooLarge)
-    } else {
-        Ok(collected.freeze())
-    }
+    Ok(collected.freeze())
 }
 
 /// Neither compressed nor otherwise encoded.

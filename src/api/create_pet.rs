@@ -1,13 +1,13 @@
 //! `POST /pets`: adds an animal, at most once for each `Idempotency-Key`. A 201 means that it is on disk.
 
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::header::LOCATION;
 use hyper::{HeaderMap, StatusCode};
 
 use super::url::LinkBase;
 use super::{Answer, Api, ApiError, answer, body, header, idempotency};
 use crate::clock::Timestamp;
+use crate::http::RequestBody;
 use crate::key::KeyId;
 use crate::pet::NewPet;
 use crate::store::{Created, Retry};
@@ -16,7 +16,7 @@ impl Api {
     pub(super) async fn create_pet(
         &self,
         headers: &HeaderMap,
-        body: Incoming,
+        body: &mut RequestBody,
         caller: KeyId,
         base: LinkBase<'_>,
         now: Timestamp,

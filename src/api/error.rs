@@ -256,7 +256,9 @@ impl ApiError {
                 (RETRY_AFTER, HeaderValue::from(Self::PAUSE))
             }
             // The rest of the body may still be on its way: this connection is of no more use.
-            Self::RequestTimeout => (CONNECTION, HeaderValue::from_static("close")),
+            Self::RequestTimeout | Self::BodyTooLarge => {
+                (CONNECTION, HeaderValue::from_static("close"))
+            }
             // Where its body ends, a proxy in front may see otherwise.
             Self::TransferEncoding => (CONNECTION, HeaderValue::from_static("close")),
             // RFC 9110 tells one 415 from the other by this.

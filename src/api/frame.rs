@@ -4,7 +4,6 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
@@ -12,6 +11,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 
 use super::{Answer, header};
+use crate::http::Content;
 use crate::limit::Rate;
 
 /// What differs from response to response and is known last. Every frame has a place for each.
@@ -54,7 +54,7 @@ impl Frame {
 
     /// An answer in this frame, its places still empty.
     pub(super) fn answer(&self, status: StatusCode, body: Bytes) -> Answer {
-        let mut answer = Response::new(Full::new(body));
+        let mut answer = Response::new(Content::from(body));
         *answer.status_mut() = status;
         *answer.headers_mut() = self.0.clone();
         answer

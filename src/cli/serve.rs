@@ -50,7 +50,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         true => Some(first_key(&server, &clock).await?),
         false => None,
     };
-    let running = server.start(&config, sink).await?;
+    let mut running = server.start(&config, sink).await?;
     // Whoever started us may have closed standard output. That is no reason not to serve.
     let _ = std::io::stdout()
         .lock()

@@ -105,9 +105,12 @@ pub struct ServeOptions {
     /// Issue no first key on a new database
     #[arg(long, env = "ANIMAL_STORE_NO_FIRST_KEY")]
     pub no_first_key: bool,
-    /// The most connections at once; one more is answered 503
+    /// The most connections at once; for one more, the longest idle one is closed, or it gets 503
     #[arg(long, env = "ANIMAL_STORE_MAX_CONNECTIONS", value_name = "N", default_value = "10000", value_parser = at_least_one)]
     pub max_connections: usize,
+    /// The most connections from one address (IPv6: from one /64); trusted proxies are exempt
+    #[arg(long, env = "ANIMAL_STORE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", default_value = "1000", value_parser = at_least_one)]
+    pub max_connections_per_address: usize,
     /// The most writes that wait for the disk; one more is answered 503
     #[arg(long, env = "ANIMAL_STORE_MAX_WAITING_WRITES", value_name = "N", default_value = "4096", value_parser = at_least_one)]
     pub max_waiting_writes: usize,

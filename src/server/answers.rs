@@ -1,24 +1,25 @@
 //! What a connection needs of those who answer: the gate of the API, and the desk of the admin listener.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 
-use hyper::Request;
-use hyper::body::Incoming;
+use hyper::http::request::Parts;
 
 use super::stream::Work;
 use crate::api::{Answer, ApiError};
 use crate::clock::Timestamp;
+use crate::http::RequestBody;
 
 /// Who answers the requests of a connection.
 pub(crate) trait Answers {
-    /// The answer to one request from this address. It MUST say when the work is done.
+    /// The answer to one request from this address. It MUST say when the work is done, and before that read what is left of a
+    /// small body ([`RequestBody::drain`]).
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut RequestBody,
         peer: IpAddr,
         work: Work<'_>,
-    ) -> Result<Answer, Infallible>;
+    ) -> Answer;
 
     /// An answer to this address where there is no request: too many connections, or a head that never ended.
     /// Nobody knows what was going to be asked, so it carries all that any answer does.

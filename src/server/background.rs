@@ -8,7 +8,6 @@ mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Shared;
@@ -25,23 +24,15 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// The background work of one server.
 #[derive(Debug)]
 pub(super) struct Background {
-    /// Closed when the work has ended, however that came.
-    _alive: watch::Sender<()>,
     shared: Arc<Shared>,
     poll: Poll,
 }
 
 impl Background {
-    /// Loads what the server needs before its first request. The receiver closes when the work has ended.
-    pub(super) async fn load(shared: Arc<Shared>) -> store::Result<(Self, watch::Receiver<()>)> {
+    /// Loads what the server needs before its first request.
+    pub(super) async fn load(shared: Arc<Shared>) -> store::Result<Self> {
         let poll = Poll::load(&shared).await?;
-        let (alive, life) = watch::channel(());
-        let background = Self {
-            _alive: alive,
-            shared,
-            poll,
-        };
-        Ok((background, life))
+        Ok(Self { shared, poll })
     }
 
     /// Runs all tasks until the server shuts down.

@@ -2,15 +2,13 @@
 //! The order of these steps is decided here and nowhere else.
 
 use std::cell::Cell;
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::body::{Body, Incoming};
-use hyper::header::TRANSFER_ENCODING;
+use hyper::HeaderMap;
+use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request};
 
 use super::Shared;
 use super::answers::Answers;
@@ -26,6 +24,7 @@ use crate::api::percent::decode_path;
 use crate::api::{Answer, ApiError, Destination, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
+use crate::http::RequestBody;
 use crate::key::{KeyId, NoRandomness};
 use crate::limit::{BanChange, Limiter, Rate, Verdict};
 use crate::log::{RequestLine, RequestLog};
@@ -60,12 +59,12 @@ impl Gate {
 impl Answers for Gate {
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        head: Parts,
+        body: &mut RequestBody,
         peer: IpAddr,
         work: Work<'_>,
-    ) -> Result<Answer, Infallible> {
+    ) -> Answer {
         let now = self.shared.clock.now();
-        let (head, body) = request.into_parts();
         let path = decode_path(head.uri.path());
         let route = Route::of(&head.method, &path);
         let id = self.ids.of(&head.headers);
@@ -73,10 +72,11 @@ impl Answers for Gate {
 
         let address = self.shared.proxies.client(peer, &head.headers);
         let arrival = Arrival { peer, address, now };
-        let way = pin!(self.pass(&route, &path, &head, body, arrival, &entry.learned));
-        let result = caught(way)
-            .await
-            .unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
+        let result = {
+            let way = pin!(self.pass(&route, &path, &head, &mut *body, arrival, &entry.learned));
+            caught(way).await
+        };
+        let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let mut answer = result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
                 tracing::error!(
@@ -96,7 +96,10 @@ impl Answers for Gate {
         });
         answer::finish(&mut answer, rate, entry.id.value());
         entry.status = answer.status().as_u16();
-        Ok(answer)
+        if !body.is_read() && !answer.headers().contains_key(CONNECTION) {
+            Box::pin(body.drain()).await;
+        }
+        answer
     }
 
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
@@ -159,13 +162,13 @@ impl Gate {
         route: &Route<'_>,
         path: &str,
         head: &Parts,
-        body: Incoming,
+        body: &mut RequestBody,
         arrival: Arrival,
         learned: &Learned,
     ) -> Result<Answer, ApiError> {
         let Arrival { peer, address, now } = arrival;
         if !route.is_api() {
-            check_form(head, &body)?;
+            check_form(head, body)?;
             return match route {
                 // In a box of its own, as all that is rare: a request's state is moved as a whole, more than once.
                 Route::Open(page) => {
@@ -179,7 +182,7 @@ impl Gate {
         }
         let key = self.identify(head, address, now, learned).await?;
         self.limit(&key, now, learned).await?;
-        let authority = check_form(head, &body)?;
+        let authority = check_form(head, body)?;
         #[expect(clippy::panic, reason = "a panic that a test asked for")]
         if Fault::PanicInRequest.is_on() && head.headers.contains_key("x-fault") {
             panic!("as asked for");
@@ -292,7 +295,7 @@ impl Gate {
 }
 
 /// What every request must be like, whatever it asks for. Gives the host that it is addressed to.
-fn check_form<'a>(head: &'a Parts, body: &impl Body) -> Result<Option<Authority<'a>>, ApiError> {
+fn check_form<'a>(head: &'a Parts, body: &RequestBody) -> Result<Option<Authority<'a>>, ApiError> {
     if head
         .uri
         .path_and_query()
@@ -301,7 +304,7 @@ fn check_form<'a>(head: &'a Parts, body: &impl Body) -> Result<Option<Authority<
         return Err(ApiError::UriTooLong);
     }
     // hyper takes any list that ends in chunked. Only such a body has an unknown length.
-    if body.size_hint().exact().is_none() && !is_chunked_once(&head.headers) {
+    if !body.has_length() && !is_chunked_once(&head.headers) {
         return Err(ApiError::TransferEncoding);
     }
     Authority::of(head).map_err(|problem| ApiError::InvalidParameter {

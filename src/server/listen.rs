@@ -1,10 +1,14 @@
-//! Listening sockets.
+//! Listening sockets. Options that are set here hold for every connection that they accept.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+
+/// Bytes that the system keeps of a response before it is sent. More would be filled at once by one large response, and then
+/// a client that reads slowly but steadily would seem to read nothing for minutes.
+const UNSENT: u32 = 16 * 1024;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -37,9 +41,34 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
+    // A response is written in one piece: waiting to fill a packet would only delay it.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Lets no further connection begin, while those that have begun can still be accepted. A client that tries meanwhile tries
+/// again by itself, and finds the next server, or none.
+pub(super) fn refuse_new(listener: &tokio::net::TcpListener) {
+    // The flags are byte 13 of a TCP header. A packet with SYN alone, the first of a connection, is dropped.
+    const LOAD_BYTE: u16 = 0x30;
+    const AND: u16 = 0x54;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let (syn, ack) = (0x02, 0x10);
+    let filter = [
+        SockFilter::new(LOAD_BYTE, 0, 0, 13),
+        SockFilter::new(AND, 0, 0, syn | ack),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, syn),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ];
+    if let Err(error) = SockRef::from(listener).attach_filter(&filter) {
+        // A connection that begins at the last moment may then be reset.
+        tracing::debug!(%error, "cannot hold back new connections");
+    }
 }
 
 /// How many connections the system lets us have, of those that are wanted. Asks for as many open files as they need.

@@ -1,30 +1,46 @@
-//! A connection that notices when the other side is too slow. hyper has no time-out for a first byte, for silence between
-//! requests or for a caller that does not take its answer; this stream has, with one timer that is hardly ever re-armed.
+//! A connection that notices when its client is too slow. hyper has no timeout for a first byte, for silence between requests
+//! or for a client that does not take its response; this stream has, with one timer that is hardly ever re-armed.
 
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long the other side may take.
+use super::connections::Entered;
+use super::linger::Linger;
+
+/// Bytes a second that a client has to take of a response, measured over the idle timeout. Only one that lets us wait is measured.
+const SLOWEST: u64 = 1024;
+
+/// How long a client may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     /// For a first byte, and for a head once it has begun.
     pub(super) request: Duration,
-    /// Between requests, and to take some of an answer.
+    /// Between requests, and to take some of a response.
     pub(super) idle: Duration,
+}
+
+impl Timeouts {
+    /// Bytes that a client has to take within the idle timeout.
+    fn quota(&self) -> usize {
+        let millis = u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX);
+        usize::try_from(millis.saturating_mul(SLOWEST) / 1000).unwrap_or(usize::MAX)
+    }
 }
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The first byte of a request, since the last byte of the answer before.
+    /// The first byte of its first request.
+    New,
+    /// The first byte of a request, since the last byte of the response before.
     Silence,
     /// The rest of a head.
     Head,
@@ -41,6 +57,11 @@ pub(super) struct Progress(Rc<Step>);
 struct Step {
     phase: Cell<Phase>,
     since: Cell<Instant>,
+    /// The connection ends with its next response, and one without a request ends now.
+    draining: Cell<bool>,
+    /// The last response was sent before the body of its request was read.
+    lingers: Cell<bool>,
+    entered: Entered,
 }
 
 impl Progress {
@@ -51,7 +72,22 @@ impl Progress {
             self.0.since.set(Instant::now());
         }
         self.0.phase.set(Phase::Answer);
+        self.0.entered.activity().is_busy();
         Work(&self.0)
+    }
+
+    /// From now on each response is the last one of its connection.
+    pub(super) fn drain(&self) {
+        self.0.draining.set(true);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.0.draining.get()
+    }
+
+    /// The connection is closed without having read all that the client sends.
+    pub(super) fn linger(&self) {
+        self.0.lingers.set(true);
     }
 
     fn phase(&self) -> Phase {
@@ -75,10 +111,11 @@ impl Progress {
 pub(crate) struct Work<'a>(&'a Step);
 
 impl Work<'_> {
-    /// The answer is made, and what follows is up to the other side. Says how long it took since the head came.
+    /// The response is made, and what follows is up to the client. Says how long it took since the head came.
     pub(crate) fn done(&self) -> Duration {
         let now = Instant::now();
         self.0.phase.set(Phase::Silence);
+        self.0.entered.activity().is_idle(now);
         now.duration_since(self.0.since.replace(now))
     }
 }
@@ -88,22 +125,33 @@ pub(super) struct Stream<'a> {
     tcp: TcpStream,
     timeouts: Timeouts,
     progress: Progress,
-    /// When patience ends, in a phase that has an end.
+    /// When the time of the client is up, in a phase that has an end.
     deadline: Instant,
     /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
     timer: Pin<Box<Sleep>>,
     /// The timer knows whom to wake: always the task of this connection.
     watched: bool,
-    /// The other side has not taken all we had to say: nothing of ours may be put behind it.
+    /// The client has not taken all that there was to send: nothing of ours may be put behind it.
     stalled: bool,
-    /// What to say to one who sent only half a head.
+    /// The client has let us wait while it took this response.
+    slow: bool,
+    /// Bytes it took since the deadline was last moved on.
+    taken: usize,
+    /// When the response was made that is being written.
+    made: Instant,
+    /// What to send to a client that sent only half a head.
     too_slow: &'a dyn Fn() -> Vec<u8>,
+    /// How many connections of this thread linger, and whether this one does.
+    lingering: &'a Cell<usize>,
+    linger: Option<Linger<'a>>,
 }
 
 impl<'a> Stream<'a> {
     pub(super) fn new(
         tcp: TcpStream,
+        entered: Entered,
         timeouts: Timeouts,
+        lingering: &'a Cell<usize>,
         too_slow: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
         let now = Instant::now();
@@ -112,14 +160,22 @@ impl<'a> Stream<'a> {
             tcp,
             timeouts,
             progress: Progress(Rc::new(Step {
-                phase: Cell::new(Phase::Silence),
+                phase: Cell::new(Phase::New),
                 since: Cell::new(now),
+                draining: Cell::new(false),
+                lingers: Cell::new(false),
+                entered,
             })),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
             watched: false,
             stalled: false,
+            slow: false,
+            taken: 0,
+            made: now,
             too_slow,
+            lingering,
+            linger: None,
         }
     }
 
@@ -127,11 +183,15 @@ impl<'a> Stream<'a> {
         self.progress.clone()
     }
 
-    /// The other side lets us wait: is it too long?
+    /// The client lets us wait: is it too long?
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let phase = self.progress.phase();
+        let (phase, step) = (self.progress.phase(), &*self.progress.0);
         if phase == Phase::Answer {
             return Poll::Pending;
+        }
+        let activity = step.entered.activity();
+        if activity.is_evicted() || (phase == Phase::New && step.draining.get()) {
+            return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
         }
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
@@ -141,14 +201,21 @@ impl<'a> Stream<'a> {
         while self.timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= self.deadline {
                 if phase == Phase::Head && !self.stalled {
-                    // Half a request came: say why there is no answer. If that cannot be sent at once, it is not.
+                    // Half a request came: say why there is no response. If that cannot be sent at once, it is not.
                     let _ = self.tcp.try_write(&(self.too_slow)());
                 }
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
             self.timer.as_mut().reset(self.deadline);
         }
-        self.watched = true;
+        if !self.watched {
+            self.watched = true;
+            activity.watch(cx.waker());
+            // It may have been evicted before anyone could be woken.
+            if activity.is_evicted() {
+                return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
         Poll::Pending
     }
 
@@ -157,22 +224,35 @@ impl<'a> Stream<'a> {
         result: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let was_stalled = std::mem::replace(&mut self.stalled, result.is_pending());
-        match result {
-            Poll::Pending => self.wait(cx).map(Err),
-            done => {
-                // An answer that is taken at once is taken when it was made.
-                let taken = if was_stalled {
-                    Instant::now()
-                } else {
-                    self.progress.since()
-                };
-                self.deadline = taken + self.timeouts.idle;
-                // Reading may be waiting since before the answer, when there was nothing to fear; from now on there is.
-                let _ = self.wait(cx);
-                done
+        self.stalled = result.is_pending();
+        let Poll::Ready(done) = result else {
+            self.slow = true;
+            return self.wait(cx).map(Err);
+        };
+        let made = self.progress.since();
+        if made != self.made {
+            // The first of a new response.
+            self.made = made;
+            self.slow = false;
+            self.taken = 0;
+            self.deadline = made + self.timeouts.idle;
+        } else if self.slow {
+            self.taken += done.as_ref().map_or(0, |taken| *taken);
+            if self.taken >= self.timeouts.quota() {
+                self.move_on();
             }
         }
+        // Reading may be waiting since before the response, when there was no deadline; from now on there is.
+        let _ = self.wait(cx);
+        Poll::Ready(done)
+    }
+
+    /// The client has done what it had to: its time begins anew.
+    fn move_on(&mut self) {
+        let now = Instant::now();
+        self.taken = 0;
+        self.deadline = now + self.timeouts.idle;
+        self.progress.0.entered.activity().is_idle(now);
     }
 }
 
@@ -184,9 +264,17 @@ impl AsyncRead for Stream<'_> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         match Pin::new(&mut self.tcp).poll_read(cx, buf) {
-            Poll::Pending => self.wait(cx).map(Err),
+            Poll::Pending => {
+                if self.slow && self.progress.phase() == Phase::Silence {
+                    // The next request is waited for, so the last of the response has been taken.
+                    self.slow = false;
+                    self.move_on();
+                }
+                self.wait(cx).map(Err)
+            }
             done => {
-                if buf.filled().len() > before && self.progress.phase() == Phase::Silence {
+                let waits = matches!(self.progress.phase(), Phase::New | Phase::Silence);
+                if buf.filled().len() > before && waits {
                     self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
                 }
                 done
@@ -223,6 +311,16 @@ impl AsyncWrite for Stream<'_> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.linger.is_none() {
+            ready!(Pin::new(&mut this.tcp).poll_shutdown(cx))?;
+            if this.progress.0.lingers.get() {
+                this.linger = Linger::begin(this.lingering);
+            }
+        }
+        match &mut this.linger {
+            Some(linger) => linger.poll(&mut this.tcp, &mut this.timer, cx).map(Ok),
+            None => Poll::Ready(Ok(())),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads that serve: each has a runtime of its own and an accept loop.
+//! The threads of the server: each has a runtime of its own, and its end is noticed. Those that listen have an accept loop.
 
 use std::cell::Cell;
 use std::io;
@@ -9,19 +9,15 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::answers::Answers;
-use super::background::Background;
-use super::connection::{self, Cap};
-use super::gate::Gate;
+use super::connection;
+use super::connections::{Connections, Entered};
 use super::stream::Timeouts;
-use super::{DRAIN, raw};
-use crate::admin::Desk;
+use super::{DRAIN, listen, raw};
 use crate::api::ApiError;
-
-/// Connections to the admin listener: a few scrapers and people.
-const ADMIN_CONNECTIONS: usize = 64;
+use crate::fault::Fault;
 
 /// Connections of one thread that are being refused politely at the same time.
 const REFUSING: usize = 32;
@@ -29,114 +25,152 @@ const REFUSING: usize = 32;
 /// How long an accept loop waits when the system cannot give it another connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Starts a worker of the API.
+/// How long connections that were being made when the server began to shut down are still accepted.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// Starts a thread with a runtime of its own. Its end is told to `ended`, with the reason: it panicked, it failed, or it was
+/// done because the server shuts down.
 pub(super) fn spawn(
     name: &str,
-    socket: TcpListener,
-    cap: Cap,
-    timeouts: Timeouts,
-    stopping: watch::Receiver<bool>,
-    gate: Gate,
+    ended: mpsc::UnboundedSender<String>,
+    work: impl AsyncFnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    thread(name, async move || {
-        accept(socket, gate, cap, timeouts, stopping).await
+    let end = End {
+        ended,
+        reason: format!("the thread {name} has panicked"),
+    };
+    let thread = std::thread::Builder::new().name(name.into());
+    let name = name.to_owned();
+    thread.spawn(move || {
+        let mut end = end;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default());
+        let done = runtime.and_then(|runtime| runtime.block_on(work()));
+        end.reason = match done {
+            Ok(()) => format!("the thread {name} has ended"),
+            Err(error) => format!("the thread {name} has failed: {error}"),
+        };
     })
 }
 
-/// Starts the admin listener.
-pub(super) fn spawn_admin(
-    socket: TcpListener,
-    timeouts: Timeouts,
-    stopping: watch::Receiver<bool>,
-    desk: Desk,
-) -> io::Result<JoinHandle<()>> {
-    thread("admin", async move || {
-        let cap = Cap::new(ADMIN_CONNECTIONS);
-        accept(socket, desk, cap, timeouts, stopping).await
-    })
+/// Tells the end of a thread when it is dropped, so that a panic tells it too.
+struct End {
+    ended: mpsc::UnboundedSender<String>,
+    reason: String,
 }
 
-/// Starts the background work.
-pub(super) fn spawn_background(background: Background) -> io::Result<JoinHandle<()>> {
-    thread("background", async move || background.run().await)
+impl Drop for End {
+    fn drop(&mut self) {
+        // Nobody listens any more when the server has shut down.
+        let _ = self.ended.send(std::mem::take(&mut self.reason));
+    }
 }
 
-fn thread(name: &str, work: impl AsyncFnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(move || {
-            match Builder::new_current_thread()
-                .enable_all()
-                .build_local(LocalOptions::default())
-            {
-                Ok(runtime) => runtime.block_on(work()),
-                Err(error) => tracing::error!(%error, "a thread cannot serve"),
-            }
-        })
-}
-
-/// Accepts until the server stops; then waits until what runs is answered.
-async fn accept<A: Answers + 'static>(
+/// Accepts until the server shuts down; then waits until what runs is answered.
+pub(super) async fn accept<A: Answers + 'static>(
     socket: TcpListener,
     answers: A,
-    cap: Cap,
+    connections: Connections,
     timeouts: Timeouts,
     mut stopping: watch::Receiver<bool>,
-) {
-    let listener = match tokio::net::TcpListener::from_std(socket) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!(%error, "a thread cannot listen"),
-    };
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(socket)?;
     answers.begin().await;
-    let answers = Rc::new(answers);
-    let open = Rc::new(Open::default());
-    let refusing = Rc::new(Open::default());
-    loop {
-        let (tcp, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // A caller that gave up is nothing; too many open files passes when connections end.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(PAUSE).await;
-                    continue;
-                }
-            },
-            _ = stopping.wait_for(|stop| *stop) => break,
-        };
-        let Some(place) = cap.enter() else {
-            let error = ApiError::Unavailable {
-                cause: "too many connections".into(),
-            };
-            let answer = raw::unasked(&*answers, &error, peer.ip());
-            if refusing.count() < REFUSING {
-                tokio::task::spawn_local(refuse(tcp, answer, refusing.enter()));
-            } else {
-                // No time for manners: what fits is said, and the connection ends.
-                let _ = tcp.try_write(&answer);
-            }
-            continue;
-        };
-        answers.accepted();
-        // An answer is written in one piece: waiting to fill a packet would only delay it.
-        let _ = tcp.set_nodelay(true);
-        let (answers, stopping) = (Rc::clone(&answers), stopping.clone());
-        let mark = (open.enter(), place);
-        tokio::task::spawn_local(async move {
-            connection::serve(tcp, peer.ip(), &*answers, timeouts, stopping).await;
-            drop(mark);
-        });
+    let worker = Rc::new(Worker {
+        answers,
+        connections,
+        timeouts,
+        stopping: stopping.clone(),
+        open: Rc::default(),
+        refusing: Rc::default(),
+        lingering: Cell::new(0),
+    });
+    tokio::select! {
+        () = worker.accept_all(&listener) => {}
+        _ = stopping.wait_for(|stop| *stop) => {}
     }
+    // A connection that waits to be accepted would be reset. None is added to them, and then they are taken.
+    listen::refuse_new(&listener);
+    let _ = tokio::time::timeout(LAST_CALL, worker.accept_all(&listener)).await;
     drop(listener);
+    let open = &worker.open;
     if tokio::time::timeout(DRAIN, open.all_closed())
         .await
         .is_err()
     {
         tracing::warn!(open = open.count(), "stopped with connections still open");
     }
+    Ok(())
 }
 
-/// Says that there are too many connections. What the caller sends meanwhile is read, or it would lose the answer.
+/// What the connections of one thread have in common.
+struct Worker<A> {
+    answers: A,
+    connections: Connections,
+    timeouts: Timeouts,
+    stopping: watch::Receiver<bool>,
+    open: Rc<Open>,
+    refusing: Rc<Open>,
+    /// How many connections linger.
+    lingering: Cell<usize>,
+}
+
+impl<A: Answers + 'static> Worker<A> {
+    async fn accept_all(self: &Rc<Self>, listener: &tokio::net::TcpListener) {
+        loop {
+            let (tcp, peer) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // A client that went away is nothing; too many open files passes when connections end.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            #[expect(clippy::panic, reason = "a death that a test asked for")]
+            if Fault::WorkerDies.is_on() {
+                panic!("the worker dies");
+            }
+            match self.connections.enter(peer.ip()) {
+                Ok(entered) => self.serve(tcp, entered, peer.ip()),
+                Err(_) => self.refuse(tcp, peer.ip()),
+            }
+        }
+    }
+
+    fn serve(self: &Rc<Self>, tcp: TcpStream, entered: Entered, peer: std::net::IpAddr) {
+        self.answers.accepted();
+        let (worker, mark) = (Rc::clone(self), self.open.enter());
+        tokio::task::spawn_local(async move {
+            let Worker {
+                answers,
+                timeouts,
+                stopping,
+                lingering,
+                ..
+            } = &*worker;
+            let stopping = stopping.clone();
+            connection::serve(tcp, entered, peer, answers, *timeouts, lingering, stopping).await;
+            drop(mark);
+        });
+    }
+
+    fn refuse(&self, tcp: TcpStream, peer: std::net::IpAddr) {
+        let error = ApiError::Unavailable {
+            cause: "too many connections".into(),
+        };
+        let answer = raw::unasked(&self.answers, &error, peer);
+        if self.refusing.count() < REFUSING {
+            tokio::task::spawn_local(refuse(tcp, answer, self.refusing.enter()));
+        } else {
+            // What fits is sent, and the connection ends.
+            let _ = tcp.try_write(&answer);
+        }
+    }
+}
+
+/// Says that there are too many connections. What the client sends meanwhile is read, or it would lose the response.
 async fn refuse(tcp: TcpStream, answer: Vec<u8>, _mark: Mark) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (mut read, mut write) = tcp.into_split();
@@ -148,7 +182,6 @@ async fn refuse(tcp: TcpStream, answer: Vec<u8>, _mark: Mark) {
     };
     let _ = tokio::time::timeout(Duration::from_millis(500), talk).await;
 }
-
 /// The open connections of one thread.
 #[derive(Debug, Default)]
 struct Open {

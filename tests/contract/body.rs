@@ -244,16 +244,18 @@ fn a_body_may_have_16_kib_and_over_that_is_413() {
 }
 
 #[test]
-fn after_a_413_the_connection_can_be_used_again() {
+fn a_413_ends_the_connection_and_says_so() {
     let (_app, _, key) = App::start();
-    let mut connection = key.connect();
-    let large = key.request("POST", "/v1/pets").body(animal_of(100_000));
-    let large = large.header("Content-Type", "application/json");
-    large
-        .send_on(&mut connection)
-        .is_error(413, "body_too_large");
-    let list = key.request("GET", "/v1/pets").send_on(&mut connection);
-    assert_eq!(list.status, 200);
+    for length in [16_385, 100_000] {
+        let mut connection = key.connect();
+        let large = key.request("POST", "/v1/pets").body(animal_of(length));
+        let large = large.header("Content-Type", "application/json");
+        let answer = large.send_on(&mut connection);
+        answer.is_error(413, "body_too_large");
+        assert_eq!(answer.header("connection"), Some("close"));
+        connection.end();
+        assert!(connection.is_closed());
+    }
 }
 
 #[test]

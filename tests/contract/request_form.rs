@@ -23,7 +23,7 @@ fn an_address_may_have_8_kib_and_over_that_is_414() {
     let (_app, anyone, key) = App::start();
     assert_eq!(key.get(&target("/v1/pets", 8192)).status, 200);
     assert_eq!(anyone.get(&target("/livez", 8192)).status, 200);
-    for bytes in [8193, 20_000, 60_000] {
+    for bytes in [8193, 15_000] {
         key.get(&target("/v1/pets", bytes))
             .is_error(414, "uri_too_long");
         anyone

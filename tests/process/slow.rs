@@ -1,6 +1,6 @@
 //! Callers that are slow, silent or too many, and a disk that lets writes wait.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -213,15 +213,70 @@ fn a_caller_that_does_not_take_its_answers_is_closed() {
 }
 
 #[test]
-fn a_connection_too_many_is_answered_503_at_once_and_one_that_ends_makes_room() {
-    let (app, _, key) = App::start_with(|config| config.max_connections = 4);
-    let mut open: Vec<Connection> = (0..4).map(|_| app.anyone().connect()).collect();
-    for connection in &mut open {
-        assert_eq!(
-            key.request("GET", "/v1/pets").send_on(connection).status,
-            200
-        );
+fn a_client_that_takes_its_response_too_slowly_is_closed_though_it_takes_some_each_time() {
+    let (_app, key) = with_timeouts(SHORT, SHORT);
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    let receives = socket2::SockRef::from(&stream);
+    receives
+        .set_recv_buffer_size(4_096)
+        .expect("a small buffer");
+    let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request).expect("a request");
+    let began = Instant::now();
+    let (mut taken, mut some) = (0, [0; 16]);
+    while let Ok(1..) = stream.read(&mut some) {
+        taken += some.len();
+        assert!(began.elapsed() < LONG, "{taken} bytes, and still open");
+        // A sixth of the slowest rate that is accepted.
+        std::thread::sleep(Duration::from_millis(100));
+        if taken > 160 {
+            // The connection is gone when what was on its way is all there is.
+            let rest = std::io::copy(&mut stream, &mut std::io::sink());
+            let rest = rest.unwrap_or_default();
+            assert!(rest < 1_000_000, "{rest}");
+            break;
+        }
     }
+}
+
+#[test]
+fn a_client_that_takes_its_response_slowly_but_steadily_gets_all_of_it() {
+    let (_app, key) = with_timeouts(LONG, SHORT);
+    let whole = key.get("/docs/swagger-ui-bundle.js").body.len();
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    let receives = socket2::SockRef::from(&stream);
+    receives
+        .set_recv_buffer_size(64 << 10)
+        .expect("a small buffer");
+    let request =
+        b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("a request");
+    let (mut taken, mut some) = (0, [0; 32 << 10]);
+    let began = Instant::now();
+    loop {
+        match stream.read(&mut some).expect("the response") {
+            0 => break,
+            n => taken += n,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(taken > whole, "{taken} of {whole}");
+    assert!(began.elapsed() > SHORT * 2, "{:?}", began.elapsed());
+}
+
+/// Requests that are at work until the lock is dropped.
+fn at_work(key: &Client, count: usize) -> Vec<JoinHandle<Answer>> {
+    let started = (0..count).map(|_| create(key, "patient")).collect();
+    // One that is at work has been read: its connection is no longer idle.
+    std::thread::sleep(Duration::from_millis(300));
+    started
+}
+
+#[test]
+fn a_connection_too_many_is_503_at_once_while_all_are_at_work() {
+    let (app, _, key) = App::start_with(|config| config.max_connections = 4);
+    let lock = hold(&app);
+    let working = at_work(&key, 4);
     for asks in [true, false] {
         let began = Instant::now();
         let mut connection = key.connect();
@@ -234,10 +289,62 @@ fn a_connection_too_many_is_answered_503_at_once_and_one_that_ends_makes_room() 
         assert_eq!(answer.header("retry-after"), Some("1"), "{answer}");
         assert!(connection.is_closed());
     }
-    // Those that are served are not touched.
+    drop(lock);
+    for working in working {
+        assert_eq!(working.join().expect("a response").status, 201);
+    }
+    assert_eq!(key.get("/v1/pets").status, 200, "there is room again");
+}
+
+#[test]
+fn when_all_connections_are_taken_the_one_that_has_been_idle_longest_makes_room() {
+    let (_app, _, key) = App::start_with(|config| config.max_connections = 4);
+    let mut open: Vec<Connection> = (0..4).map(|_| key.connect()).collect();
+    let used = |connection: &mut Connection| {
+        let answer = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(answer.status, 200, "{answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for place in [2, 0, 3, 1] {
+        used(&mut open[place]);
+    }
+    for longest_idle in [2, 0, 3, 1] {
+        let mut one_more = key.connect();
+        used(&mut one_more);
+        assert!(open[longest_idle].is_closed(), "{longest_idle}");
+        open[longest_idle] = one_more;
+    }
+    for connection in &mut open {
+        used(connection);
+    }
+}
+
+#[test]
+fn one_address_cannot_hold_every_connection() {
+    let (app, _, key) = App::start_with(|config| {
+        config.max_connections = 100;
+        config.max_connections_per_address = 10;
+    });
+    let mut open: Vec<Connection> = (0..10).map(|_| app.anyone().connect()).collect();
+    for connection in &mut open {
+        let answer = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(answer.status, 200);
+    }
+    let mut one_more = key.connect();
+    is_raw_error(&one_more.answer(), 503, "unavailable");
+    // Another address of this machine.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let from: std::net::SocketAddr = "127.0.0.2:0".parse().expect("an address");
+    socket.bind(&from.into()).expect("an address of our own");
+    socket.connect(&key.address.into()).expect("a connection");
+    let mut other = Connection::from(TcpStream::from(socket));
+    let answer = key.request("GET", "/v1/pets").send_on(&mut other);
+    assert_eq!(answer.status, 200);
     assert_eq!(
         key.request("GET", "/v1/pets").send_on(&mut open[0]).status,
-        200
+        200,
+        "those that are open are not touched"
     );
     open.pop();
     eventually(Duration::from_secs(2), "room for one", || {
@@ -245,6 +352,20 @@ fn a_connection_too_many_is_answered_503_at_once_and_one_that_ends_makes_room() 
         connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         connection.answer().status == 200
     });
+}
+
+#[test]
+fn a_trusted_proxy_may_have_as_many_connections_as_there_are() {
+    let (_app, _, key) = App::start_with(|config| {
+        config.max_connections_per_address = 2;
+        let proxy = "127.0.0.1".parse().expect("a range");
+        config.trusted_proxies = animal_store::access::TrustedProxies::new(vec![proxy]);
+    });
+    let mut open: Vec<Connection> = (0..20).map(|_| key.connect()).collect();
+    for connection in &mut open {
+        let answer = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(answer.status, 200);
+    }
 }
 
 /// Holds the lock that every write needs, until it is dropped.
@@ -264,8 +385,8 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
     let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
     let lock = hold(&app);
     let began = Instant::now();
-    // Some are with the writer, three wait, and the next is refused.
-    let mut asked = Vec::new();
+    // The first is with the writer, three wait, and the next is refused.
+    let mut asked = at_work(&key, 1);
     eventually(Duration::from_secs(1), "a refusal", || {
         asked.push(create(&key, "patient"));
         asked.iter().any(JoinHandle::is_finished)

@@ -288,6 +288,7 @@ fn config(database: Database) -> Config {
         log_level: LogLevel::Info,
         first_key: false,
         max_connections: 1_000,
+        max_connections_per_address: 1_000,
         max_waiting_writes: 4_096,
         request_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(60),

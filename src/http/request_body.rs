@@ -1,0 +1,94 @@
+//! The body of a request, as it arrives, and what becomes of a body that no handler has read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::{Body, Incoming};
+use hyper::header::EXPECT;
+
+/// The most of a body that is read only to keep the connection usable.
+const REMAINDER: usize = 64 * 1024;
+
+/// How long such a remainder may take to arrive. A client that sends head and body in two packets needs a moment.
+const MOMENT: Duration = Duration::from_millis(250);
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct RequestBody {
+    incoming: Incoming,
+    /// The client sends it after a `100 Continue`, which the first read causes.
+    awaits_continue: bool,
+    ended: bool,
+}
+
+/// A body that the client broke off, or whose chunks are malformed.
+#[derive(Debug, thiserror::Error)]
+#[error("the body ended before it was complete")]
+pub struct Incomplete;
+
+impl RequestBody {
+    /// The body that comes with these headers.
+    pub fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
+        let ended = incoming.is_end_stream();
+        Self {
+            awaits_continue: !ended && headers.contains_key(EXPECT),
+            ended,
+            incoming,
+        }
+    }
+
+    /// At least how many bytes are still to come. Exact where the client sent a `Content-Length`.
+    pub fn announced(&self) -> u64 {
+        self.incoming.size_hint().lower()
+    }
+
+    /// Whether its length is known before it is read.
+    pub fn has_length(&self) -> bool {
+        self.incoming.size_hint().exact().is_some()
+    }
+
+    /// Whether all of it has been read.
+    pub fn is_read(&self) -> bool {
+        self.ended || self.incoming.is_end_stream()
+    }
+
+    /// The next part. `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Incomplete> {
+        self.awaits_continue = false;
+        loop {
+            match self.incoming.frame().await {
+                None => {
+                    self.ended = true;
+                    return Ok(None);
+                }
+                Some(Err(_)) => return Err(Incomplete),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                    // Trailers have no meaning here.
+                }
+            }
+        }
+    }
+
+    /// Reads what is left, if that is little and arrives at once: the connection then serves the next request. Otherwise it
+    /// has to be closed. A body that the client holds back is not asked for.
+    pub async fn drain(&mut self) {
+        if self.is_read() || self.awaits_continue || self.announced() > REMAINDER as u64 {
+            return;
+        }
+        let all = async {
+            let mut length = 0;
+            while let Ok(Some(data)) = self.next().await {
+                length += data.len();
+                if length > REMAINDER {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(MOMENT, all).await;
+    }
+}

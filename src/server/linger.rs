@@ -1,0 +1,82 @@
+//! Lingering close: after a response that was sent before the request's body was read, what still arrives is read and
+//! discarded. A socket that is closed with unread data resets the connection, and the client loses the response.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+/// How long the client may send nothing.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How long it may go on sending.
+const TOTAL: Duration = Duration::from_secs(10);
+
+/// The most connections of one thread that linger at the same time. Others are closed at once.
+const MOST: usize = 256;
+
+/// Bytes read at a time.
+const DISCARDED: usize = 16 * 1024;
+
+/// A connection that lingers.
+#[derive(Debug)]
+pub(super) struct Linger<'a> {
+    count: &'a Cell<usize>,
+    end: Instant,
+    silent_until: Instant,
+}
+
+impl<'a> Linger<'a> {
+    /// Begins, unless too many linger already.
+    pub(super) fn begin(count: &'a Cell<usize>) -> Option<Self> {
+        if count.get() >= MOST {
+            return None;
+        }
+        count.set(count.get() + 1);
+        let now = Instant::now();
+        Some(Self {
+            count,
+            end: now + TOTAL,
+            silent_until: now + SILENCE,
+        })
+    }
+
+    /// Reads and discards until the client has closed, or its time is up.
+    pub(super) fn poll(
+        &mut self,
+        tcp: &mut TcpStream,
+        timer: &mut Pin<Box<Sleep>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut discarded = [0; DISCARDED];
+        let mut read = false;
+        loop {
+            let mut buffer = ReadBuf::new(&mut discarded);
+            match Pin::new(&mut *tcp).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => read = true,
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => break,
+            }
+        }
+        let now = Instant::now();
+        if read {
+            self.silent_until = now + SILENCE;
+        }
+        let deadline = self.end.min(self.silent_until);
+        if now >= deadline {
+            return Poll::Ready(());
+        }
+        timer.as_mut().reset(deadline);
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl Drop for Linger<'_> {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - 1);
+    }
+}

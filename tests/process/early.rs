@@ -1,0 +1,213 @@
+//! Responses that are sent before the body of their request was read: the client gets them, and knows whether it may go on with
+//! the connection.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use harness::{App, Client, Connection};
+use serde_json::json;
+
+/// A request whose head says more of its body than the server wants to know.
+fn head(key: Option<&str>, target: &str, content_type: &str, rest: &str) -> String {
+    let key = key.map_or(String::new(), |key| {
+        format!("Authorization: Bearer {key}\r\n")
+    });
+    format!("POST {target} HTTP/1.1\r\nHost: x\r\n{key}Content-Type: {content_type}\r\n{rest}\r\n")
+}
+
+/// Every early response: what is asked for, and the status.
+fn early(key: &Client) -> Vec<(String, u16)> {
+    let secret = key.key.as_deref();
+    let length = "Content-Length: 30\r\n";
+    let json = "application/json";
+    vec![
+        (head(secret, "/v1/pets", "text/plain", length), 415),
+        (head(secret, "/v1/nothing", json, length), 404),
+        (head(secret, "/v1/store/orders", json, length), 405),
+        (head(None, "/v1/pets", json, length), 401),
+        (
+            head(
+                secret,
+                "/v1/pets",
+                json,
+                &format!("Idempotency-Key: a b\r\n{length}"),
+            ),
+            400,
+        ),
+        (head(secret, "/docs", json, length), 405),
+        (
+            head(
+                secret,
+                "/v1/nothing",
+                json,
+                "Transfer-Encoding: chunked\r\n",
+            ),
+            404,
+        ),
+    ]
+}
+
+#[test]
+fn a_small_body_that_follows_its_head_is_read_and_the_connection_goes_on() {
+    let (_app, _, key) = App::start();
+    for (head, status) in early(&key) {
+        let mut connection = key.connect();
+        for _ in 0..5 {
+            connection.send(head.as_bytes());
+            std::thread::sleep(Duration::from_millis(5));
+            match head.contains("chunked") {
+                true => connection.send(b"5\r\nabcde\r\n0\r\n\r\n"),
+                false => connection.send(&[b'x'; 30]),
+            }
+            let answer = connection.answer();
+            assert_eq!(answer.status, status, "{head}{answer}");
+            assert_eq!(answer.header("connection"), None, "{head}{answer}");
+            let next = key.request("GET", "/v1/pets").send_on(&mut connection);
+            assert_eq!(next.status, 200, "{head}{next}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_does_not_come_or_is_large_ends_the_connection_and_the_response_says_so() {
+    let (_app, _, key) = App::start();
+    let secret = key.key.as_deref();
+    for length in [30, 100_000] {
+        let head = head(
+            secret,
+            "/v1/nothing",
+            "application/json",
+            &format!("Content-Length: {length}\r\n"),
+        );
+        let mut connection = key.connect();
+        let began = Instant::now();
+        connection.send(head.as_bytes());
+        let answer = connection.answer();
+        assert_eq!(answer.status, 404, "{answer}");
+        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        assert!(began.elapsed() < Duration::from_secs(1));
+        connection.end();
+        assert!(connection.is_closed());
+    }
+}
+
+#[test]
+fn a_body_that_waits_for_100_continue_is_not_asked_for() {
+    let (_app, _, key) = App::start();
+    let secret = key.key.as_deref();
+    for (target, length, status) in [
+        ("/v1/nothing", 30, 404),
+        ("/v1/pets", 20_000, 413),
+        ("/v1/pets", 2_000_000, 413),
+    ] {
+        let rest = format!("Expect: 100-continue\r\nContent-Length: {length}\r\n");
+        let head = head(secret, target, "application/json", &rest);
+        let mut connection = key.connect();
+        connection.send(head.as_bytes());
+        let answer = connection.answer();
+        assert_eq!(answer.status, status, "{answer}");
+        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    }
+}
+
+#[test]
+fn a_content_length_over_the_limit_is_413_at_once_and_closes() {
+    let (_app, _, key) = App::start();
+    let length = "Content-Length: 16385\r\n";
+    let head = head(key.key.as_deref(), "/v1/pets", "application/json", length);
+    let began = Instant::now();
+    let mut connection = key.connect();
+    connection.send(head.as_bytes());
+    let answer = connection.answer();
+    answer.is_error(413, "body_too_large");
+    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+/// Sends head and body to the end before it reads, as many clients do, and gives the status.
+fn sends_all_first(key: &Client, head: &str, length: usize) -> std::io::Result<u16> {
+    let mut stream = TcpStream::connect(key.address)?;
+    stream.write_all(head.as_bytes())?;
+    let part = vec![b'x'; 64 * 1024];
+    let mut left = length;
+    while left > 0 {
+        let now = left.min(part.len());
+        stream.write_all(&part[..now])?;
+        left -= now;
+    }
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    let status = String::from_utf8_lossy(&response[9..12]).into_owned();
+    Ok(status.parse().expect("a status"))
+}
+
+#[test]
+fn a_client_that_sends_megabytes_before_it_reads_gets_the_response() {
+    let (_app, _, key) = App::start();
+    let secret = key.key.as_deref();
+    for megabytes in [1, 5, 20] {
+        let length = megabytes << 20;
+        let rest = format!("Content-Length: {length}\r\n");
+        for (head, status) in [
+            (head(secret, "/v1/pets", "application/json", &rest), 413),
+            (head(secret, "/v1/nothing", "application/json", &rest), 404),
+            (
+                head(Some("wrong"), "/v1/pets", "application/json", &rest),
+                401,
+            ),
+        ] {
+            for _ in 0..20 {
+                match sends_all_first(&key, &head, length) {
+                    Ok(got) => assert!(got == status || (status == 401 && got == 429), "{got}"),
+                    Err(error) => panic!("{megabytes} MB, {status}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_that_goes_on_sending_after_its_response_is_not_listened_to_without_end() {
+    let (_app, _, key) = App::start();
+    let head = head(
+        key.key.as_deref(),
+        "/v1/nothing",
+        "application/json",
+        "Transfer-Encoding: chunked\r\n",
+    );
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    stream.write_all(head.as_bytes()).expect("a head");
+    let began = Instant::now();
+    let ended = loop {
+        if let Err(error) = stream.write_all(b"1\r\nx\r\n") {
+            break error;
+        }
+        assert!(began.elapsed() < Duration::from_secs(14), "still open");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(began.elapsed() > Duration::from_secs(9), "{ended}");
+}
+
+#[test]
+fn bodies_that_nobody_reads_do_not_keep_others_from_being_served() {
+    let (app, _, key) = App::start();
+    let rest = "Content-Length: 1000000\r\n";
+    let head = head(key.key.as_deref(), "/v1/nothing", "application/json", rest);
+    // More than may linger: those beyond are closed, and none of them is waited for.
+    let mut open: Vec<Connection> = (0..900).map(|_| key.connect()).collect();
+    for connection in &mut open {
+        connection.send(head.as_bytes());
+    }
+    let began = Instant::now();
+    assert_eq!(app.anyone().get("/livez").status, 200);
+    assert_eq!(
+        key.create(&json!({"name": "Rex", "categoryId": 1})).status,
+        201
+    );
+    assert!(began.elapsed() < Duration::from_secs(2));
+}

@@ -1,0 +1,141 @@
+//! What thousands of connections cost, whatever their clients do: memory that is bounded, and given back.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use harness::{Process, eventually};
+
+use crate::{PROGRAM, folder, large_key};
+
+/// Connections of each kind.
+const MANY: usize = 5_000;
+
+/// Memory that they may take the process to.
+const PEAK: u64 = 400 << 20;
+
+/// What may be left of it within a minute after they have ended.
+const LEFT: u64 = 50 << 20;
+
+/// The memory of a process, as the system counts it: now, and at most so far.
+fn memory(process: &Process) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.expect("a process");
+    let of = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kib = line.and_then(|line| line.split_whitespace().nth(1));
+        kib.expect("a figure").parse::<u64>().expect("a number") << 10
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
+fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(first).expect("room for a request");
+    stream
+}
+
+/// Opens many connections that send `first`, lets `then` go on with them, ends them, and holds the server to its memory.
+#[track_caller]
+fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut [TcpStream])) {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let words = [
+        "--max-connections-per-address",
+        "10000",
+        "--log-level",
+        "warn",
+    ];
+    let process = Process::serve(PROGRAM, folder.path(), &words);
+    let client = process.client(Some(&key));
+    for _ in 0..100 {
+        assert_eq!(client.get("/docs/swagger-ui-bundle.js").status, 200);
+        assert_eq!(client.get("/v1/pets").status, 200);
+    }
+    let (start, _) = memory(&process);
+
+    let first = first(&key);
+    let mut open: Vec<TcpStream> = (0..MANY)
+        .map(|_| connect(process.address, &first))
+        .collect();
+    then(&mut open);
+    assert_eq!(client.get("/v1/pets").status, 200, "others are served");
+    let (_, peak) = memory(&process);
+    drop(open);
+
+    let mut left = 0;
+    eventually(Duration::from_secs(60), "memory that is given back", || {
+        // A process that does nothing at all has no occasion to give anything back.
+        assert_eq!(client.get("/v1/pets").status, 200);
+        left = memory(&process).0.saturating_sub(start);
+        left <= LEFT
+    });
+    let mib = |bytes: u64| bytes >> 20;
+    println!(
+        "{kind}: {MANY} connections, {} MiB before, {} at most, {} more after",
+        mib(start),
+        mib(peak),
+        mib(left)
+    );
+    assert!(peak <= PEAK, "{kind}: {} MiB", mib(peak));
+}
+
+const ASSET: &[u8] = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[test]
+fn a_large_asset_that_nobody_reads_costs_little() {
+    let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(3));
+    costs_little("unread", |_| ASSET.to_vec(), wait);
+}
+
+#[test]
+fn a_large_asset_that_is_read_slowly_costs_little() {
+    let read = |open: &mut [TcpStream]| {
+        let mut some = [0; 2_048];
+        for stream in (0..3).flat_map(|_| 0..MANY) {
+            assert!(open[stream].read(&mut some).expect("some of it") > 0);
+        }
+    };
+    costs_little("slow reads", |_| ASSET.to_vec(), read);
+}
+
+#[test]
+fn half_a_head_costs_little() {
+    let first = |_: &str| {
+        let mut head = b"GET /v1/pets HTTP/1.1\r\nHost: x\r\nX-Long: ".to_vec();
+        head.resize(15_000, b'x');
+        head
+    };
+    let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
+    costs_little("half heads", first, wait);
+}
+
+#[test]
+fn a_body_that_does_not_end_costs_little() {
+    let first = |key: &str| {
+        let mut request = format!(
+            "POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: 16000\r\n\r\n"
+        )
+        .into_bytes();
+        request.resize(request.len() + 15_000, b' ');
+        request
+    };
+    let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
+    costs_little("slow bodies", first, wait);
+}
+
+#[test]
+fn a_head_of_more_than_16_kib_is_refused() {
+    let folder = folder();
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    for (length, status) in [(15_000, "401"), (17_000, "431")] {
+        let mut head = b"GET /v1/pets HTTP/1.1\r\nHost: x\r\nX-Long: ".to_vec();
+        head.resize(length, b'x');
+        head.extend_from_slice(b"\r\n\r\n");
+        let mut stream = connect(process.address, &head);
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).expect("a response");
+        assert_eq!(&start[9..], status.as_bytes());
+    }
+}
