@@ -5,6 +5,7 @@ mod completions;
 mod data;
 mod healthcheck;
 mod keys;
+mod migrate;
 mod openapi;
 mod orders;
 mod pets;
@@ -42,6 +43,8 @@ enum Command {
     Pets(pets::Pets),
     /// Place, complete, cancel and list orders
     Orders(orders::Orders),
+    /// Create the database, or bring its format to that of this version
+    Migrate(migrate::Migrate),
     /// Print the OpenAPI document
     Openapi(openapi::Openapi),
     /// Exit 0 when a server is ready: for containers
@@ -91,6 +94,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Keys(keys) => keys.run(),
         Command::Pets(pets) => pets.run(),
         Command::Orders(orders) => orders.run(),
+        Command::Migrate(migrate) => migrate.run(),
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
         Command::Completions(completions) => completions.run(&mut Cli::command()),

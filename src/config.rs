@@ -80,6 +80,8 @@ pub struct Config {
     pub log_level: LogLevel,
     /// Whether a new database gets a first key.
     pub first_key: bool,
+    /// Whether a missing database is created, and an older one is migrated.
+    pub migrate: bool,
     /// The most connections at once.
     pub max_connections: usize,
     /// The most of them from one address.
@@ -124,6 +126,7 @@ impl TryFrom<ServeOptions> for Config {
             log: options.log,
             log_level: options.log_level,
             first_key: !options.no_first_key,
+            migrate: !options.no_migrate,
             max_connections: options.max_connections,
             max_connections_per_address: options.max_connections_per_address,
             max_waiting_writes: options.max_waiting_writes,

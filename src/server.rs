@@ -36,8 +36,7 @@ use crate::config::{Config, reachable};
 use crate::limit::redis::Health;
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
-use crate::store::sqlite::Mode;
-use crate::store::{self, Store};
+use crate::store::{self, Mode, Store};
 use background::Background;
 use connections::{Caps, Connections};
 use ledger::Ledger;
@@ -92,7 +91,10 @@ impl Server {
             )
         })?;
         let waiting = config.max_waiting_writes;
-        let store = Store::open(&config.database, Mode::CreateIfMissing, waiting).await?;
+        let mode = Mode::Serve {
+            migrate: config.migrate,
+        };
+        let store = Store::open(&config.database, mode, waiting).await?;
         Ok(Self {
             store: Arc::new(store),
             clock,

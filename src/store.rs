@@ -5,7 +5,9 @@
 mod cache;
 mod commits;
 pub mod database;
+mod format;
 pub mod keys;
+mod mode;
 mod pages;
 pub mod postgres;
 pub mod sqlite;
@@ -15,7 +17,9 @@ mod waiting;
 
 pub use commits::Commits;
 pub use database::Database;
+pub use format::{Migration, WrongFormat};
 pub use keys::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey, UsageRow};
+pub use mode::Mode;
 pub use use_batch::{UseBatch, UseRecorder};
 
 use std::sync::Arc;
@@ -32,7 +36,7 @@ use crate::page::{Cursor, OrderQuery, PetQuery};
 use crate::pet::{NewPet, Pet, PetId, PetStatus};
 use cache::Cache;
 use postgres::Postgres;
-use sqlite::{Mode, Sqlite};
+use sqlite::Sqlite;
 
 /// How many keys are read from an engine at once: enough that the statement is a small part, few enough to be held in memory
 /// and applied without anyone noticing.
@@ -137,24 +141,24 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the data. At most `max_waiting` creations wait.
+    /// Opens the data, or refuses it in one line. At most `max_waiting` creations wait.
     pub async fn open(database: &Database, mode: Mode, max_waiting: usize) -> anyhow::Result<Self> {
         Ok(Self {
             engine: match database {
                 Database::Sqlite(path) => Engine::Sqlite(Sqlite::open(path, mode, max_waiting)?),
-                Database::Postgres(servers) => {
-                    Engine::Postgres(Box::new(Postgres::open(servers, max_waiting).await?))
-                }
+                Database::Postgres(servers) => Engine::Postgres(Box::new(
+                    Postgres::open(database, servers, mode, max_waiting).await?,
+                )),
             },
             cache: Cache::new(),
         })
     }
 
-    /// Whether opening it created it.
-    pub fn is_new(&self) -> bool {
+    /// What opening it did to its format.
+    pub fn migration(&self) -> Migration {
         match &self.engine {
-            Engine::Sqlite(engine) => engine.is_new(),
-            Engine::Postgres(engine) => engine.is_new(),
+            Engine::Sqlite(engine) => engine.migration(),
+            Engine::Postgres(engine) => engine.migration(),
         }
     }
 

@@ -108,6 +108,7 @@ fn no_request_has_grown_dearer_by_more_than_5_percent() {
     let program = std::env::var("ANIMAL_STORE_RELEASE_BIN")
         .expect("run this through ./test instructions, which builds it");
     let folder = TempDir::new().expect("a folder");
+    run(&program, folder.path(), &["migrate"]).exits(0);
     let key = |words: &[&str]| {
         let create = [
             &["keys", "create", "--name", "a", "--plan", "enterprise"],

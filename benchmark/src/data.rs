@@ -44,12 +44,28 @@ impl Data {
             animals,
             key: String::new(),
         };
+        data.migrate()?;
         data.key = data.add_key(UNLIMITED, UNLIMITED)?;
         bench
             .progress
             .show("data", &format!("{animals} animals are put in"));
         data.add_animals()?;
         Ok(data)
+    }
+
+    /// Creates the database, as an operator does.
+    fn migrate(&self) -> Result<()> {
+        let output = Command::new(&self.program)
+            .arg("migrate")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "cannot create the database: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
     }
 
     /// Makes a key with these limits, as an operator does.

@@ -5,8 +5,7 @@ use anyhow::Context;
 use super::{Failure, Outcome};
 use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
-use crate::store::Store;
-use crate::store::sqlite::Mode;
+use crate::store::{Database, Mode, Store};
 
 /// The options of a command on the data.
 #[derive(Debug, clap::Args)]
@@ -19,19 +18,25 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// The store, which must be there.
+    /// The store, for a command that only reads: nothing is created or migrated.
+    pub(super) async fn open_to_read(&self) -> Result<Store, Failure> {
+        self.open_as(Mode::ReadOnly).await
+    }
+
+    /// The store, which must exist in the format of this version.
     pub(super) async fn open(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::MustExist).await
+        self.open_as(Mode::ReadWrite).await
     }
 
-    /// The store, which is created if it is not there.
-    pub(super) async fn open_or_create(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::CreateIfMissing).await
-    }
-
-    async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
+    /// The store in this mode.
+    pub(super) async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
         // One command writes one thing.
         Ok(Store::open(&self.database.database, mode, 1).await?)
+    }
+
+    /// Where the data is.
+    pub(super) fn database(&self) -> &Database {
+        &self.database.database
     }
 }
 

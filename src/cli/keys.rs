@@ -139,13 +139,13 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open_or_create().await?;
+                let store = common.open().await?;
                 let expires = expires.map(Span::duration);
                 let issued = keys::create(&store, name, plan, expires, now).await?;
                 hand_over(&issued, now, common.json, "created")
             }
             Self::List { common } => {
-                let store = common.open().await?;
+                let store = common.open_to_read().await?;
                 let mut records: Vec<KeyRecord> = Vec::new();
                 loop {
                     let after = records.last().map_or(KeyId(i64::MIN), |record| record.id);
@@ -159,7 +159,7 @@ impl Command {
                 report::list(&records, now, common.json)
             }
             Self::Show { key } => {
-                let store = key.common.open().await?;
+                let store = key.common.open_to_read().await?;
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
                 let uses = store
@@ -169,7 +169,7 @@ impl Command {
                 report::show(&record, &uses, now, key.common.json)
             }
             Self::Usage { id, common } => {
-                let store = common.open().await?;
+                let store = common.open_to_read().await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     found(id, store.key(id).await)?;

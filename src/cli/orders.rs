@@ -108,7 +108,7 @@ impl Command {
             }
             Self::List { common } => list(
                 &common
-                    .open()
+                    .open_to_read()
                     .await?
                     .orders()
                     .await

@@ -46,7 +46,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     log::init(&sink, config.log, config.log_level, clock.clone());
 
     let server = Server::open(&config, clock.clone()).await?;
-    let first_key = match server.store().is_new() && config.first_key {
+    let first_key = match server.store().migration().is_new() && config.first_key {
         true => Some(first_key(&server, &clock).await?),
         false => None,
     };

@@ -105,6 +105,9 @@ pub struct ServeOptions {
     /// Issue no first key on a new database
     #[arg(long, env = "ANIMAL_STORE_NO_FIRST_KEY")]
     pub no_first_key: bool,
+    /// Neither create the database nor migrate it: `animal-store migrate` does
+    #[arg(long, env = "ANIMAL_STORE_NO_MIGRATE")]
+    pub no_migrate: bool,
     /// The most connections at once; for one more, the longest idle one is closed, or it gets 503
     #[arg(long, env = "ANIMAL_STORE_MAX_CONNECTIONS", value_name = "N", default_value = "10000", value_parser = at_least_one)]
     pub max_connections: usize,

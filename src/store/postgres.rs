@@ -23,8 +23,8 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Config;
 
 use super::{
-    Allowed, Commits, Created, KeyChange, KeyChanged, KeyRecord, NewKey, Page, Result, Retry,
-    Revisions, StatusSet, UsageRow, UseBatch,
+    Allowed, Commits, Created, Database, KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey,
+    Page, Result, Retry, Revisions, StatusSet, UsageRow, UseBatch, WrongFormat,
 };
 use crate::clock::{Day, Timestamp};
 use crate::fault::Fault;
@@ -41,7 +41,7 @@ use writer::Writer;
 /// How often a transaction is tried that others made impossible. Whoever waits for it gives up before that, as a rule.
 const TRIES: u32 = 20;
 
-/// How long what is large may take: all keys at the start of a node, or new tables.
+/// How long what is large may take, such as all keys at the start of a node.
 const START: Duration = Duration::from_secs(30);
 
 /// An open database.
@@ -49,25 +49,40 @@ const START: Duration = Duration::from_secs(30);
 pub struct Postgres {
     connections: Connections,
     writer: Writer,
-    is_new: bool,
+    migration: Migration,
 }
 
 impl Postgres {
-    /// Connects, and brings the database to the present format. At most `max_waiting` creations wait.
-    pub(super) async fn open(servers: &[Config], max_waiting: usize) -> anyhow::Result<Self> {
+    /// Connects, and does to the format what this mode allows. At most `max_waiting` creations wait.
+    pub(super) async fn open(
+        database: &Database,
+        servers: &[Config],
+        mode: Mode,
+        max_waiting: usize,
+    ) -> anyhow::Result<Self> {
         let (writer, connections) = Writer::start(servers, max_waiting)?;
-        let is_new = in_time(START, migrations::run(&connections))
+        let found = in_time(START, migrations::format(&connections))
             .await
             .context("--database: PostgreSQL")?;
+        WrongFormat::check(database, found, migrations::KNOWN, mode)?;
+        let before = match found {
+            Some(migrations::KNOWN) => found,
+            _ => migrations::run(&connections)
+                .await
+                .context("--database: PostgreSQL")?,
+        };
         Ok(Self {
             connections,
             writer,
-            is_new,
+            migration: Migration {
+                before,
+                now: migrations::KNOWN,
+            },
         })
     }
 
-    pub(super) fn is_new(&self) -> bool {
-        self.is_new
+    pub(super) fn migration(&self) -> Migration {
+        self.migration
     }
 
     pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {

@@ -1,18 +1,22 @@
 //! The embedded engine: one SQLite file in WAL mode, one writer thread, a few readers.
 //! Every write goes through the writer, every read through a reader; neither waits for the other.
 
+mod inspect;
 mod keys;
+mod lock;
 mod migrations;
 mod open;
 mod orders;
 mod permission;
 mod pets;
 mod readers;
+mod refusal;
 mod sweep;
 mod usage;
 mod writer;
 
-pub use open::{Mode, Refusal};
+pub use lock::FileLock;
+pub use refusal::Refusal;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +25,8 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Allowed, Commits, Created, KEYS_AT_ONCE, KeyChange, KeyChanged, KeyRecord, NewKey, Page,
-    Result, Retry, Revisions, StatusSet, StoreError, UsageRow, UseBatch,
+    Allowed, Commits, Created, KEYS_AT_ONCE, KeyChange, KeyChanged, KeyRecord, Migration, Mode,
+    NewKey, Page, Result, Retry, Revisions, StatusSet, StoreError, UsageRow, UseBatch,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -39,29 +43,43 @@ use writer::Writer;
 pub struct Sqlite {
     // The readers close before the writer does, whose closing folds the log into the file.
     readers: Readers,
-    writer: Writer,
-    is_new: bool,
+    /// None where the file is only read.
+    writer: Option<Writer>,
+    commits: Arc<Commits>,
+    migration: Migration,
+    // The last to go, when everything is closed.
+    _lock: Option<FileLock>,
 }
 
 impl Sqlite {
     /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait.
     pub fn open(path: &Path, mode: Mode, max_waiting: usize) -> std::result::Result<Self, Refusal> {
-        let (connection, is_new) =
-            open::writer(path, mode).map_err(|refusal| permission::explain(path, refusal))?;
+        let opened =
+            open::open(path, mode).map_err(|refusal| permission::explain(path, refusal))?;
+        let writer = opened
+            .writer
+            .map(|connection| Writer::start(connection, max_waiting))
+            .transpose()?;
         Ok(Self {
-            readers: Readers::new(path),
-            writer: Writer::start(connection, max_waiting)?,
-            is_new,
+            readers: match writer {
+                Some(_) => Readers::new(path),
+                None => Readers::traceless(path),
+            },
+            commits: writer
+                .as_ref()
+                .map_or_else(Arc::default, |writer| Arc::clone(writer.commits())),
+            writer,
+            migration: opened.migration,
+            _lock: opened.lock,
         })
     }
 
-    /// Whether opening it created it.
-    pub fn is_new(&self) -> bool {
-        self.is_new
+    pub(super) fn migration(&self) -> Migration {
+        self.migration
     }
 
     pub(super) async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        self.writer.create(pet, retry).await
+        self.writer()?.create(pet, retry).await
     }
 
     pub(super) async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
@@ -78,7 +96,7 @@ impl Sqlite {
 
     pub(super) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
         let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
-        self.writer
+        self.writer()?
             .run(move |connection| keys::add(connection, &key, hash, &prefix))
             .await
     }
@@ -121,20 +139,20 @@ impl Sqlite {
         id: KeyId,
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
     ) -> KeyChanged<E> {
-        self.writer
+        self.writer()?
             .run(move |connection| keys::change(connection, id, decide))
             .await
     }
 
     pub(super) async fn record_ban(&self, id: KeyId, ban: BanChange) -> Result<()> {
-        self.writer
+        self.writer()?
             .run(move |connection| keys::ban(connection, id, ban))
             .await
     }
 
     pub(super) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
         let batch = Arc::clone(batch);
-        self.writer
+        self.writer()?
             .run(move |connection| usage::add(connection, &batch))
             .await
     }
@@ -161,7 +179,7 @@ impl Sqlite {
         ship_date: Option<Timestamp>,
         now: Timestamp,
     ) -> Allowed<Order> {
-        self.writer
+        self.writer()?
             .run(move |connection| orders::place(connection, pet, ship_date, now))
             .await
     }
@@ -172,7 +190,7 @@ impl Sqlite {
         event: Event,
         now: Timestamp,
     ) -> Allowed<Order> {
-        self.writer
+        self.writer()?
             .run(move |connection| orders::end(connection, id, event, now))
             .await
     }
@@ -184,39 +202,47 @@ impl Sqlite {
         force: bool,
         now: Timestamp,
     ) -> Allowed<StatusSet> {
-        self.writer
+        self.writer()?
             .run(move |connection| orders::set_status(connection, pet, to, force, now))
             .await
     }
 
     pub(super) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
-        self.writer
+        self.writer()?
             .run(move |connection| sweep::retries(connection, before))
             .await
     }
 
     pub(super) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
-        self.writer
+        self.writer()?
             .run(move |connection| sweep::usage(connection, day, batches))
             .await
     }
 
     pub(super) async fn ready(&self) -> Result<()> {
-        self.writer.alive()?;
+        self.writer()?.alive()?;
         self.read(|connection| {
             connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
         })
     }
 
     pub(super) async fn writer_died(&self) {
-        self.writer.died().await;
+        match &self.writer {
+            Some(writer) => writer.died().await,
+            None => std::future::pending().await,
+        }
     }
 
     pub(super) fn commits(&self) -> &Commits {
-        self.writer.commits()
+        &self.commits
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    fn writer(&self) -> Result<&Writer> {
+        let read_only = || StoreError::Failed("the database is open for reading only".into());
+        self.writer.as_ref().ok_or_else(read_only)
+    }
+
+    fn read<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
         self.readers.with(read).map_err(|error| trouble(&error))
     }
 }

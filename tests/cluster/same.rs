@@ -10,8 +10,9 @@ use animal_store::order::OrderId;
 use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::plan::{Limits, Plan};
-use animal_store::store::sqlite::Mode;
-use animal_store::store::{Database, KeyChange, KeyRecord, NewKey, Retry, Store, UseRecorder};
+use animal_store::store::{
+    Database, KeyChange, KeyRecord, Mode, NewKey, Retry, Store, UseRecorder,
+};
 use harness::{Postgres, START};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -265,7 +266,7 @@ fn five_hundred_random_sequences_give_the_same_answers_on_both_engines() {
     let embedded = Database::Sqlite(folder.path().join("a.db"));
     let shared: Database = postgres.url().parse().expect("a database");
     let [embedded, shared] = [embedded, shared].map(|database| {
-        let opening = Store::open(&database, Mode::CreateIfMissing, 1);
+        let opening = Store::open(&database, Mode::Migrate, 1);
         runtime.block_on(opening).expect("a store")
     });
     let now = std::cell::Cell::new(START);

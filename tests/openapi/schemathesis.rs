@@ -22,6 +22,7 @@ fn schemathesis_with_all_checks_finds_nothing() {
         &limits[..],
     ]
     .concat();
+    run(PROGRAM, folder.path(), &["migrate"]).exits(0);
     let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
 

@@ -3,8 +3,7 @@
 use animal_store::order::life::{Event, NotAllowed, next};
 use animal_store::order::{OrderId, OrderState, Refusal};
 use animal_store::pet::{NewPet, PetId, PetStatus};
-use animal_store::store::sqlite::Mode;
-use animal_store::store::{Created, Database, Store};
+use animal_store::store::{Created, Database, Mode, Store};
 use harness::{ByHand, START};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -162,7 +161,7 @@ fn runtime() -> Runtime {
 }
 
 fn open(runtime: &Runtime, database: &Database) -> Store {
-    let opening = Store::open(database, Mode::CreateIfMissing, 1);
+    let opening = Store::open(database, Mode::Migrate, 1);
     runtime.block_on(opening).expect("a store")
 }
 

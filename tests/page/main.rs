@@ -20,6 +20,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 #[test]
 fn a_key_can_be_entered_and_every_operation_tried_and_nothing_comes_from_elsewhere() {
     let folder = TempDir::new().expect("a folder");
+    run(PROGRAM, folder.path(), &["migrate"]).exits(0);
     let key = run(
         PROGRAM,
         folder.path(),

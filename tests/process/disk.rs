@@ -122,8 +122,7 @@ fn a_new_file_whose_making_was_cut_short_is_made_by_the_next_command() {
             let folder = TempDir::new().expect("a folder");
             let inject = format!("inject={call}:signal=KILL:when={time}");
             let strace = ["-f", "-o", "calls", "-e", &inject, PROGRAM];
-            let create = ["keys", "create", "--name", "first", "--plan", "free"];
-            let words = [&strace[..], &create].concat();
+            let words = [&strace[..], &["migrate"]].concat();
             let killed = harness::run("strace", folder.path(), &words);
             assert_ne!(killed.code, Some(0), "{call} {time}: it was not killed");
             large_key(folder.path());

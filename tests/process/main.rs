@@ -14,9 +14,11 @@ mod crash;
 mod disk;
 mod early;
 mod faults;
+mod format;
 mod healthcheck;
 mod life;
 mod memory;
+mod one_server;
 mod permission;
 mod ports;
 mod refusal;
@@ -61,8 +63,9 @@ fn run(folder: &Path, vars: &[(&str, &str)], words: &[&str]) -> Output {
     harness::run("timeout", folder, &all)
 }
 
-/// Issues a key that no test exhausts.
+/// Issues a key that no test exhausts, in a database that is created if there is none.
 fn large_key(folder: &Path) -> String {
+    run(folder, &[], &["migrate"]).exits(0);
     let words = ["keys", "create", "--name", "test", "--plan", "enterprise"];
     let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
     let output = run(folder, &[], &[&words[..], &limits].concat()).exits(0);

@@ -78,8 +78,7 @@ fn a_permission_problem_is_told_as_one_and_names_the_operators_file() {
         let data = folder.path().join("data");
         fs::create_dir(&data).expect("a folder");
         if let Some(mode) = file_mode {
-            let words = ["keys", "create", "--name", "a", "--plan", "free"];
-            run(folder.path(), &[&words[..], &database].concat()).exits(0);
+            run(folder.path(), &[&["migrate"][..], &database].concat()).exits(0);
             allow(&data.join("shop.db"), mode);
         }
         allow(&data, folder_mode);

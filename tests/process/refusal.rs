@@ -7,7 +7,6 @@ use std::path::Path;
 
 use harness::Process;
 use rusqlite::Connection;
-use serde_json::json;
 use tempfile::TempDir;
 
 use crate::{FREE_PORTS, PROGRAM, large_key, run};
@@ -52,7 +51,7 @@ fn close(database: Connection) {
 }
 
 /// Every file in a folder with its bytes.
-fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder)
         .expect("a folder")
         .map(|entry| entry.expect("an entry"));
@@ -121,21 +120,31 @@ fn a_file_in_a_folder_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn commands_on_keys_make_no_new_file_unless_they_create_one() {
+fn only_serve_and_migrate_create_a_file() {
     let folder = TempDir::new().expect("a folder");
     for words in [
         &["keys", "list"][..],
         &["keys", "show", "1"],
         &["keys", "usage"],
         &["keys", "revoke", "1"],
+        &["keys", "create", "--name", "me", "--plan", "free"],
+        &["orders", "list"],
+        &["orders", "place", "--pet", "1"],
+        &["pets", "set-status", "1", "sold"],
     ] {
         let line = run(folder.path(), &[], words).refuses(1);
-        assert!(
-            line.contains("there is no database at animal-store.db"),
-            "{line}"
+        assert_eq!(
+            line,
+            "animal-store: there is no database at animal-store.db: run `animal-store migrate` or start the server to create it"
         );
     }
     assert!(contents(folder.path()).is_empty());
+    let made = run(folder.path(), &[], &["migrate"]).exits(0);
+    assert!(
+        made.stdout
+            .starts_with("created animal-store.db with format ")
+    );
+    run(folder.path(), &[], &["keys", "list"]).exits(0);
 }
 
 #[test]
@@ -252,53 +261,4 @@ fn a_server_that_ends_in_order_leaves_one_file() {
         contents(folder.path()).into_keys().collect::<Vec<_>>(),
         [FILE]
     );
-}
-
-#[test]
-fn two_servers_on_one_file_give_no_identifier_twice_and_see_each_others_animals() {
-    let folder = TempDir::new().expect("a folder");
-    let key = large_key(folder.path());
-    let servers = [(); 2].map(|()| Process::serve(PROGRAM, folder.path(), &[]));
-    std::thread::scope(|scope| {
-        for server in &servers {
-            let client = server.client(Some(&key));
-            scope.spawn(move || client.create_many(50));
-        }
-    });
-    for server in &servers {
-        let list = server.client(Some(&key)).get("/v1/pets?limit=100");
-        assert_eq!(list.ids(), (1..=100).collect::<Vec<_>>());
-    }
-}
-
-#[test]
-fn two_servers_that_start_at_once_on_a_new_file_both_serve_it_and_one_shows_a_first_key() {
-    for _ in 0..5 {
-        let folder = TempDir::new().expect("a folder");
-        let servers: Vec<Process> = std::thread::scope(|scope| {
-            let start = || Process::serve(PROGRAM, folder.path(), &[]);
-            let starting = [scope.spawn(start), scope.spawn(start)];
-            starting
-                .map(|server| server.join().expect("it starts"))
-                .into()
-        });
-        let greeted = servers
-            .iter()
-            .filter(|server| server.greeting.contains("A first API key"));
-        assert_eq!(greeted.count(), 1);
-        let key = large_key(folder.path());
-        for (number, server) in (1..).zip(&servers) {
-            let made = server
-                .client(Some(&key))
-                .create(&json!({"name": "one", "categoryId": 1}));
-            assert_eq!(
-                (made.status, made.json()["id"].as_i64()),
-                (201, Some(number)),
-                "{made}"
-            );
-        }
-        for server in &servers {
-            assert_eq!(server.client(Some(&key)).get("/v1/pets").ids(), [1, 2]);
-        }
-    }
 }

@@ -1,8 +1,13 @@
 //! The formats of the database, each made from the one before. The one row of `animal_store_format` says which one it has;
 //! that row is also the lock between nodes that start at once.
 
-use super::connect::Connections;
-use super::{Answer, Trouble, transact};
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, interval_at};
+
+use super::connect::{Connections, Lease};
+use super::{Answer, START, Trouble, in_time, transact};
 
 /// One script for each format, the first makes format 1.
 const SCRIPTS: [&str; 2] = [
@@ -11,15 +16,38 @@ const SCRIPTS: [&str; 2] = [
 ];
 
 /// The format this version writes.
-const KNOWN: i64 = SCRIPTS.len() as i64;
+pub(super) const KNOWN: i64 = SCRIPTS.len() as i64;
 
 /// How often the first step is tried: two nodes that create the same table at once get into each other's way.
 const TRIES: usize = 20;
 
-/// Brings the database to the present format. Says whether it was empty before.
-pub(super) async fn run(connections: &Connections) -> Answer<bool> {
+/// How often the log says that it is still going on.
+const REPORT: Duration = Duration::from_secs(3);
+
+/// Nothing else has no limit: a new index on a large table takes as long as it takes, and so does waiting for another node
+/// that creates one. Should this node end, its connection does, and with it the whole transaction.
+const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
+                         SET LOCAL lock_timeout = 0; \
+                         SET LOCAL idle_in_transaction_session_timeout = 0";
+
+/// The format of the database; none if there is nothing of ours in it.
+pub(super) async fn format(connections: &Connections) -> Answer<Option<i64>> {
+    let lease = connections.borrow().await?;
+    let mut format = None;
+    if has_table(&lease).await? {
+        let rows = lease
+            .query("SELECT format FROM animal_store_format WHERE id = 1", &[])
+            .await?;
+        format = rows.first().map(|row| row.try_get(0)).transpose()?;
+    }
+    lease.give_back();
+    Ok(format.filter(|format| *format != 0))
+}
+
+/// Brings the database to the present format, however long that takes. Gives the format it had before.
+pub(super) async fn run(connections: &Connections) -> Answer<Option<i64>> {
     let mut tries = 1;
-    while let Err(trouble) = make_lock(connections).await {
+    while let Err(trouble) = in_time(START, make_lock(connections)).await {
         let passing = matches!(trouble, Trouble::Again(_) | Trouble::Failed(_));
         if !passing || tries == TRIES {
             return Err(trouble);
@@ -28,39 +56,55 @@ pub(super) async fn run(connections: &Connections) -> Answer<bool> {
         tokio::time::sleep(super::pause(3)).await;
     }
     transact(connections, async |transaction| {
-        let row = transaction
-            .query_one("SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE", &[])
-            .await?;
-        let format: i64 = row.try_get(0)?;
-        if format > KNOWN {
+        transaction.batch_execute(NO_LIMITS).await?;
+        let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
+        let waiting = "waiting for another node, which is migrating the database";
+        let row = reporting(waiting, transaction.query_one(lock, &[])).await?;
+        let before: i64 = row.try_get(0)?;
+        if before > KNOWN {
             return Err(Trouble::Failed(format!(
-                "the database has format {format}, and this version knows {KNOWN} at most: use a newer one"
+                "the database has format {before}, and this version knows formats up to {KNOWN}: use a newer animal-store"
             )));
         }
-        if format < KNOWN {
-            // Making an index may take long.
-            transaction
-                .batch_execute("SET LOCAL statement_timeout = 0")
-                .await?;
-            for script in SCRIPTS.iter().skip(usize::try_from(format).unwrap_or(0)) {
-                transaction.batch_execute(script).await?;
+        for (script, format) in SCRIPTS.iter().zip(1_i64..) {
+            if format > before {
+                let migrating = format!("migrating the database to format {format}");
+                reporting(&migrating, transaction.batch_execute(script)).await?;
             }
-            transaction
-                .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&KNOWN])
-                .await?;
         }
-        Ok(format == 0)
+        transaction
+            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&KNOWN])
+            .await?;
+        Ok(Some(before).filter(|before| *before != 0))
     })
     .await
 }
 
-async fn make_lock(connections: &Connections) -> Answer<()> {
-    let lease = connections.borrow().await?;
+/// Waits for something, and says every few seconds that it is still going on.
+async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let mut work = pin!(work);
+    let mut ticks = interval_at(began + REPORT, REPORT);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = ticks.tick() => tracing::info!(seconds = began.elapsed().as_secs(), "{what}"),
+        }
+    }
+}
+
+async fn has_table(lease: &Lease) -> Answer<bool> {
     let there: Option<String> = lease
         .query_one("SELECT to_regclass('animal_store_format')::text", &[])
         .await?
         .try_get(0)?;
-    if there.is_none() {
+    Ok(there.is_some())
+}
+
+/// Makes the row that is the lock, where there is none.
+async fn make_lock(connections: &Connections) -> Answer<()> {
+    let lease = connections.borrow().await?;
+    if !has_table(&lease).await? {
         lease
             .batch_execute(
                 "CREATE TABLE IF NOT EXISTS animal_store_format

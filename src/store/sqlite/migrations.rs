@@ -15,27 +15,30 @@ const SCRIPTS: [&str; 3] = [
 /// The format this version writes.
 pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
 
-/// Brings the file to the present format, in one transaction. Says whether it was empty before.
-pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<bool> {
-    let format = |connection: &Connection| -> rusqlite::Result<i32> {
-        connection.pragma_query_value(None, "user_version", |row| row.get(0))
-    };
-    if format(connection)? == KNOWN {
-        return Ok(false);
+/// The format of a file; none if there is nothing in it.
+pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
+    let number = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(Some(number).filter(|number| *number != 0))
+}
+
+/// Brings the file to the present format, in one transaction. Gives the format it had before.
+pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> {
+    if format(connection)? == Some(KNOWN) {
+        return Ok(Some(KNOWN));
     }
     // Two processes may start at once: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let format: i32 = format(&transaction)?;
-    let done = usize::try_from(format).unwrap_or(0);
+    let before = format(&transaction)?;
+    let done = usize::try_from(before.unwrap_or(0)).unwrap_or(0);
     for script in SCRIPTS.iter().skip(done) {
         transaction.execute_batch(script)?;
     }
-    if format < KNOWN {
+    if done < SCRIPTS.len() {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", KNOWN)?;
     }
     transaction.commit()?;
-    Ok(format == 0)
+    Ok(before)
 }
 
 #[cfg(test)]
@@ -54,7 +57,7 @@ mod tests {
                 .unwrap();
             let insert = "INSERT INTO pets (name, category_id, status) VALUES ('Rex', 1, 'sold')";
             connection.execute_batch(insert).unwrap();
-            assert!(!run(&mut connection).unwrap(), "it was not empty");
+            assert_eq!(run(&mut connection).unwrap(), Some(format));
             let name: String = connection
                 .query_row("SELECT name FROM pets", (), |row| row.get(0))
                 .unwrap();

@@ -7,12 +7,13 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::open::{Refusal, folder};
+use super::Refusal;
+use super::open::folder;
 
 /// The refusal, with the permission that was missing, if one was.
 pub(super) fn explain(path: &Path, refusal: Refusal) -> Refusal {
     match refusal {
-        Refusal::CannotOpen { .. } | Refusal::Missing(_) => match missing(path) {
+        Refusal::CannotOpen { .. } => match missing(path) {
             Some(what) => Refusal::Denied(what),
             None => refusal,
         },

@@ -90,7 +90,7 @@ impl Writer {
         self.thread.died().await;
     }
 
-    pub(super) fn commits(&self) -> &Commits {
+    pub(super) fn commits(&self) -> &Arc<Commits> {
         &self.commits
     }
 

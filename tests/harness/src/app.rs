@@ -14,8 +14,7 @@ use animal_store::limit::{BanPolicy, RedisUrl};
 use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
 use animal_store::server::{Running, Server};
-use animal_store::store::sqlite::Mode;
-use animal_store::store::{Database, NewKey, Store};
+use animal_store::store::{Database, Mode, NewKey, Store};
 use tempfile::TempDir;
 
 use crate::{ByHand, Client, Proxy};
@@ -175,7 +174,7 @@ impl App {
 
     /// The data of the server, opened a second time, as the command line opens it.
     pub fn second_store(&self) -> Store {
-        let opening = Store::open(&self.config.database, Mode::MustExist, 1);
+        let opening = Store::open(&self.config.database, Mode::ReadWrite, 1);
         self.runtime.block_on(opening).expect("the data opens")
     }
 
@@ -287,6 +286,7 @@ fn config(database: Database) -> Config {
         log: LogFormat::Text,
         log_level: LogLevel::Info,
         first_key: false,
+        migrate: true,
         max_connections: 1_000,
         max_connections_per_address: 1_000,
         max_waiting_writes: 4_096,

@@ -18,8 +18,15 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk with this program, and no data yet.
+    /// A desk with this program and an empty database.
     pub fn new(program: &'static str) -> Self {
+        let desk = Self::without_data(program);
+        desk.run(&["migrate"]).exits(0);
+        desk
+    }
+
+    /// A desk with this program, and no database yet.
+    pub fn without_data(program: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let database = database_for(&folder);
         Self {

@@ -1,6 +1,6 @@
 //! What none of the commands on keys does, and what is said instead.
 
-use harness::run;
+use harness::{Desk, run};
 
 use super::{PROGRAM, desk, keys, with_a_key};
 
@@ -48,7 +48,7 @@ fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
 
 #[test]
 fn wrong_usage_is_told_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created() {
-    let desk = desk();
+    let desk = Desk::without_data(PROGRAM);
     let long = format!("create --plan free --name {}", "x".repeat(101));
     for (words, named) in [
         ("create --name me --plan gold", "--plan"),

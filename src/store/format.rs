@@ -1,0 +1,81 @@
+//! The format of a database: which one was found, which one is needed, and what to do where they differ.
+
+use std::fmt;
+
+use super::Mode;
+
+/// What opening a database did to its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// The format before; none where there was no database.
+    pub before: Option<i64>,
+    /// The format now.
+    pub now: i64,
+}
+
+impl Migration {
+    /// Whether the database is new.
+    pub fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+}
+
+/// Why a database cannot be used as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongFormat {
+    /// There is none.
+    #[error(
+        "there is no database at {0}: run `animal-store migrate` or start the server to create it"
+    )]
+    Missing(String),
+    /// It is an older version's.
+    #[error(
+        "{database} has format {found}, and this version needs format {needed}: run `animal-store migrate`"
+    )]
+    Older {
+        /// Where it is.
+        database: String,
+        /// Its format.
+        found: i64,
+        /// Ours.
+        needed: i64,
+    },
+    /// It is a newer version's.
+    #[error(
+        "{database} has format {found}, and this version knows formats up to {known}: use a newer animal-store"
+    )]
+    Newer {
+        /// Where it is.
+        database: String,
+        /// Its format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+}
+
+impl WrongFormat {
+    /// Refuses a format that cannot be used in this mode. `found` is none where there is no database.
+    pub(super) fn check(
+        database: &dyn fmt::Display,
+        found: Option<i64>,
+        known: i64,
+        mode: Mode,
+    ) -> Result<(), Self> {
+        match found {
+            Some(found) if found > known => Err(Self::Newer {
+                database: database.to_string(),
+                found,
+                known,
+            }),
+            _ if mode.migrates() => Ok(()),
+            None => Err(Self::Missing(database.to_string())),
+            Some(found) if found < known => Err(Self::Older {
+                database: database.to_string(),
+                found,
+                needed: known,
+            }),
+            Some(_) => Ok(()),
+        }
+    }
+}

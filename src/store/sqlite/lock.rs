@@ -1,0 +1,161 @@
+//! The lock on an embedded file: one server at a time, and none while the file is migrated or replaced.
+//!
+//! It is a lock on a file of its own beside the database, `FILE.lock`, because closing any other descriptor of the database
+//! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
+//! is removed in an orderly shutdown and means nothing without the lock.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::Refusal;
+use super::open::{beside, folder};
+
+/// How often, and how long apart, the name of the process is looked for that has just taken the lock.
+const LOOKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The lock, held until this is dropped.
+#[derive(Debug)]
+pub struct FileLock {
+    // Held, not used: the lock is this descriptor's.
+    _file: File,
+    path: PathBuf,
+}
+
+/// The process that has a lock.
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    process: u32,
+    host: String,
+}
+
+impl FileLock {
+    /// Takes the lock of the database at this path, by whichever of its names. Refuses at once where another process has it, and
+    /// names that process.
+    pub(super) fn take(database: &Path) -> Result<Self, Refusal> {
+        let cannot = |error: io::Error| Refusal::CannotOpen {
+            path: database.into(),
+            what: format!("cannot lock it: {error}"),
+        };
+        let path = lock_of(database).map_err(cannot)?;
+        loop {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+                .open(&path)
+                .map_err(cannot)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(Refusal::InUse {
+                        path: database.into(),
+                        by: holder(&mut file),
+                    });
+                }
+                Err(error) => return Err(cannot(error.into())),
+            }
+            // Whoever had it before may have removed the file meanwhile: then this lock is on nothing.
+            if is_at(&file, &path).map_err(cannot)? {
+                let is_empty = file.metadata().map_err(cannot)?.len() == 0;
+                if !is_empty && Holder::read_from(&mut file).is_none() {
+                    return Err(Refusal::CannotOpen {
+                        path: database.into(),
+                        what: format!("{} is not its lock: move that file away", path.display()),
+                    });
+                }
+                Holder::this().write_to(&mut file).map_err(cannot)?;
+                return Ok(Self { _file: file, path });
+            }
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // While it is locked, so it is nobody else's. One that stays does no harm.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Where the lock of a database is: one place, by whichever name the database is opened. SQLite's own files are named alike.
+fn lock_of(database: &Path) -> io::Result<PathBuf> {
+    let real = match database.canonicalize() {
+        Ok(real) => real,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let name = database.file_name().unwrap_or_default();
+            folder(database).canonicalize()?.join(name)
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(beside(&real, ".lock"))
+}
+
+/// Whether a file is still the one at this path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match std::fs::symlink_metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The process that has the lock, for people. One that has taken it this moment may not have written its ID yet; what stands
+/// there is then that of a process that is gone.
+fn holder(file: &mut File) -> String {
+    let here = host();
+    for _ in 0..LOOKS {
+        if let Some(holder) = Holder::read_from(file) {
+            if holder.host != here {
+                return format!("process {} on {}", holder.process, holder.host);
+            }
+            if Path::new("/proc").join(holder.process.to_string()).exists() {
+                return format!("process {}", holder.process);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    "another process".into()
+}
+
+impl Holder {
+    fn this() -> Self {
+        Self {
+            process: std::process::id(),
+            host: host(),
+        }
+    }
+
+    fn read_from(file: &mut File) -> Option<Self> {
+        let mut text = String::new();
+        file.seek(SeekFrom::Start(0)).ok()?;
+        file.read_to_string(&mut text).ok()?;
+        let (process, host) = text.trim_end().split_once(' ')?;
+        Some(Self {
+            process: process.parse().ok()?,
+            host: host.to_owned(),
+        })
+    }
+
+    fn write_to(&self, file: &mut File) -> io::Result<()> {
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+        writeln!(file, "{} {}", self.process, self.host)
+    }
+}
+
+/// The name of this machine or container: a process ID means nothing in another.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "localhost".into(), |name| name.trim().to_owned())
+}

@@ -1,0 +1,89 @@
+//! Why a file is not opened.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+use super::open::beside;
+use crate::store::WrongFormat;
+
+/// Why a file was not opened. It says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// There is none, or it has another format.
+    #[error(transparent)]
+    Format(#[from] WrongFormat),
+    /// Not SQLite's format.
+    #[error("{0} is not a SQLite database: choose another file with --database sqlite:PATH")]
+    NotADatabase(PathBuf),
+    /// Somebody else's tables.
+    #[error(
+        "{0} is a SQLite database of another program: choose another file with --database sqlite:PATH"
+    )]
+    NotOurs(PathBuf),
+    /// Another server's.
+    #[error(
+        "{path} is in use by {by}: stop that one first, or choose another file with --database sqlite:PATH"
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process that has it.
+        by: String,
+    },
+    /// A file with two names.
+    #[error(
+        "{0} has another name (a hard link), under which SQLite would keep a second log and lose data: remove one of the names"
+    )]
+    TwoNames(PathBuf),
+    /// Broken.
+    #[error(
+        "{path} is damaged ({what}): restore it from a backup, or try the sqlite3 command .recover on a copy"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// A SQLite that is not safe.
+    #[error("SQLite {0} can lose commits: build with 3.51.3 or newer")]
+    UnsafeSqlite(&'static str),
+    /// A permission is missing.
+    #[error("{0}")]
+    Denied(String),
+    /// Something else.
+    #[error("cannot open {path}: {what}")]
+    CannotOpen {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// No thread for the writer.
+    #[error("cannot start the writer: {0}")]
+    NoWriter(#[from] std::io::Error),
+}
+
+impl Refusal {
+    /// What an error of SQLite's means for the file at this path.
+    pub(super) fn of(path: &Path, error: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Refusal::NotADatabase(path),
+            Some(ErrorCode::DatabaseCorrupt) => Refusal::Damaged {
+                path,
+                what: error.to_string(),
+            },
+            // A transaction of rollback mode that was cut short. Ours are not of that mode; rolling it back would touch the file.
+            Some(ErrorCode::ReadOnly) if beside(&path, "-journal").exists() => Refusal::Damaged {
+                path,
+                what: "a -journal of an unfinished transaction lies beside it".into(),
+            },
+            _ => Refusal::CannotOpen {
+                path,
+                what: error.to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The format of a file: who may change it, and what is said where it is not the one of this version.
+
+use std::fs;
+use std::path::Path;
+
+use harness::Process;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::refusal::contents;
+use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
+
+const FILE: &str = "animal-store.db";
+
+/// What made format 2.
+const OLDER: [&str; 2] = [
+    include_str!("../../src/store/sqlite/migrations/0001_first.sql"),
+    include_str!("../../src/store/sqlite/migrations/0002_orders.sql"),
+];
+
+/// Commands that only read.
+const READING: [&[&str]; 4] = [
+    &["keys", "list"],
+    &["keys", "show", "1"],
+    &["keys", "usage"],
+    &["orders", "list"],
+];
+
+/// Commands that write.
+const WRITING: [&[&str]; 4] = [
+    &["keys", "create", "--name", "b", "--plan", "free"],
+    &["keys", "revoke", "1"],
+    &["pets", "set-status", "1", "available"],
+    &["orders", "place", "--pet", "1"],
+];
+
+/// Puts a file of an older version's there, with an animal and a key in it.
+fn older(folder: &Path) {
+    let database = Connection::open(folder.join(FILE)).expect("a file");
+    database
+        .pragma_update(None, "journal_mode", "wal")
+        .expect("a log");
+    for script in OLDER {
+        database.execute_batch(script).expect("tables");
+    }
+    let rows = "PRAGMA application_id = 0x416e5374; PRAGMA user_version = 2;
+                INSERT INTO pets (name, category_id, status) VALUES ('Rex', 1, 'available');
+                INSERT INTO api_keys (name, plan, prefix, hash, created_at)
+                VALUES ('a', 'free', 'as_00000', zeroblob(32), 0)";
+    database.execute_batch(rows).expect("rows");
+    database.close().expect("closed");
+}
+
+/// The format of the file by its own word.
+fn format(folder: &Path) -> i64 {
+    let database = Connection::open(folder.join(FILE)).expect("a file");
+    database
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .expect("a format")
+}
+
+/// The format of this version.
+fn present() -> i64 {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    format(folder.path())
+}
+
+#[test]
+fn commands_that_only_read_leave_no_trace() {
+    let folder = folder();
+    large_key(folder.path());
+    let before = contents(folder.path());
+    for words in READING {
+        run(folder.path(), &[], words).exits(0);
+        assert!(contents(folder.path()) == before, "{words:?}");
+    }
+    // Nor do they beside a server, whose log they read.
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let key = large_key(folder.path());
+    server.client(Some(&key)).create_many(3);
+    let names = |folder: &Path| contents(folder).into_keys().collect::<Vec<_>>();
+    let before = names(folder.path());
+    for words in READING {
+        run(folder.path(), &[], words).exits(0);
+        assert_eq!(names(folder.path()), before, "{words:?}");
+    }
+    let keys = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
+    let keys: Value = serde_json::from_str(&keys.stdout).expect("JSON");
+    assert_eq!(keys.as_array().map(Vec::len), Some(2), "{keys}");
+}
+
+#[test]
+fn an_older_file_is_migrated_by_no_command_but_migrate_and_serve() {
+    let folder = folder();
+    older(folder.path());
+    let before = contents(folder.path());
+    let present = present();
+    let line = format!(
+        "animal-store: animal-store.db has format 2, and this version needs format {present}: run `animal-store migrate`"
+    );
+    let serve = [&["serve", "--no-migrate"][..], &FREE_PORTS].concat();
+    for words in READING.into_iter().chain(WRITING).chain([&serve[..]]) {
+        assert_eq!(run(folder.path(), &[], words).refuses(1), line);
+        assert!(contents(folder.path()) == before, "{words:?}");
+    }
+    let migrate = run(folder.path(), &[], &["migrate"]).exits(0);
+    assert_eq!(
+        migrate.stdout,
+        format!("migrated animal-store.db from format 2 to {present}\n")
+    );
+    assert_eq!(migrate.stderr, "");
+    assert_eq!(format(folder.path()), present);
+    for words in READING.into_iter().chain(WRITING) {
+        run(folder.path(), &[], words).exits(0);
+    }
+
+    let other = crate::folder();
+    older(other.path());
+    drop(Process::serve(PROGRAM, other.path(), &[]));
+    assert_eq!(format(other.path()), present);
+}
+
+#[test]
+fn migrate_says_what_it_did() {
+    let folder = folder();
+    let present = present();
+    let report =
+        |before: Value| json!({"database": FILE, "formatBefore": before, "format": present});
+    let migrate = || {
+        let output = run(folder.path(), &[], &["migrate", "--json"]).exits(0);
+        serde_json::from_str::<Value>(&output.stdout).expect("JSON")
+    };
+    assert_eq!(migrate(), report(Value::Null));
+    assert_eq!(migrate(), report(json!(present)));
+    let again = run(folder.path(), &[], &["migrate"]).exits(0);
+    assert_eq!(
+        again.stdout,
+        format!("animal-store.db has format {present} already: nothing to do\n")
+    );
+    fs::remove_file(folder.path().join(FILE)).expect("a file");
+    older(folder.path());
+    assert_eq!(migrate(), report(json!(2)));
+}
+
+#[test]
+fn a_server_that_must_not_migrate_creates_nothing_however_it_is_told() {
+    let config = folder();
+    let file = config.path().join("config.toml");
+    fs::write(&file, "no-migrate = true\n").expect("a file");
+    let file = file.display().to_string();
+    for (vars, words) in [
+        (&[][..], &["--no-migrate"][..]),
+        (&[("ANIMAL_STORE_NO_MIGRATE", "true")], &[]),
+        (&[], &["--config", &file]),
+    ] {
+        let folder = folder();
+        let serve = [&["serve"][..], &FREE_PORTS, words].concat();
+        let line = run(folder.path(), vars, &serve).refuses(1);
+        assert!(
+            line.contains("there is no database at animal-store.db"),
+            "{line}"
+        );
+        assert!(contents(folder.path()).is_empty());
+        // One that an operator has created is served.
+        run(folder.path(), &[], &["migrate"]).exits(0);
+        drop(Process::serve_with(PROGRAM, folder.path(), words, vars));
+    }
+}
+
+#[test]
+fn the_file_of_a_running_server_is_not_migrated() {
+    let folder = folder();
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let database = Connection::open(folder.path().join(FILE)).expect("a file");
+    database
+        .pragma_update(None, "user_version", 2)
+        .expect("a format");
+    let line = run(folder.path(), &[], &["migrate"]).refuses(1);
+    assert!(
+        line.contains(&format!("in use by process {}", server.id())),
+        "{line}"
+    );
+    assert_eq!(format(folder.path()), 2);
+}

@@ -1,0 +1,142 @@
+//! One server for each embedded file: a second one would let a key use its limits twice.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use harness::Process;
+use serde_json::json;
+
+use crate::refusal::contents;
+use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
+
+const FILE: &str = "animal-store.db";
+
+/// Has a second server refused, with one line, on the file by this name.
+#[track_caller]
+fn second_is_refused(folder: &Path, name: &str) -> String {
+    let database = format!("sqlite:{name}");
+    let serve = [&["serve", "--database", &database][..], &FREE_PORTS].concat();
+    run(folder, &[], &serve).refuses(1)
+}
+
+#[test]
+fn a_second_server_is_refused_with_the_name_of_the_file_and_of_the_process_that_has_it() {
+    let folder = folder();
+    let first = Process::serve(PROGRAM, folder.path(), &[]);
+    let elsewhere = crate::folder();
+    symlink(folder.path().join(FILE), elsewhere.path().join("link.db")).expect("a link");
+    symlink(folder.path(), elsewhere.path().join("folder")).expect("a link");
+    let absolute = folder.path().join(FILE).display().to_string();
+    let names = [FILE, "./animal-store.db", &absolute];
+    let others = ["link.db", "folder/animal-store.db"];
+    let here = names.map(|name| (folder.path(), name));
+    let there = others.map(|name| (elsewhere.path(), name));
+    for (place, name) in here.into_iter().chain(there) {
+        assert_eq!(
+            second_is_refused(place, name),
+            format!(
+                "animal-store: {name} is in use by process {}: stop that one first, or choose another file with \
+                 --database sqlite:PATH",
+                first.id()
+            )
+        );
+    }
+    // Nothing lies beside a link, and the lock is as private as the data.
+    assert_eq!(contents(elsewhere.path()).len(), 2);
+    let lock = fs::metadata(folder.path().join(format!("{FILE}.lock"))).expect("a lock");
+    assert_eq!(lock.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_lock_goes_with_its_process_however_that_ends() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    for number in 1..=3 {
+        let mut server = Process::serve(PROGRAM, folder.path(), &[]);
+        let made = server
+            .client(Some(&key))
+            .create(&json!({"name": "Rex", "categoryId": 1}));
+        assert_eq!(made.json()["id"], number, "{made}");
+        let line = second_is_refused(folder.path(), FILE);
+        let process = format!("process {}:", server.id());
+        assert!(line.contains(&process), "{line}");
+        server.kill();
+    }
+    // What another program left there is not overwritten.
+    let lock = folder.path().join(format!("{FILE}.lock"));
+    fs::write(&lock, "my notes\n").expect("a file");
+    let line = second_is_refused(folder.path(), FILE);
+    assert!(
+        line.contains("animal-store.db.lock is not its lock"),
+        "{line}"
+    );
+    assert_eq!(fs::read(&lock).expect("a file"), b"my notes\n");
+}
+
+#[test]
+fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_cleaned_up() {
+    let folder = folder();
+    large_key(folder.path());
+    let file = folder.path().join(FILE);
+    let unfinished = folder.path().join(format!("{FILE}.new-0123456789abcdef"));
+    fs::hard_link(&file, &unfinished).expect("a name");
+    let mut server = Process::serve(PROGRAM, folder.path(), &[]);
+    assert!(!unfinished.exists());
+    server.kill();
+
+    fs::hard_link(&file, folder.path().join("second.db")).expect("a name");
+    for name in [FILE, "second.db"] {
+        let line = second_is_refused(folder.path(), name);
+        assert!(line.contains("has another name (a hard link)"), "{line}");
+    }
+}
+
+#[test]
+fn the_other_commands_work_beside_a_server() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    server.client(Some(&key)).create_many(1);
+    for words in [
+        "migrate",
+        "keys create --name b --plan free",
+        "keys list",
+        "keys show 2",
+        "keys usage",
+        "keys set-plan 2 pro",
+        "keys unban 2",
+        "orders place --pet 1",
+        "orders list",
+        "orders cancel 1",
+        "pets set-status 1 sold",
+        "keys revoke 2",
+    ] {
+        let words: Vec<_> = words.split(' ').collect();
+        run(folder.path(), &[], &words).exits(0);
+    }
+}
+
+#[test]
+fn of_two_servers_that_start_at_once_on_a_new_file_one_serves_it_and_shows_a_first_key() {
+    for _ in 0..5 {
+        let folder = folder();
+        let starting = std::thread::scope(|scope| {
+            let start = || Process::serve(PROGRAM, folder.path(), &[]);
+            [scope.spawn(start), scope.spawn(start)].map(|server| server.join())
+        });
+        let (server, refused) = match starting {
+            [Ok(server), Err(refused)] | [Err(refused), Ok(server)] => (server, refused),
+            [Ok(_), Ok(_)] => panic!("both serve"),
+            [Err(_), Err(_)] => panic!("none serves"),
+        };
+        assert!(
+            server.greeting.contains("A first API key"),
+            "{}",
+            server.greeting
+        );
+        let why = refused.downcast_ref::<String>().expect("a text");
+        let process = format!("is in use by process {}", server.id());
+        assert!(why.contains(&process), "{why}");
+    }
+}
