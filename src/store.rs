@@ -14,6 +14,7 @@ pub mod sqlite;
 mod thread;
 pub mod use_batch;
 mod waiting;
+mod write_health;
 
 pub use commits::Commits;
 pub use database::Database;
@@ -337,6 +338,15 @@ impl Store {
     /// Whether the store can be read and its writer lives.
     pub async fn ready(&self) -> Result<()> {
         ask!(self.ready())
+    }
+
+    /// Why writes fail, in two or three words, for as long as they do. Logged when it begins and when it ends, and not for each
+    /// write.
+    pub fn write_trouble(&self) -> Option<&'static str> {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.write_trouble(),
+            Engine::Postgres(engine) => engine.write_trouble(),
+        }
     }
 
     /// Returns when the writer has died: nothing can be acknowledged any more.

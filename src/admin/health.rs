@@ -35,7 +35,9 @@ pub(crate) async fn ready(
         let body = Bytes::from_static(b"{\"status\":\"ready\"}");
         return Ok(answer::json(StatusCode::OK, body));
     }
-    let mut checks = json!({"store": "ready", "writer": "ready"});
+    // Reads go on while nothing can be written: worse, but ready.
+    let writer = store.write_trouble().unwrap_or("ready");
+    let mut checks = json!({"store": "ready", "writer": writer});
     if let Some(redis) = redis {
         // Without it this node goes on with its own counters: worse, but ready.
         let word = if redis.is_well() { "ready" } else { "degraded" };

@@ -78,14 +78,7 @@ impl Answers for Gate {
         };
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let mut answer = result.unwrap_or_else(|error| {
-            if let Some(cause) = error.cause() {
-                tracing::error!(
-                    id = entry.id.as_str(),
-                    operation = entry.subject.name(),
-                    cause,
-                    "request failed"
-                );
-            }
+            self.log_failure(&entry, &error);
             let destination = || self.destination(&head, peer, Authority::of(&head).ok().flatten());
             self.shared.api.refuse(&route, destination, &error)
         });
@@ -235,6 +228,19 @@ impl Gate {
                     retry_after: rate.reset.seconds_from(now),
                 })
             }
+        }
+    }
+
+    /// Logs the cause of a 5xx. While nothing can be written, every creation fails for the same cause, which was logged when that
+    /// began: thousands of lines would hide everything else.
+    fn log_failure(&self, entry: &Entry<'_>, error: &ApiError) {
+        let Some(cause) = error.cause() else { return };
+        let (id, operation) = (entry.id.as_str(), entry.subject.name());
+        let is_outage = matches!(error, ApiError::Unavailable { .. });
+        if is_outage && self.shared.store.write_trouble().is_some() {
+            tracing::debug!(id, operation, cause, "request failed");
+        } else {
+            tracing::error!(id, operation, cause, "request failed");
         }
     }
 

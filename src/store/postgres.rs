@@ -221,6 +221,10 @@ impl Postgres {
         self.read(keys::revisions).await.map(drop)
     }
 
+    pub(super) fn write_trouble(&self) -> Option<&'static str> {
+        self.writer.health().trouble()
+    }
+
     pub(super) async fn writer_died(&self) {
         self.writer.died().await;
     }
@@ -259,7 +263,9 @@ impl Postgres {
     }
 
     async fn transact<T>(&self, write: impl AsyncFn(&Transaction<'_>) -> Answer<T>) -> Result<T> {
-        Ok(in_time(PATIENCE, transact(&self.connections, write)).await?)
+        let done = in_time(PATIENCE, transact(&self.connections, write)).await?;
+        self.writer.health().succeeded();
+        Ok(done)
     }
 }
 

@@ -2,6 +2,7 @@
 //! Every write goes through the writer, every read through a reader; neither waits for the other.
 
 mod inspect;
+mod job;
 mod keys;
 mod lock;
 mod migrations;
@@ -209,13 +210,13 @@ impl Sqlite {
 
     pub(super) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
         self.writer()?
-            .run(move |connection| sweep::retries(connection, before))
+            .run_and_checkpoint(move |connection| sweep::retries(connection, before))
             .await
     }
 
     pub(super) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
         self.writer()?
-            .run(move |connection| sweep::usage(connection, day, batches))
+            .run_and_checkpoint(move |connection| sweep::usage(connection, day, batches))
             .await
     }
 
@@ -224,6 +225,10 @@ impl Sqlite {
         self.read(|connection| {
             connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
         })
+    }
+
+    pub(super) fn write_trouble(&self) -> Option<&'static str> {
+        self.writer.as_ref()?.health().trouble()
     }
 
     pub(super) async fn writer_died(&self) {

@@ -3,7 +3,10 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use harness::{Answer, App, Client, enterprise, eventually};
+use animal_store::key::KeyId;
+use animal_store::pet::NewPet;
+use animal_store::store::{Created, Retry};
+use harness::{Answer, App, Client, START, enterprise, eventually};
 use serde_json::{Value, json};
 
 use crate::rex;
@@ -309,5 +312,46 @@ fn the_key_is_of_no_meaning_to_a_read() {
             .request("GET", "/v1/pets")
             .header("Idempotency-Key", value);
         assert_eq!(list.send().status, 200);
+    }
+}
+
+#[test]
+fn records_that_are_too_old_are_deleted_in_chunks_by_two_at_once_and_no_others_are() {
+    const OLD: usize = 1_100;
+    const ALL: usize = OLD + 20;
+    let (app, ..) = App::start();
+    let after = START.after(A_MILLISECOND);
+    let try_every = |step: usize| -> Vec<(usize, Created)> {
+        let of = |number: usize| {
+            let mut token = [0; 32];
+            token[..8].copy_from_slice(&number.to_le_bytes());
+            let pet = NewPet::from_json(rex().to_string().as_bytes()).expect("an animal");
+            let retry = Retry {
+                key: KeyId(1),
+                token,
+                fingerprint: [0; 32],
+                now: if number < OLD { START } else { after },
+            };
+            app.block_on(app.store().create(pet, Some(retry)))
+        };
+        let numbers = (0..ALL).step_by(step);
+        numbers.map(|n| (n, of(n).expect("a store"))).collect()
+    };
+    try_every(1);
+    let other = app.second_store();
+    let mut chunks = 0;
+    let sweep =
+        || async { tokio::join!(app.store().sweep_retries(START), other.sweep_retries(START)) };
+    loop {
+        let (one, two) = app.block_on(sweep());
+        chunks += 1;
+        if !one.expect("a store") & !two.expect("a store") {
+            break;
+        }
+    }
+    assert!((2..OLD / 20).contains(&chunks), "{chunks}");
+    for (number, created) in try_every(10) {
+        let is_new = matches!(created, Created::New(_));
+        assert_eq!(is_new, number < OLD, "{number}: {created:?}");
     }
 }

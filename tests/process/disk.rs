@@ -6,7 +6,7 @@ use harness::Process;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{FREE_PORTS, PROGRAM, large_key};
+use crate::{FREE_PORTS, PROGRAM, large_key, logged};
 
 /// Starts a server whose system calls fail as `inject` says. Calls are counted for each thread: only the writer makes
 /// that many.
@@ -106,6 +106,34 @@ fn a_write_for_which_the_disk_is_full_is_answered_503_and_the_next_one_after_the
     assert!(refused < 20, "it does not recover");
     process.kill();
     assert_eq!(stored(&folder, &key), acknowledged);
+}
+
+#[test]
+fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness_says_so_meanwhile()
+{
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let process = serve_with_failing_calls(&folder, "pwrite64:error=ENOSPC:when=40..240");
+    let writer = || {
+        let ready = process.client(None).get("/readyz?verbose");
+        assert_eq!(ready.status, 200, "{ready}");
+        ready.json()["checks"]["writer"].clone()
+    };
+    assert_eq!(writer(), "ready");
+    let (_, last) = add(&process, &key, 100);
+    assert_eq!((last, writer()), (Some(503), json!("disk full")));
+    let mut refused = 1;
+    while add(&process, &key, 1).1 == Some(503) {
+        refused += 1;
+        assert!(refused < 1_000, "it does not recover");
+    }
+    assert!(refused > 20, "{refused}");
+    assert_eq!(writer(), "ready");
+    let log = logged(&process, &["can be written again"]);
+    let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    // The task that stores use says once that it fails, too.
+    let said = ["ERROR", "disk is full", "can be written again"].map(lines);
+    assert!(said[0] == 1 && said[1] <= 2 && said[2] == 1, "{log}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod ports;
 mod refusal;
 mod secrets;
 mod slow;
+mod sweep;
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,6 +45,11 @@ fn faulty_program() -> String {
     std::env::var(FAULTY_PROGRAM).unwrap_or_else(|_| {
         panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test process")
     })
+}
+
+/// Whether the long versions are wanted.
+fn is_long() -> bool {
+    std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
 fn folder() -> TempDir {

@@ -6,21 +6,22 @@ use deadpool_postgres::Transaction;
 use super::Answer;
 use crate::clock::{Day, Timestamp};
 
-/// Rows in a chunk.
-const CHUNK: i64 = 500;
+/// Rows in a chunk. It stands in the statements as a number: where it is a parameter, PostgreSQL plans for any number of rows, and
+/// reads the whole table.
+const CHUNK: u64 = 500;
 
 pub(super) async fn retries(transaction: &Transaction<'_>, before: Timestamp) -> Answer<bool> {
     let statement = transaction
         .prepare_cached(
             "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
                  (SELECT api_key_id, idempotency_key FROM idempotency
-                  WHERE created_at <= $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+                  WHERE created_at <= $1 ORDER BY created_at LIMIT 500 FOR UPDATE SKIP LOCKED)",
         )
         .await?;
     let deleted = transaction
-        .execute(&statement, &[&before.as_millis(), &CHUNK])
+        .execute(&statement, &[&before.as_millis()])
         .await?;
-    Ok(is_whole(deleted))
+    Ok(deleted == CHUNK)
 }
 
 pub(super) async fn usage(
@@ -31,26 +32,19 @@ pub(super) async fn usage(
     let statement = transaction
         .prepare_cached(
             "DELETE FROM use_batches WHERE recorder IN
-                 (SELECT recorder FROM use_batches WHERE made_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
+                 (SELECT recorder FROM use_batches WHERE made_at <= $1 LIMIT 500 FOR UPDATE SKIP LOCKED)",
         )
         .await?;
     let batches = transaction
-        .execute(&statement, &[&batches.as_millis(), &CHUNK])
+        .execute(&statement, &[&batches.as_millis()])
         .await?;
     let statement = transaction
         .prepare_cached(
             "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
                  (SELECT day, api_key_id FROM usage_by_day
-                  WHERE day < $1 ORDER BY day, api_key_id LIMIT $2 FOR UPDATE SKIP LOCKED)",
+                  WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)",
         )
         .await?;
-    let uses = transaction
-        .execute(&statement, &[&day.to_string(), &CHUNK])
-        .await?;
-    Ok(is_whole(batches) || is_whole(uses))
-}
-
-/// Whether so many rows are a whole chunk: then there may be more.
-fn is_whole(deleted: u64) -> bool {
-    i64::try_from(deleted) == Ok(CHUNK)
+    let uses = transaction.execute(&statement, &[&day.to_string()]).await?;
+    Ok(batches.max(uses) == CHUNK)
 }

@@ -12,6 +12,7 @@ use super::{Answer, in_time, pets, transact};
 use crate::pet::NewPet;
 use crate::store::thread::{WriterThread, dead};
 use crate::store::waiting::Waiting;
+use crate::store::write_health::WriteHealth;
 use crate::store::{Commits, Created, Result, Retry, StoreError};
 
 /// The most creations in one transaction.
@@ -24,6 +25,7 @@ pub(super) struct Writer {
     thread: WriterThread,
     waiting: Arc<Waiting>,
     commits: Arc<Commits>,
+    health: Arc<WriteHealth>,
 }
 
 /// An animal to create, and who waits for it.
@@ -47,11 +49,13 @@ impl Writer {
         let (queue, creations) = mpsc::unbounded_channel();
         let commits: Arc<Commits> = Arc::default();
         let waiting = Arc::new(Waiting::at_most(max_waiting));
+        let health: Arc<WriteHealth> = Arc::default();
         let work = Work {
             connections: connections.clone(),
             creations,
             waiting: Arc::clone(&waiting),
             commits: Arc::clone(&commits),
+            health: Arc::clone(&health),
         };
         let thread = WriterThread::start("postgres", move |alive| {
             runtime.block_on(async move {
@@ -65,6 +69,7 @@ impl Writer {
             thread,
             waiting,
             commits,
+            health,
         };
         Ok((writer, connections))
     }
@@ -88,6 +93,10 @@ impl Writer {
     pub(super) fn commits(&self) -> &Commits {
         &self.commits
     }
+
+    pub(super) fn health(&self) -> &WriteHealth {
+        &self.health
+    }
 }
 
 struct Work {
@@ -95,6 +104,7 @@ struct Work {
     creations: mpsc::UnboundedReceiver<Creation>,
     waiting: Arc<Waiting>,
     commits: Arc<Commits>,
+    health: Arc<WriteHealth>,
 }
 
 impl Work {
@@ -117,6 +127,7 @@ impl Work {
         let created = in_time(PATIENCE, create(&self.connections, &batch)).await;
         match created {
             Ok(created) => {
+                self.health.succeeded();
                 let is_new = |created: &&Created| matches!(created, Created::New(_));
                 let rows = created.iter().filter(is_new).count();
                 self.commits.committed(rows);
@@ -126,7 +137,7 @@ impl Work {
                 }
             }
             Err(trouble) => {
-                tracing::error!(error = %trouble, "a transaction failed");
+                self.health.failed(&trouble, "failing");
                 let told = StoreError::from(trouble);
                 for creation in batch {
                     let _ = creation.reply.send(Err(told.clone()));

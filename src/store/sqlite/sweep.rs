@@ -1,44 +1,96 @@
 //! Deletes what is too old to keep, a chunk at a time. A chunk is part of the same transaction as the creations that wait
 //! with it, so it is small. SQLite uses the pages that it frees again.
+//!
+//! Rows are found first and deleted one by one: `DELETE … WHERE (a, b) IN (SELECT …)` looks at every row that has the same `a`.
 
 use rusqlite::{Connection, params};
 
 use crate::clock::{Day, Timestamp};
 
-/// Retries in a chunk. Their names are random, so each of them lies on a page of its own, and a page is what costs.
-const RETRIES: u32 = 200;
+/// Rows in a chunk. Those that are equally old lie far apart, each on a page of its own, and pages are what costs: some 2 ms for
+/// these, and as much again to move them from the log to the file.
+const CHUNK: usize = 100;
 
-/// Days of use in a chunk. They lie side by side.
-const USES: u32 = 1_000;
-
+/// Deletes retries that came before. Returns whether there may be more.
 pub(super) fn retries(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
-    let deleted = connection
+    let old: Vec<(i64, [u8; 32])> = connection
         .prepare_cached(
-            "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
-                 (SELECT api_key_id, idempotency_key FROM idempotency
-                  WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2)",
+            "SELECT api_key_id, idempotency_key FROM idempotency
+             WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2",
         )?
-        .execute(params![before.as_millis(), RETRIES])?;
-    Ok(deleted == RETRIES as usize)
+        .query_map(params![before.as_millis(), CHUNK as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut delete = connection
+        .prepare_cached("DELETE FROM idempotency WHERE api_key_id = ?1 AND idempotency_key = ?2")?;
+    for (key, token) in &old {
+        delete.execute(params![key, token])?;
+    }
+    Ok(old.len() == CHUNK)
 }
 
+/// Deletes use on days before this one, and what is remembered of batches made before. Returns whether there may be more.
 pub(super) fn usage(
     connection: &Connection,
     day: Day,
     batches: Timestamp,
 ) -> rusqlite::Result<bool> {
-    // One row for each process that ever counted: few, and no more than a chunk is deleted of them either.
-    let batches = connection
+    // There is one for each process that counted in the last weeks, so they are few.
+    connection
+        .prepare_cached("DELETE FROM use_batches WHERE made_at <= ?1")?
+        .execute([batches.as_millis()])?;
+    let old: Vec<(String, i64)> = connection
         .prepare_cached(
-            "DELETE FROM use_batches WHERE recorder IN
-                 (SELECT recorder FROM use_batches WHERE made_at <= ?1 LIMIT ?2)",
+            "SELECT day, api_key_id FROM usage_by_day WHERE day < ?1 ORDER BY day, api_key_id LIMIT ?2",
         )?
-        .execute(params![batches.as_millis(), USES])?;
-    let uses = connection
-        .prepare_cached(
-            "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
-                 (SELECT day, api_key_id FROM usage_by_day WHERE day < ?1 ORDER BY day, api_key_id LIMIT ?2)",
-        )?
-        .execute(params![day.to_string(), USES])?;
-    Ok(batches.max(uses) == USES as usize)
+        .query_map(params![day.to_string(), CHUNK as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut delete =
+        connection.prepare_cached("DELETE FROM usage_by_day WHERE day = ?1 AND api_key_id = ?2")?;
+    for (day, key) in &old {
+        delete.execute(params![day, key])?;
+    }
+    Ok(old.len() == CHUNK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::migrations;
+    use super::*;
+
+    const ROWS: usize = 20_000;
+
+    fn number(connection: &Connection, sql: &str) -> i64 {
+        connection.query_row(sql, (), |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn the_space_of_what_is_swept_is_used_again() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrations::run(&mut connection).unwrap();
+        let mut pages = Vec::new();
+        for round in 0..6 {
+            let fill = format!(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+                 INSERT INTO idempotency SELECT i % 7, randomblob(32), randomblob(32), i, {round} FROM n"
+            );
+            connection.execute_batch(&fill).unwrap();
+            // Those of the round before are too old.
+            let mut chunks = 0;
+            while retries(&connection, Timestamp::from_millis(round - 1)).unwrap() {
+                chunks += 1;
+            }
+            assert_eq!(chunks, if round == 0 { 0 } else { ROWS / CHUNK });
+            assert_eq!(
+                number(&connection, "SELECT count(*) FROM idempotency"),
+                ROWS as i64
+            );
+            pages.push(number(&connection, "PRAGMA page_count"));
+        }
+        // It grows until it holds two rounds, and no further.
+        assert!(pages[5] <= pages[1] + pages[1] / 20, "{pages:?}");
+    }
 }

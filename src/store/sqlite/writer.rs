@@ -1,7 +1,6 @@
 //! The one thread that writes. What waits is committed together, in one transaction, and answered when the commit has
 //! returned. A commit that fails, fails all who wait on it; after a failure of the disk nothing is acknowledged again.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -9,12 +8,14 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use super::{pets, trouble};
+use super::job::{Job, Written};
+use super::trouble;
 use crate::fault::Fault;
 use crate::pet::NewPet;
 use crate::store::thread::{WriterThread, dead};
 use crate::store::waiting::Waiting;
-use crate::store::{Commits, Created, Result, Retry, StoreError};
+use crate::store::write_health::WriteHealth;
+use crate::store::{Commits, Created, Result, Retry};
 
 /// The most writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const BATCH: usize = 512;
@@ -26,22 +27,7 @@ pub(super) struct Writer {
     thread: WriterThread,
     waiting: Arc<Waiting>,
     commits: Arc<Commits>,
-}
-
-/// One thing to write, and who waits for it.
-enum Job {
-    Create {
-        pet: NewPet,
-        retry: Option<Retry>,
-        reply: oneshot::Sender<Result<Created>>,
-    },
-    /// Anything else. Told at last whether the transaction was committed.
-    Other(Box<dyn OtherJob>),
-}
-
-trait OtherJob: Send {
-    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()>;
-    fn answer(self: Box<Self>, committed: Result<()>);
+    health: Arc<WriteHealth>,
 }
 
 impl Writer {
@@ -49,15 +35,20 @@ impl Writer {
         let commits: Arc<Commits> = Arc::default();
         let (queue, jobs) = mpsc::channel();
         let waiting = Arc::new(Waiting::at_most(max_waiting));
-        let (counts, taken) = (Arc::clone(&commits), Arc::clone(&waiting));
-        let thread = WriterThread::start("writer", move |_alive| {
-            write_all(connection, &jobs, &taken, &counts);
-        })?;
+        let health: Arc<WriteHealth> = Arc::default();
+        let work = Work {
+            connection,
+            waiting: Arc::clone(&waiting),
+            commits: Arc::clone(&commits),
+            health: Arc::clone(&health),
+        };
+        let thread = WriterThread::start("writer", move |_alive| work.run(&jobs))?;
         Ok(Self {
             queue,
             thread,
             waiting,
             commits,
+            health,
         })
     }
 
@@ -73,12 +64,25 @@ impl Writer {
         &self,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.run_job(write, false).await
+    }
+
+    /// The same for what changes many pages. They are moved from the log to the file right after the commit: left to SQLite, that
+    /// happens when they are a thousand, and holds up everyone for ten times as long.
+    pub(super) async fn run_and_checkpoint<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run_job(write, true).await
+    }
+
+    async fn run_job<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        checkpoint: bool,
+    ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
-        self.send(Job::Other(Box::new(Task {
-            write: Some(write),
-            result: None,
-            reply,
-        })))?;
+        self.send(Job::other(write, checkpoint, reply))?;
         answer.await.unwrap_or_else(|_| Err(dead()))
     }
 
@@ -94,73 +98,109 @@ impl Writer {
         &self.commits
     }
 
+    pub(super) fn health(&self) -> &WriteHealth {
+        &self.health
+    }
+
     fn send(&self, job: Job) -> Result<()> {
         self.queue.send(job).map_err(|_| dead())
     }
 }
 
-fn write_all(connection: Connection, jobs: &Receiver<Job>, waiting: &Waiting, commits: &Commits) {
-    while let Ok(first) = jobs.recv() {
-        let batch: Vec<Job> = std::iter::once(first)
-            .chain(jobs.try_iter().take(BATCH - 1))
-            .collect();
-        let creations = batch
-            .iter()
-            .filter(|job| matches!(job, Job::Create { .. }))
-            .count();
-        waiting.leave(creations);
-        if let Err(error) = write_batch(&connection, batch, commits) {
-            tracing::error!(%error, "the database cannot be written any more; stopping");
-            return;
+/// What the thread works with.
+struct Work {
+    connection: Connection,
+    waiting: Arc<Waiting>,
+    commits: Arc<Commits>,
+    health: Arc<WriteHealth>,
+}
+
+impl Work {
+    fn run(self, jobs: &Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let batch: Vec<Job> = std::iter::once(first)
+                .chain(jobs.try_iter().take(BATCH - 1))
+                .collect();
+            let creations = batch
+                .iter()
+                .filter(|job| matches!(job, Job::Create { .. }))
+                .count();
+            self.waiting.leave(creations);
+            if let Err(error) = self.write(batch) {
+                tracing::error!(%error, "the database cannot be written any more; stopping");
+                return;
+            }
+        }
+    }
+
+    /// Writes and answers all of a batch. An error is one after which nothing may be acknowledged again.
+    fn write(&self, batch: Vec<Job>) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        let mut done = Vec::with_capacity(batch.len());
+        let mut rest = batch.into_iter();
+        let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
+            for job in &mut rest {
+                done.push(job.write(connection)?);
+            }
+            if Fault::AckBeforeCommit.is_on() {
+                done.drain(..).for_each(|written| written.answer(Ok(())));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            connection.execute_batch("COMMIT")
+        });
+        match committed {
+            Ok(()) => {
+                self.health.succeeded();
+                let rows = done.iter().filter(|written| written.is_new_pet()).count();
+                self.commits.committed(rows);
+                let checkpoint = done.iter().any(Written::wants_checkpoint);
+                done.into_iter().for_each(|written| written.answer(Ok(())));
+                if checkpoint {
+                    self.checkpoint()?;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let rolled_back =
+                    connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
+                let told = trouble(&error);
+                self.health.failed(&error, kind(&error));
+                done.into_iter()
+                    .for_each(|written| written.answer(Err(told.clone())));
+                rest.for_each(|job| job.refuse(told.clone()));
+                // A transaction that cannot be ended would swallow all that come after it.
+                if is_fatal(&error) || !rolled_back {
+                    Err(error)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// Moves what nobody reads from the log any more into the file. What does not work now is done by the next one.
+    fn checkpoint(&self) -> rusqlite::Result<()> {
+        match self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
+        {
+            Err(error) if is_fatal(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 }
 
-/// Writes and answers all of a batch. An error is one after which nothing may be acknowledged again.
-fn write_batch(
-    connection: &Connection,
-    batch: Vec<Job>,
-    commits: &Commits,
-) -> rusqlite::Result<()> {
-    let mut done = Vec::with_capacity(batch.len());
-    let mut rest = batch.into_iter();
-    let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
-        for job in &mut rest {
-            done.push(job.write(connection)?);
-        }
-        if Fault::AckBeforeCommit.is_on() {
-            done.drain(..).for_each(|written| written.answer(Ok(())));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        connection.execute_batch("COMMIT")
-    });
-    match committed {
-        Ok(()) => {
-            let rows = done.iter().filter(|written| written.is_new_pet()).count();
-            commits.committed(rows);
-            done.into_iter().for_each(|written| written.answer(Ok(())));
-            Ok(())
-        }
-        Err(error) => {
-            let rolled_back =
-                connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
-            let told = trouble(&error);
-            tracing::error!(%error, "a transaction failed");
-            done.into_iter()
-                .for_each(|written| written.answer(Err(told.clone())));
-            rest.for_each(|job| job.refuse(told.clone()));
-            // A transaction that cannot be ended would swallow all that come after it.
-            if is_fatal(&error) || !rolled_back {
-                Err(error)
-            } else {
-                Ok(())
-            }
-        }
+/// What an error is, for readiness.
+fn kind(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "disk full",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "locked by another process",
+        _ => "failing",
     }
 }
 
 /// After these the file or the disk cannot be trusted: a second sync may claim what the first one lost.
-fn is_fatal(error: &rusqlite::Error) -> bool {
+pub(super) fn is_fatal(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(
@@ -171,109 +211,4 @@ fn is_fatal(error: &rusqlite::Error) -> bool {
                 | ErrorCode::ReadOnly
         )
     )
-}
-
-/// A job that is part of the open transaction.
-enum Written {
-    Create {
-        created: Created,
-        reply: oneshot::Sender<Result<Created>>,
-    },
-    Other(Box<dyn OtherJob>),
-}
-
-impl Job {
-    fn write(self, connection: &Connection) -> rusqlite::Result<Written> {
-        match self {
-            Self::Create { pet, retry, reply } => {
-                match pets::create(connection, pet, retry.as_ref()) {
-                    Ok(created) => Ok(Written::Create { created, reply }),
-                    Err(error) => {
-                        let _ = reply.send(Err(trouble(&error)));
-                        Err(error)
-                    }
-                }
-            }
-            Self::Other(mut job) => {
-                // A savepoint: one that fails takes back its own writes and no one else's.
-                connection.execute_batch("SAVEPOINT job")?;
-                match job.write(connection) {
-                    Ok(()) => {}
-                    // SQLite may have taken back everything by itself; then there is no savepoint left.
-                    Err(error) if is_fatal(&error) || connection.is_autocommit() => {
-                        return Err(error);
-                    }
-                    Err(_) => connection.execute_batch("ROLLBACK TO job")?,
-                }
-                connection.execute_batch("RELEASE job")?;
-                Ok(Written::Other(job))
-            }
-        }
-    }
-
-    fn refuse(self, error: StoreError) {
-        match self {
-            // Nobody waiting any more is no failure: the caller has gone away.
-            Self::Create { reply, .. } => drop(reply.send(Err(error))),
-            Self::Other(job) => job.answer(Err(error)),
-        }
-    }
-}
-
-impl Written {
-    fn is_new_pet(&self) -> bool {
-        matches!(
-            self,
-            Self::Create {
-                created: Created::New(_),
-                ..
-            }
-        )
-    }
-
-    fn answer(self, committed: Result<()>) {
-        match self {
-            Self::Create { created, reply } => drop(reply.send(committed.map(|()| created))),
-            Self::Other(job) => job.answer(committed),
-        }
-    }
-}
-
-struct Task<W, T> {
-    write: Option<W>,
-    result: Option<Result<T>>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<W, T> OtherJob for Task<W, T>
-where
-    W: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
-    T: Send,
-{
-    fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        let Some(write) = self.write.take() else {
-            return Ok(());
-        };
-        match write(connection) {
-            Ok(value) => {
-                self.result = Some(Ok(value));
-                Ok(())
-            }
-            Err(error) => {
-                self.result = Some(Err(trouble(&error)));
-                Err(error)
-            }
-        }
-    }
-
-    fn answer(self: Box<Self>, committed: Result<()>) {
-        let result = self.result.unwrap_or_else(|| Err(dead()));
-        let _ = self.reply.send(committed.and(result));
-    }
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Job")
-    }
 }

@@ -1,0 +1,103 @@
+//! What is done beside requests in large amounts holds nobody up: neither creations nor commands.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{Client, Process};
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::{PROGRAM, folder, is_long, large_key, run};
+
+/// Clients that create at once.
+const CLIENTS: usize = 4;
+
+/// Nobody waits longer, on a machine that has other things to do as well. One DELETE of all takes many times that.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Of a hundred creations, ninety-nine take less.
+const MOST: Duration = Duration::from_millis(100);
+
+fn open(folder: &Path) -> Connection {
+    let file = Connection::open(folder.join("animal-store.db")).expect("a file");
+    file.busy_timeout(Duration::from_secs(10)).expect("a file");
+    file
+}
+
+/// Creates animals until something has happened: how long each took, in ascending order.
+fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
+    let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut connection = client.connect();
+                while !done.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let animal = json!({"name": "Rex", "categoryId": 1});
+                    let request = client.request("POST", "/v1/pets").json(&animal);
+                    let answer = request.send_on(&mut connection);
+                    assert_eq!(answer.status, 201, "{answer}");
+                    took.lock().expect("a list").push(began.elapsed());
+                }
+            });
+        }
+        happens();
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut took = took.into_inner().expect("a list");
+    took.sort();
+    took
+}
+
+/// Panics if creations were held up.
+#[track_caller]
+fn were_quick(what: &str, took: &[Duration]) {
+    let (p50, p99) = (took[took.len() / 2], took[took.len() * 99 / 100]);
+    let longest = took[took.len() - 1];
+    let figures = format!(
+        "{what}: {} creations, median {p50:?}, p99 {p99:?}, longest {longest:?}",
+        took.len()
+    );
+    println!("{figures}");
+    assert!(p99 <= MOST && longest <= LONGEST, "{figures}");
+}
+
+#[test]
+fn many_expired_retries_are_swept_while_creations_and_commands_go_on() {
+    let rows = if is_long() { 1_000_000 } else { 100_000 };
+    let folder = folder();
+    let key = large_key(folder.path());
+    let file = open(folder.path());
+    let fill = format!(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+         INSERT INTO idempotency SELECT 1, randomblob(32), randomblob(32), i, i FROM n"
+    );
+    file.execute_batch(&fill).expect("rows");
+    let left = || -> i64 {
+        let count = "SELECT count(*) FROM idempotency";
+        file.query_row(count, (), |row| row.get(0)).expect("a file")
+    };
+    assert_eq!(left(), rows);
+    let process = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
+    let began = Instant::now();
+    let mut commands = Vec::new();
+    let took = creations(&process.client(Some(&key)), || {
+        while left() > 0 {
+            let began = Instant::now();
+            let create = ["keys", "create", "--name", "x", "--plan", "free", "--json"];
+            run(folder.path(), &[], &create).exits(0);
+            commands.push(began.elapsed());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    commands.sort();
+    println!(
+        "{rows} rows swept in {:?}, {} commands, the longest {:?}",
+        began.elapsed(),
+        commands.len(),
+        commands.last()
+    );
+    were_quick("sweep", &took);
+}
