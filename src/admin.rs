@@ -1,7 +1,9 @@
 //! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it asks for a token.
 
+mod exposition;
 pub(crate) mod health;
 mod metrics;
+mod process;
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -9,7 +11,6 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::http::request::Parts;
-use tokio::sync::watch;
 
 use crate::access::Presented;
 use crate::api::{Answer, ApiError, answer};
@@ -20,19 +21,19 @@ use crate::key::NoRandomness;
 use crate::limit::redis::Health;
 use crate::server::answers::Answers;
 use crate::server::panic::caught;
+use crate::server::readiness::Readiness;
 use crate::server::request_id::{RequestId, RequestIds};
 use crate::server::stream::Work;
 use crate::server::tallies::Tallies;
 use crate::store::Store;
+use crate::tally::Counter;
 use metrics::Metrics;
 
 /// Who answers at the admin listener.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    store: Arc<Store>,
-    redis: Option<Arc<Health>>,
+    readiness: Arc<Readiness>,
     clock: Clock,
-    stopping: watch::Receiver<bool>,
     token: Option<AdminToken>,
     metrics: Metrics,
     ids: RequestIds,
@@ -43,16 +44,22 @@ impl Desk {
         store: Arc<Store>,
         tallies: Arc<Tallies>,
         redis: Option<Arc<Health>>,
+        readiness: Arc<Readiness>,
         clock: Clock,
-        stopping: watch::Receiver<bool>,
         token: Option<AdminToken>,
+        lost_lines: Arc<Counter>,
     ) -> Result<Self, NoRandomness> {
-        let metrics = Metrics::new(Arc::clone(&store), tallies, redis.clone());
-        Ok(Self {
+        let metrics = Metrics {
+            started: clock.now(),
+            clock: clock.clone(),
             store,
+            tallies,
             redis,
+            lost_lines,
+        };
+        Ok(Self {
+            readiness,
             clock,
-            stopping,
             token,
             metrics,
             ids: RequestIds::new()?,
@@ -71,19 +78,10 @@ impl Desk {
         }
         match page {
             "/livez" => Ok(health::live()),
-            "/readyz" => {
-                let stopping = *self.stopping.borrow();
-                health::ready(
-                    &self.store,
-                    self.redis.as_deref(),
-                    stopping,
-                    head.uri.query(),
-                )
-                .await
-            }
+            "/readyz" => health::ready(&self.readiness, head.uri.query()),
             _ => {
                 self.admit(head)?;
-                self.metrics.page()
+                Ok(self.metrics.page(&head.headers))
             }
         }
     }

@@ -14,6 +14,7 @@ mod pace;
 mod pages;
 pub(crate) mod panic;
 mod raw;
+pub(crate) mod readiness;
 pub(crate) mod request_id;
 pub(crate) mod stream;
 pub mod tallies;
@@ -41,6 +42,7 @@ use background::Background;
 use connections::{Caps, Connections};
 use ledger::Ledger;
 use pages::Pages;
+use readiness::Readiness;
 use tallies::Tallies;
 
 /// Connections to the admin listener: a few scrapers and people.
@@ -65,6 +67,7 @@ struct Shared {
     proxies: TrustedProxies,
     clock: Clock,
     ledger: Ledger,
+    readiness: Arc<Readiness>,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,
 }
@@ -134,6 +137,7 @@ impl Server {
             proxies: config.trusted_proxies.clone(),
             tallies: Arc::default(),
             ledger: Ledger::new().context("no random numbers")?,
+            readiness: Arc::default(),
             stopping,
             store,
             clock,
@@ -173,9 +177,10 @@ impl Server {
             Arc::clone(&shared.store),
             Arc::clone(&shared.tallies),
             shared.redis.clone(),
+            Arc::clone(&shared.readiness),
             shared.clock.clone(),
-            shared.stopping.clone(),
             config.admin_token.clone(),
+            sink.lost(),
         )?;
         let (admin_connections, stopping) = (
             Connections::new(Caps {
@@ -259,6 +264,7 @@ impl Running {
     /// Drains and stops: no new connection, what runs is answered, and what was counted is stored.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN;
+        self.shared.readiness.shut_down();
         self.stop.send_replace(true);
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so; the others still have their work to end.

@@ -349,9 +349,38 @@ impl Store {
         }
     }
 
+    /// Whether the thread that writes is alive.
+    pub fn writer_alive(&self) -> bool {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.writer_alive(),
+            Engine::Postgres(engine) => engine.writer_alive(),
+        }
+    }
+
     /// Returns when the writer has died: nothing can be acknowledged any more.
     pub async fn writer_died(&self) {
         ask!(self.writer_died());
+    }
+
+    /// How many creations wait for a transaction.
+    pub fn waiting_writes(&self) -> usize {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.waiting_writes(),
+            Engine::Postgres(engine) => engine.waiting_writes(),
+        }
+    }
+
+    /// The size of the write-ahead log, where the data is embedded.
+    pub fn wal_bytes(&self) -> Option<u64> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Some(engine.wal_bytes()),
+            Engine::Postgres(_) => None,
+        }
+    }
+
+    /// What the cache holds: the kind of entries, how many, and their bytes.
+    pub fn cached(&self) -> [(&'static str, usize, u64); 2] {
+        self.cache.size()
     }
 
     /// What the writer has done so far.

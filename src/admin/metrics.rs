@@ -1,194 +1,178 @@
-//! `/metrics`: what the layers have counted, in the format Prometheus reads.
+//! `/metrics`: what the layers have counted. Read when the page is asked for; nobody else pays for it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, HeaderValue};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use hyper::header::{CACHE_CONTROL, HeaderMap};
 
-use crate::api::{Answer, ApiError, answer, header};
+use super::exposition::{Exposition, Format};
+use super::process;
+use crate::api::{Answer, answer, header};
+use crate::clock::{Clock, Timestamp};
 use crate::limit::redis::Health;
 use crate::server::tallies::{Subject, Tallies, Task};
 use crate::store::Store;
-use crate::tally::{Counter, Histogram};
+use crate::tally::Counter;
 
 /// The page.
 #[derive(Debug)]
-pub(super) struct Metrics(Registry);
+pub(super) struct Metrics {
+    pub(super) store: Arc<Store>,
+    pub(super) tallies: Arc<Tallies>,
+    pub(super) redis: Option<Arc<Health>>,
+    /// Lines that the log has lost.
+    pub(super) lost_lines: Arc<Counter>,
+    pub(super) clock: Clock,
+    /// When the server started.
+    pub(super) started: Timestamp,
+}
 
 impl Metrics {
-    pub(super) fn new(
-        store: Arc<Store>,
-        tallies: Arc<Tallies>,
-        redis: Option<Arc<Health>>,
-    ) -> Self {
-        let mut registry = Registry::with_prefix("animal_store");
-        registry.register_collector(Box::new(Counted {
-            store,
-            tallies,
-            redis,
-        }));
-        Self(registry)
-    }
+    /// The page, in the format that the request asks for.
+    pub(super) fn page(&self, headers: &HeaderMap) -> Answer {
+        let format = Format::accepted(headers);
+        let mut page = Exposition::new(format);
+        page.gauges(
+            "animal_store_build_info",
+            "The version that is running",
+            [([("version", env!("CARGO_PKG_VERSION"))], 1.0)],
+        );
+        self.requests(&mut page);
+        self.connections(&mut page);
+        self.writes(&mut page);
+        self.memory(&mut page);
+        self.background(&mut page);
+        process::describe(&mut page, self.started);
 
-    pub(super) fn page(&self) -> Result<Answer, ApiError> {
-        let mut text = String::new();
-        encode(&mut text, &self.0).map_err(|error| ApiError::Internal {
-            cause: error.to_string(),
-        })?;
-        let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        let content_type = HeaderValue::from_static(content_type);
-        let mut answer = answer::with_type(StatusCode::OK, content_type, text.into());
+        let text = page.finish().into();
+        let mut answer = answer::with_type(StatusCode::OK, format.content_type(), text);
         answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
-        Ok(answer)
+        answer
     }
-}
 
-/// Reads the counters when the page is asked for; nobody else pays for them.
-#[derive(Debug)]
-struct Counted {
-    store: Arc<Store>,
-    tallies: Arc<Tallies>,
-    redis: Option<Arc<Health>>,
-}
-
-impl Collector for Counted {
-    fn encode(&self, mut page: DescriptorEncoder<'_>) -> fmt::Result {
-        let (tallies, commits) = (&self.tallies, self.store.commits());
-
-        let mut requests = describe(
-            &mut page,
-            "requests",
+    fn requests(&self, page: &mut Exposition) {
+        let tallies = &self.tallies;
+        let requests: Vec<_> = tallies
+            .requests()
+            .map(|(subject, status, count)| (subject.name(), status.to_string(), count))
+            .collect();
+        page.counters(
+            "animal_store_requests_total",
             "Requests answered",
-            MetricType::Counter,
-        )?;
-        for (subject, status, count) in tallies.requests() {
-            labelled(
-                &mut requests,
-                &[
-                    ("operation", subject.name()),
-                    ("status", &status.to_string()),
-                ],
-                count,
-            )?;
-        }
-        let mut durations = describe(
-            &mut page,
-            "request_duration_seconds",
+            requests.iter().map(|(operation, status, count)| {
+                ([("operation", *operation), ("status", status)], *count)
+            }),
+        );
+        page.histograms(
+            "animal_store_request_duration_seconds",
             "Time from a head to its answer",
-            MetricType::Histogram,
-        )?;
-        for (subject, histogram) in Subject::ALL.into_iter().zip(&tallies.durations) {
-            let labels = [("operation", subject.name())];
-            histogram_of(&mut durations.encode_family(&labels)?, histogram, 1e6)?;
-        }
-        let mut refused = describe(
-            &mut page,
-            "refused",
+            1e6,
+            Subject::ALL
+                .into_iter()
+                .zip(&tallies.durations)
+                .map(|(subject, durations)| ([("operation", subject.name())], durations)),
+        );
+        page.counters(
+            "animal_store_refused_total",
             "Requests answered 429, by reason",
-            MetricType::Counter,
-        )?;
-        for (reason, count) in tallies.refusals() {
-            labelled(&mut refused, &[("reason", reason)], count)?;
-        }
-        plain(&mut page, "bans", "Bans begun", &tallies.bans)?;
-        plain(
-            &mut page,
-            "connections",
-            "Connections accepted",
-            &tallies.connections,
-        )?;
-        plain(
-            &mut page,
-            "commits",
-            "Transactions committed",
-            &commits.done,
-        )?;
-        plain(
-            &mut page,
-            "writes_refused",
-            "Writes answered 503: too many waited",
-            &commits.refused,
-        )?;
-        let mut rows = describe(
-            &mut page,
-            "commit_rows",
-            "Animals in each transaction",
-            MetricType::Histogram,
-        )?;
-        histogram_of(&mut rows, &commits.rows, 1.0)?;
-        let mut failures = describe(
-            &mut page,
-            "background_failures",
-            "Runs of background tasks that failed",
-            MetricType::Counter,
-        )?;
-        for (task, count) in Task::ALL.into_iter().zip(&tallies.background_failures) {
-            labelled(&mut failures, &[("task", task.name())], count.get())?;
-        }
-        if let Some(redis) = &self.redis {
-            describe(
-                &mut page,
-                "redis_up",
-                "Whether Redis answers in time; 0 means that limits hold for this node alone",
-                MetricType::Gauge,
-            )?
-            .encode_gauge(&i64::from(redis.is_well()))?;
-            plain(
-                &mut page,
-                "redis_falls",
-                "How often Redis was late or gone",
-                &redis.falls,
-            )?;
-        }
-        Ok(())
+            tallies
+                .refusals()
+                .map(|(reason, count)| ([("reason", reason)], count)),
+        );
+        page.counter("animal_store_bans_total", "Bans begun", tallies.bans.get());
     }
-}
 
-fn describe<'a>(
-    page: &'a mut DescriptorEncoder<'_>,
-    name: &'a str,
-    help: &str,
-    kind: MetricType,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    page.encode_descriptor(name, help, None, kind)
-}
+    fn connections(&self, page: &mut Exposition) {
+        let tallies = &self.tallies;
+        page.counter(
+            "animal_store_connections_total",
+            "Connections accepted",
+            tallies.connections.get(),
+        );
+        page.gauge(
+            "animal_store_open_connections",
+            "Connections that are open",
+            tallies.open_connections.get() as f64,
+        );
+    }
 
-fn labelled(
-    metric: &mut MetricEncoder<'_>,
-    labels: &impl EncodeLabelSet,
-    count: u64,
-) -> fmt::Result {
-    metric
-        .encode_family(labels)?
-        .encode_counter::<NoLabelSet, _, u64>(&count, None)
-}
+    fn writes(&self, page: &mut Exposition) {
+        let commits = self.store.commits();
+        page.counter(
+            "animal_store_commits_total",
+            "Transactions committed",
+            commits.done.get(),
+        );
+        page.histograms(
+            "animal_store_commit_rows",
+            "Animals in each transaction",
+            1.0,
+            [([], &commits.rows)],
+        );
+        page.gauge(
+            "animal_store_waiting_writes",
+            "Writes that wait for a transaction",
+            self.store.waiting_writes() as f64,
+        );
+        page.counter(
+            "animal_store_writes_refused_total",
+            "Writes answered 503: too many waited",
+            commits.refused.get(),
+        );
+        if let Some(bytes) = self.store.wal_bytes() {
+            page.gauge(
+                "animal_store_wal_bytes",
+                "Size of the write-ahead log of the embedded database",
+                bytes as f64,
+            );
+        }
+    }
 
-fn plain(
-    page: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    counter: &Counter,
-) -> fmt::Result {
-    describe(page, name, help, MetricType::Counter)?
-        .encode_counter::<NoLabelSet, _, u64>(&counter.get(), None)
-}
+    fn memory(&self, page: &mut Exposition) {
+        let cached = self.store.cached();
+        page.gauges(
+            "animal_store_cache_entries",
+            "Entries of the cache",
+            cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64)),
+        );
+        page.gauges(
+            "animal_store_cache_bytes",
+            "Memory that the entries of the cache take",
+            cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64)),
+        );
+    }
 
-fn histogram_of<const N: usize>(
-    metric: &mut MetricEncoder<'_>,
-    counted: &Histogram<N>,
-    units: f64,
-) -> fmt::Result {
-    let bound = |bound: Option<u64>| bound.map_or(f64::INFINITY, |bound| bound as f64 / units);
-    let buckets: Vec<(f64, u64)> = counted
-        .buckets()
-        .map(|(upper, count)| (bound(upper), count))
-        .collect();
-    let count = buckets.iter().map(|(_, count)| count).sum();
-    metric.encode_histogram::<NoLabelSet>(counted.sum() as f64 / units, count, &buckets, None)
+    fn background(&self, page: &mut Exposition) {
+        let tallies = &self.tallies;
+        page.gauge(
+            "animal_store_keys_age_seconds",
+            "Time since the keys in memory were last known to be those of the store",
+            tallies.keys_age(self.clock.now()).as_secs_f64(),
+        );
+        page.counters(
+            "animal_store_background_failures_total",
+            "Runs of background tasks that failed",
+            Task::ALL
+                .into_iter()
+                .zip(&tallies.background_failures)
+                .map(|(task, count)| ([("task", task.name())], count.get())),
+        );
+        page.counter(
+            "animal_store_log_lines_lost_total",
+            "Log lines that were lost, because nobody read them in time",
+            self.lost_lines.get(),
+        );
+        if let Some(redis) = &self.redis {
+            page.gauge(
+                "animal_store_redis_up",
+                "Whether Redis answers in time; 0 means that limits hold for this node alone",
+                f64::from(u8::from(redis.is_well())),
+            );
+            page.counter(
+                "animal_store_redis_falls_total",
+                "How often Redis was late or gone",
+                redis.falls.get(),
+            );
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The one `Error` body. Every failure of the server is a variant here: its code, its status, what the caller may read,
 //! the headers that go with it, and, apart from all that, what only the log may read.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -132,6 +132,9 @@ pub enum ApiError {
         /// For the log.
         cause: String,
     },
+    /// The server is not ready for requests; why is no secret, and nothing that failed.
+    #[error("{0}")]
+    NotReady(Arc<str>),
     /// Not now.
     #[error("The service cannot do this right now. Try again in a moment.")]
     Unavailable {
@@ -169,7 +172,9 @@ impl ApiError {
             Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
             Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-            Self::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Unavailable { .. } | Self::NotReady(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
         }
     }
 
@@ -252,7 +257,7 @@ impl ApiError {
             Self::RateLimited { retry_after, .. } | Self::KeyBanned { retry_after } => {
                 (RETRY_AFTER, HeaderValue::from(*retry_after))
             }
-            Self::Unavailable { .. } | Self::IdempotencyConflict => {
+            Self::Unavailable { .. } | Self::NotReady(_) | Self::IdempotencyConflict => {
                 (RETRY_AFTER, HeaderValue::from(Self::PAUSE))
             }
             // The rest of the body may still be on its way: this connection is of no more use.

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::tally::Counter;
+
 /// How long a line waits at most before it is written.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -16,13 +18,18 @@ const ROOM: usize = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
+    lost: Arc<Counter>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A place to put lines: one for each thread that writes many, so that none waits for another.
-#[derive(Clone, Debug, Default)]
-pub struct Buffer(Arc<Mutex<Waiting>>);
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    waiting: Arc<Mutex<Waiting>>,
+    /// Lines lost by all buffers of the sink.
+    lost: Arc<Counter>,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -59,6 +66,7 @@ impl Sink {
             })?;
         Ok(Self {
             buffers,
+            lost: Arc::default(),
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -66,12 +74,20 @@ impl Sink {
 
     /// A new buffer of this sink.
     pub fn buffer(&self) -> Buffer {
-        let buffer = Buffer::default();
+        let buffer = Buffer {
+            waiting: Arc::default(),
+            lost: Arc::clone(&self.lost),
+        };
         self.buffers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(buffer.clone());
         buffer
+    }
+
+    /// How many lines have been lost.
+    pub fn lost(&self) -> Arc<Counter> {
+        Arc::clone(&self.lost)
     }
 }
 
@@ -93,9 +109,10 @@ impl Buffer {
 
     /// Takes one whole line, which `write` appends.
     pub fn put_with(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.bytes.len() >= ROOM {
             waiting.lost += 1;
+            self.lost.add(1);
         } else {
             write(&mut waiting.bytes);
         }
@@ -105,7 +122,7 @@ impl Buffer {
     fn write_to(&self, out: &mut impl Write, room: &mut Vec<u8>) -> io::Result<()> {
         room.clear();
         let lost = {
-            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut waiting.bytes, room);
             std::mem::take(&mut waiting.lost)
         };
@@ -156,8 +173,9 @@ mod tests {
         let sink = Sink::to(memory.clone()).unwrap();
         sink.buffer().put(b"one\n");
         let full = sink.buffer();
-        full.0.lock().unwrap().bytes = vec![b'\n'; ROOM];
+        full.waiting.lock().unwrap().bytes = vec![b'\n'; ROOM];
         full.put(b"lost\n");
+        assert_eq!(sink.lost().get(), 1);
         drop(sink);
         let written = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
         assert!(written.starts_with("one\n"));

@@ -33,4 +33,7 @@ pub(crate) trait Answers {
 
     /// Told of each connection that is served.
     fn accepted(&self) {}
+
+    /// Told when such a connection has ended.
+    fn closed(&self) {}
 }

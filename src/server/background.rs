@@ -2,6 +2,7 @@
 //! Each task is a small unit with its interval; a failure is counted, and logged once at each turn. A server whose background
 //! work has died would go on serving keys that were revoked, so its end is the server's.
 
+mod checks;
 mod poll;
 mod sweep;
 
@@ -32,6 +33,7 @@ impl Background {
     /// Loads what the server needs before its first request.
     pub(super) async fn load(shared: Arc<Shared>) -> store::Result<Self> {
         let poll = Poll::load(&shared).await?;
+        checks::run(&shared).await?;
         Ok(Self { shared, poll })
     }
 
@@ -43,6 +45,9 @@ impl Background {
             repeat(Task::Poll, every, shared, async || poll.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {
                 shared.ledger.flush(&shared.store, shared.clock.now()).await
+            }),
+            repeat(Task::Check, checks::EVERY, shared, async || {
+                checks::run(shared).await
             }),
             repeat(Task::Sweep, SWEEP, shared, async || sweep::run(shared)
                 .await),

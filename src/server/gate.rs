@@ -115,6 +115,11 @@ impl Answers for Gate {
 
     fn accepted(&self) {
         self.shared.tallies.connections.add(1);
+        self.shared.tallies.open_connections.add(1);
+    }
+
+    fn closed(&self) {
+        self.shared.tallies.open_connections.add(-1);
     }
 }
 
@@ -163,10 +168,7 @@ impl Gate {
         if !route.is_api() {
             check_form(head, body)?;
             return match route {
-                // In a box of its own, as all that is rare: a request's state is moved as a whole, more than once.
-                Route::Open(page) => {
-                    Box::pin(self.shared.pages.show(*page, path, head, &self.shared)).await
-                }
+                Route::Open(page) => self.shared.pages.show(*page, path, head, &self.shared),
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is nothing at this path. The API is under /v1.",

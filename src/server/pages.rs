@@ -39,7 +39,7 @@ impl Pages {
     }
 
     /// One page.
-    pub(super) async fn show(
+    pub(super) fn show(
         &self,
         page: OpenPage,
         path: &str,
@@ -62,16 +62,7 @@ impl Pages {
                 &self.document.yaml,
             )),
             OpenPage::Live => Ok(health::live()),
-            OpenPage::Ready => {
-                let stopping = *shared.stopping.borrow();
-                health::ready(
-                    &shared.store,
-                    shared.redis.as_deref(),
-                    stopping,
-                    head.uri.query(),
-                )
-                .await
-            }
+            OpenPage::Ready => health::ready(&shared.readiness, head.uri.query()),
         }
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::api::operation::OpenPage;
 use crate::api::{Operation, Route};
-use crate::tally::{Counter, Histogram};
+use crate::clock::Timestamp;
+use crate::tally::{Counter, Gauge, Histogram};
 
 /// What a request was about, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +101,13 @@ pub enum Task {
     Flush,
     /// Deletes what is too old.
     Sweep,
+    /// Checks whether the server can serve.
+    Check,
 }
 
 impl Task {
     /// Every task, in the order of their counters.
-    pub const ALL: [Self; 3] = [Self::Poll, Self::Flush, Self::Sweep];
+    pub const ALL: [Self; 4] = [Self::Poll, Self::Flush, Self::Sweep, Self::Check];
 
     /// Its name in the log and in metrics.
     pub const fn name(self) -> &'static str {
@@ -112,6 +115,7 @@ impl Task {
             Self::Poll => "poll",
             Self::Flush => "flush",
             Self::Sweep => "sweep",
+            Self::Check => "check",
         }
     }
 }
@@ -127,6 +131,10 @@ pub struct Tallies {
     pub bans: Counter,
     /// Connections accepted.
     pub connections: Counter,
+    /// Connections that are open.
+    pub open_connections: Gauge,
+    /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
+    pub keys_current_at: Gauge,
     /// Runs of background tasks that failed, by task.
     pub background_failures: [Counter; Task::ALL.len()],
 }
@@ -142,6 +150,8 @@ impl Default for Tallies {
             refused: Default::default(),
             bans: Counter::default(),
             connections: Counter::default(),
+            open_connections: Gauge::default(),
+            keys_current_at: Gauge::default(),
             background_failures: Default::default(),
         }
     }
@@ -162,6 +172,12 @@ impl Tallies {
     /// Counts a refusal.
     pub fn refuse(&self, why: Refused) {
         self.refused[why as usize].add(1);
+    }
+
+    /// How long ago the keys in memory were last known to be those of the store.
+    pub fn keys_age(&self, now: Timestamp) -> Duration {
+        let millis = now.as_millis() - self.keys_current_at.get();
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
     /// Requests by subject and status, those that occurred.

@@ -152,6 +152,7 @@ impl<A: Answers + 'static> Worker<A> {
             } = &*worker;
             let stopping = stopping.clone();
             connection::serve(tcp, entered, peer, answers, *timeouts, lingering, stopping).await;
+            answers.closed();
             drop(mark);
         });
     }

@@ -60,6 +60,14 @@ impl Cache {
         self.pages.clear();
     }
 
+    /// What it holds: the kind of entries, how many, and their bytes.
+    pub(super) fn size(&self) -> [(&'static str, usize, u64); 2] {
+        [
+            ("animals", self.pets.len(), self.pets.weight()),
+            ("pages", self.pages.len(), self.pages.weight()),
+        ]
+    }
+
     fn now(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }

@@ -225,8 +225,16 @@ impl Postgres {
         self.writer.health().trouble()
     }
 
+    pub(super) fn writer_alive(&self) -> bool {
+        self.writer.alive().is_ok()
+    }
+
     pub(super) async fn writer_died(&self) {
         self.writer.died().await;
+    }
+
+    pub(super) fn waiting_writes(&self) -> usize {
+        self.writer.waiting()
     }
 
     pub(super) fn commits(&self) -> &Commits {

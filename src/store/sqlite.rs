@@ -231,11 +231,24 @@ impl Sqlite {
         self.writer.as_ref()?.health().trouble()
     }
 
+    pub(super) fn writer_alive(&self) -> bool {
+        self.writer().and_then(Writer::alive).is_ok()
+    }
+
     pub(super) async fn writer_died(&self) {
         match &self.writer {
             Some(writer) => writer.died().await,
             None => std::future::pending().await,
         }
+    }
+
+    /// The log lies beside the file; where there is none, it is empty. Only its name is looked up: it is never opened here.
+    pub(super) fn wal_bytes(&self) -> u64 {
+        self.readers.wal_bytes()
+    }
+
+    pub(super) fn waiting_writes(&self) -> usize {
+        self.writer.as_ref().map_or(0, Writer::waiting)
     }
 
     pub(super) fn commits(&self) -> &Commits {

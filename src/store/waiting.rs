@@ -35,6 +35,11 @@ impl Waiting {
         Ok(())
     }
 
+    /// How many wait.
+    pub(super) fn count(&self) -> usize {
+        self.now.load(Ordering::Relaxed)
+    }
+
     /// So many wait no longer.
     pub(super) fn leave(&self, count: usize) {
         self.now.fetch_sub(count, Ordering::Relaxed);

@@ -12,6 +12,7 @@ mod exact;
 mod nodes;
 mod packaged;
 mod postgres;
+mod readiness;
 mod redis;
 mod retries;
 mod same;

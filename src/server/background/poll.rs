@@ -19,18 +19,21 @@ impl Poll {
             clock,
             ..
         } = shared;
+        let began = clock.now();
         let seen = store.revisions().await?;
         apply_since(-1, store, access).await?;
         let today = clock.now().day();
         access
             .directory
             .remember(today, &store.use_on(today).await?);
+        shared.tallies.keys_current_at.set(began.as_millis());
         Ok(Self { seen })
     }
 
     /// Applies what has changed since the last poll.
     pub(super) async fn run(&mut self, shared: &Shared) -> store::Result<()> {
         let Shared { store, access, .. } = shared;
+        let began = shared.clock.now();
         let now = store.revisions().await?;
         if now.pets != self.seen.pets {
             store.pets_changed();
@@ -39,6 +42,7 @@ impl Poll {
             apply_since(self.seen.keys, store, access).await?;
         }
         self.seen = now;
+        shared.tallies.keys_current_at.set(began.as_millis());
         Ok(())
     }
 }

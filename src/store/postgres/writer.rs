@@ -86,8 +86,16 @@ impl Writer {
         }
     }
 
+    pub(super) fn alive(&self) -> Result<()> {
+        self.thread.alive()
+    }
+
     pub(super) async fn died(&self) {
         self.thread.died().await;
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.count()
     }
 
     pub(super) fn commits(&self) -> &Commits {

@@ -36,6 +36,12 @@ impl Readers {
         }
     }
 
+    /// The size of the log beside the file.
+    pub(super) fn wal_bytes(&self) -> u64 {
+        let log = super::open::beside(&self.path, "-wal");
+        std::fs::metadata(log).map_or(0, |log| log.len())
+    }
+
     /// Reads with a connection of its own. A connection that saw an error is not used again.
     pub(super) fn with<T>(
         &self,

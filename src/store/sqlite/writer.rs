@@ -94,6 +94,10 @@ impl Writer {
         self.thread.died().await;
     }
 
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.count()
+    }
+
     pub(super) fn commits(&self) -> &Arc<Commits> {
         &self.commits
     }

@@ -1,0 +1,63 @@
+//! Checks whether the server can serve, and notes what was found in its readiness.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::super::Shared;
+use super::super::readiness::{Check, State};
+use crate::clock::Timestamp;
+use crate::store;
+
+/// How often it is checked. With [`LATE`] the result is never older than a second.
+pub(super) const EVERY: Duration = Duration::from_millis(400);
+
+/// How long the store may take to respond before that is noted. It is waited for all the same.
+const LATE: Duration = Duration::from_millis(500);
+
+/// How old the keys may be: how soon a change of a key takes effect on every node.
+const KEYS_AGE: Duration = Duration::from_secs(5);
+
+/// One round of checks. A check that fails is noted, and no failure of the round.
+pub(super) async fn run(shared: &Shared) -> store::Result<()> {
+    let readiness = &shared.readiness;
+    if let Some(redis) = &shared.redis {
+        // Without it this node goes on with its own counters: worse, but ready.
+        let state = match redis.is_well() {
+            true => State::Ready,
+            false => State::Degraded("limits are counted by this node alone".into()),
+        };
+        readiness.set(Check::Redis, state);
+    }
+    let state = match shared.tallies.keys_age(shared.clock.now()) <= KEYS_AGE {
+        true => State::Ready,
+        false => {
+            let since = Timestamp::from_millis(shared.tallies.keys_current_at.get());
+            State::Degraded(format!("not current since {since}").into())
+        }
+    };
+    readiness.set(Check::Keys, state);
+    let writer = match (shared.store.writer_alive(), shared.store.write_trouble()) {
+        (false, _) => State::Failed("it has stopped".into()),
+        // Reads go on while nothing can be written: worse, but ready. The store has logged it.
+        (true, Some(trouble)) => State::Degraded(trouble.into()),
+        (true, None) => State::Ready,
+    };
+    readiness.set(Check::Writer, writer);
+
+    let mut reading = pin!(shared.store.ready());
+    let done = match tokio::time::timeout(LATE, reading.as_mut()).await {
+        Ok(done) => done,
+        Err(_) => {
+            readiness.set(Check::Store, State::Failed("no response in time".into()));
+            readiness.checked();
+            reading.await
+        }
+    };
+    let state = match done {
+        Ok(()) => State::Ready,
+        Err(_) => State::Failed("it cannot be read".into()),
+    };
+    readiness.set(Check::Store, state);
+    readiness.checked();
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The metrics page: its formats, and what an operator looks for.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use harness::{Answer, Client, Process, eventually};
+use serde_json::json;
+
+use crate::{PROGRAM, folder, large_key};
+
+fn page(server: &Process) -> Answer {
+    let page = Client::new(server.admin, None).get("/metrics");
+    assert_eq!(page.status, 200, "{page}");
+    page
+}
+
+fn text(page: Answer) -> String {
+    String::from_utf8(page.body).expect("text")
+}
+
+/// The value of a sample, named with its labels.
+#[track_caller]
+fn value(server: &Process, name: &str) -> f64 {
+    let text = text(page(server));
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = value.unwrap_or_else(|| panic!("no {name}: {text}"));
+    value.parse().expect("a number")
+}
+
+/// A server that has had requests of several kinds.
+fn busy_server(folder: &std::path::Path) -> (Process, Client) {
+    let key = large_key(folder);
+    let server = Process::serve(PROGRAM, folder, &[]);
+    let client = server.client(Some(&key));
+    client.create_many(30);
+    client.get("/v1/pets?limit=5");
+    client.get("/v1/pets/1");
+    client.with_key(None).get("/v1/pets");
+    (server, client)
+}
+
+#[test]
+fn promtool_finds_nothing_to_complain_about() {
+    let folder = folder();
+    let (server, _) = busy_server(folder.path());
+    let page = page(&server);
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs: see ./test process");
+    let mut input = promtool.stdin.take().expect("a pipe");
+    input.write_all(&page.body).expect("it reads");
+    drop(input);
+    let found = promtool.wait_with_output().expect("an end");
+    assert!(found.status.success(), "{found:?}");
+    assert!(
+        found.stdout.is_empty() && found.stderr.is_empty(),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn open_metrics_is_sent_where_it_is_asked_for() {
+    let folder = folder();
+    let (server, _) = busy_server(folder.path());
+    let asked = Client::new(server.admin, None)
+        .request("GET", "/metrics")
+        .header(
+            "Accept",
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+        )
+        .send();
+    assert_eq!(
+        asked.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    let asked = text(asked);
+    assert!(asked.ends_with("# EOF\n"), "{asked}");
+    assert!(
+        asked.contains("# TYPE animal_store_requests counter\nanimal_store_requests_total{"),
+        "{asked}"
+    );
+    let plain = text(page(&server));
+    assert!(!plain.contains("# EOF"), "{plain}");
+    assert!(
+        plain.contains("# TYPE animal_store_requests_total counter\nanimal_store_requests_total{"),
+        "{plain}"
+    );
+}
+
+#[test]
+fn what_an_operator_looks_for_is_on_the_page() {
+    let folder = folder();
+    let (server, client) = busy_server(folder.path());
+    let listed = r#"animal_store_requests_total{operation="listPets",status="200"}"#;
+    assert_eq!(value(&server, listed), 1.0);
+    assert_eq!(
+        value(&server, r#"animal_store_cache_entries{kind="animals"}"#),
+        1.0
+    );
+    assert_eq!(
+        value(&server, r#"animal_store_cache_entries{kind="pages"}"#),
+        1.0
+    );
+    assert!(value(&server, r#"animal_store_cache_bytes{kind="pages"}"#) > 100.0);
+    assert!(value(&server, "animal_store_wal_bytes") > 0.0);
+    assert_eq!(value(&server, "animal_store_waiting_writes"), 0.0);
+    assert_eq!(value(&server, "animal_store_log_lines_lost_total"), 0.0);
+    assert!(value(&server, "animal_store_keys_age_seconds") < 5.0);
+    assert!(value(&server, "process_resident_memory_bytes") > 1e6);
+    assert!(value(&server, "process_cpu_seconds_total") > 0.0);
+    assert!(value(&server, "process_start_time_seconds") > 1.7e9);
+    let (open, most) = (
+        value(&server, "process_open_fds"),
+        value(&server, "process_max_fds"),
+    );
+    assert!(open > 5.0 && open < most, "{open} of {most}");
+
+    let connections: Vec<_> = (0..7)
+        .map(|_| {
+            let mut connection = client.connect();
+            let request = client.request("GET", "/v1/pets/1");
+            assert_eq!(request.send_on(&mut connection).status, 200);
+            connection
+        })
+        .collect();
+    eventually(Duration::from_secs(5), "seven connections", || {
+        value(&server, "animal_store_open_connections") == 7.0
+    });
+    assert!(value(&server, "process_open_fds") >= open + 7.0);
+    drop(connections);
+    eventually(Duration::from_secs(5), "no connection", || {
+        value(&server, "animal_store_open_connections") == 0.0
+    });
+}
+
+#[test]
+fn creations_that_wait_are_on_the_page() {
+    let folder = folder();
+    let (server, client) = busy_server(folder.path());
+    let other = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    std::thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| client.create(&json!({"name": "Rex", "categoryId": 1})));
+        }
+        // One of them is taken by the writer, which waits for the lock.
+        eventually(Duration::from_secs(2), "creations that wait", || {
+            value(&server, "animal_store_waiting_writes") >= 3.0
+        });
+        other.execute_batch("ROLLBACK").expect("no lock");
+    });
+    assert_eq!(value(&server, "animal_store_waiting_writes"), 0.0);
+}

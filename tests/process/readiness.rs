@@ -1,0 +1,57 @@
+//! Whether a server is ready, while it shuts down and while its data is busy.
+
+use std::time::{Duration, Instant};
+
+use harness::{Connection, Process, eventually};
+
+use crate::{PROGRAM, folder, logged};
+
+#[test]
+fn not_ready_during_a_drain_is_no_error_in_the_log() {
+    let folder = folder();
+    let mut server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let mut connection = Connection::new(server.address);
+    connection.send(b"GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n");
+    // Accepted before the server shuts down.
+    let metrics = harness::Client::new(server.admin, None);
+    eventually(Duration::from_secs(5), "the connection", || {
+        let page = String::from_utf8(metrics.get("/metrics").body).expect("text");
+        page.contains("animal_store_open_connections 1\n")
+    });
+    server.signal("TERM");
+    let mut log = logged(&server, &["stopping"]);
+    connection.send(b"\r\n");
+    let answer = connection.answer();
+    answer.is_error(503, "unavailable");
+    assert_eq!(answer.message(), "Not ready: the server is shutting down.");
+    assert_eq!(server.ends_within(Duration::from_secs(15)), Some(0));
+    log.push_str(&server.log());
+    assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+}
+
+#[test]
+fn the_checks_are_listed_and_take_no_longer_than_liveness() {
+    let folder = folder();
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let client = server.client(None);
+    let checks = client.get("/readyz?verbose").json();
+    assert_eq!(
+        checks,
+        serde_json::json!({
+            "status": "ready",
+            "checks": {"store": "ready", "writer": "ready", "keys": "ready"}
+        })
+    );
+    let mut connection = client.connect();
+    let mut best = |path: &str| {
+        let times = (0..300).map(|_| {
+            let began = Instant::now();
+            let answer = client.request("GET", path).send_on(&mut connection);
+            assert_eq!(answer.status, 200);
+            began.elapsed()
+        });
+        times.min().expect("some")
+    };
+    let (live, ready) = (best("/livez"), best("/readyz"));
+    assert!(ready < live * 2, "{ready:?}, and {live:?} for /livez");
+}
