@@ -162,12 +162,16 @@ impl<'a> Rows<'a> {
         let columns: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&self.ids, &self.names, &self.categories, &self.statuses];
         let counted: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&last];
-        tokio::try_join!(
-            async { Ok(transaction.execute(&insert, &columns).await?) },
-            async { Ok(transaction.execute(&count, &counted).await?) },
+        let (inserted, counted, recorded) = tokio::join!(
+            transaction.execute(&insert, &columns),
+            transaction.execute(&count, &counted),
             self.insert_retries(transaction),
-        )?;
-        Ok(())
+        );
+        // In the order in which they were sent: once a statement has failed, the errors of those behind it (25P02) only say that
+        // one did, and not whether the transaction can be tried again.
+        inserted?;
+        counted?;
+        recorded
     }
 
     /// In the same transaction as the animals: a commit whose answer got lost is settled by what is found here.

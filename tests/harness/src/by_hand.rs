@@ -112,6 +112,13 @@ impl ByHand {
         held.expect("a lock");
     }
 
+    /// Lets no one else write to this table of PostgreSQL's, until this is [released](Self::release) or dropped.
+    #[track_caller]
+    pub fn lock(&self, table: &str) {
+        self.run(&format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE"))
+            .expect("a lock");
+    }
+
     /// Lets everyone write again.
     #[track_caller]
     pub fn release(&self) {

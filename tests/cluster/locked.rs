@@ -1,0 +1,107 @@
+//! A table that somebody has locked: a creation that cannot be made is 503, whichever of its statements failed first.
+
+use std::time::Duration;
+
+use harness::{Answer, ByHand, Client, Postgres, Process, eventually, run};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// How long anything may take here.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A node on a database of its own, and a client of it.
+struct Node {
+    _process: Process,
+    client: Client,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Node {
+    fn on(url: String) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let database = ["--database", &url];
+        let words = [&["--no-first-key", "--log-level", "warn"], &database[..]].concat();
+        let process = Process::serve(PROGRAM, folder.path(), &words);
+        let create = ["keys", "create", "--name", "a", "--plan", "business"];
+        let key = run(PROGRAM, folder.path(), &[&create[..], &database].concat()).exits(0);
+        let client = process.client(Some(key.stdout.trim_end()));
+        Self {
+            _process: process,
+            client,
+            url,
+            _folder: folder,
+        }
+    }
+
+    fn by_hand(&self) -> ByHand {
+        ByHand::open(&self.url.parse().expect("a database"))
+    }
+}
+
+/// Creates an animal with all the statements that a creation can have.
+fn create(client: &Client, name: &str) -> Answer {
+    client
+        .request("POST", "/v1/pets")
+        .header("Idempotency-Key", name)
+        .json(&json!({"name": name, "categoryId": 1}))
+        .send()
+}
+
+#[test]
+fn a_creation_is_503_while_a_table_is_locked_20_of_20() {
+    let postgres = Postgres::start();
+    let nodes: Vec<_> = (0..5)
+        .map(|number| Node::on(postgres.create_database(&format!("shop{number}"))))
+        .collect();
+    std::thread::scope(|scope| {
+        for node in nodes {
+            scope.spawn(move || {
+                // What the statements need is prepared.
+                assert_eq!(create(&node.client, "first").status, 201);
+                let by_hand = node.by_hand();
+                by_hand.lock("pets");
+                for number in 1..=4 {
+                    let refused = create(&node.client, &format!("refused-{number}"));
+                    refused.is_error(503, "unavailable");
+                }
+                by_hand.release();
+                assert_eq!(create(&node.client, "last").status, 201);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
+    let postgres = Postgres::start();
+    // Long enough that both wait by then.
+    postgres.psql("postgres", "alter system set deadlock_timeout = '700ms'");
+    postgres.psql("postgres", "select pg_reload_conf()");
+    let node = Node::on(postgres.url());
+    let client = &node.client;
+    assert_eq!(create(client, "first").status, 201);
+    let by_hand = node.by_hand();
+    by_hand.ask("SET deadlock_timeout = '20s'");
+    let waiting = "select count(*) from pg_locks where not granted";
+    let deadlocks = "select deadlocks from pg_stat_database where datname = 'postgres'";
+    for number in 1..=10 {
+        let made = std::thread::scope(|scope| {
+            by_hand.lock("pets");
+            let creating = scope.spawn(move || create(client, &format!("animal-{number}")));
+            eventually(PATIENCE, "the creation waits", || {
+                postgres.psql("postgres", waiting) == "1"
+            });
+            // Its counter is what the creation has: now each waits for the other, and it is the creation that gives way.
+            by_hand.ask("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+            by_hand.release();
+            creating.join().expect("a response")
+        });
+        assert_eq!(made.status, 201, "{number}: {made}");
+    }
+    eventually(PATIENCE, "all of them were deadlocks", || {
+        postgres.psql("postgres", deadlocks) == "10"
+    });
+}
