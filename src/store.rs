@@ -144,9 +144,31 @@ pub struct Store {
 impl Store {
     /// Opens the data, or refuses it in one line. At most `max_waiting` creations wait.
     pub async fn open(database: &Database, mode: Mode, max_waiting: usize) -> anyhow::Result<Self> {
+        Self::open_with(database, mode, max_waiting, None).await
+    }
+
+    /// Opens the data for a command, which waits up to 30 s for the lock that another process holds on an embedded file. `notice`
+    /// is called once a wait has lasted for a second.
+    pub async fn open_for_command(
+        database: &Database,
+        mode: Mode,
+        notice: fn(),
+    ) -> anyhow::Result<Self> {
+        // One command writes one thing.
+        Self::open_with(database, mode, 1, Some(notice)).await
+    }
+
+    async fn open_with(
+        database: &Database,
+        mode: Mode,
+        max_waiting: usize,
+        notice: Option<fn()>,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             engine: match database {
-                Database::Sqlite(path) => Engine::Sqlite(Sqlite::open(path, mode, max_waiting)?),
+                Database::Sqlite(path) => {
+                    Engine::Sqlite(Sqlite::open(path, mode, max_waiting, notice)?)
+                }
                 Database::Postgres(servers) => Engine::Postgres(Box::new(
                     Postgres::open(database, servers, mode, max_waiting).await?,
                 )),

@@ -30,14 +30,20 @@ impl Common {
 
     /// The store in this mode.
     pub(super) async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
-        // One command writes one thing.
-        Ok(Store::open(&self.database.database, mode, 1).await?)
+        Ok(Store::open_for_command(&self.database.database, mode, tell_of_wait).await?)
     }
 
     /// Where the data is.
     pub(super) fn database(&self) -> &Database {
         &self.database.database
     }
+}
+
+/// Tells the operator why nothing happens.
+fn tell_of_wait() {
+    eprintln!(
+        "animal-store: waiting up to 30 s for the database lock, which another process holds"
+    );
 }
 
 /// Runs a command, and tells it what time it is.

@@ -5,6 +5,7 @@ mod inspect;
 mod job;
 mod keys;
 mod lock;
+mod lock_wait;
 mod migrations;
 mod open;
 mod orders;
@@ -53,10 +54,20 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait.
-    pub fn open(path: &Path, mode: Mode, max_waiting: usize) -> std::result::Result<Self, Refusal> {
-        let opened =
+    /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait. With a `notice` it waits for
+    /// locks as a command does.
+    pub fn open(
+        path: &Path,
+        mode: Mode,
+        max_waiting: usize,
+        notice: Option<fn()>,
+    ) -> std::result::Result<Self, Refusal> {
+        let mut opened =
             open::open(path, mode).map_err(|refusal| permission::explain(path, refusal))?;
+        if let (Some(connection), Some(notice)) = (&mut opened.writer, notice) {
+            lock_wait::as_a_command(connection, notice)
+                .map_err(|error| Refusal::of(path, &error))?;
+        }
         let writer = opened
             .writer
             .map(|connection| Writer::start(connection, max_waiting))
@@ -268,9 +279,10 @@ impl Sqlite {
 /// What an error of SQLite's means to a caller.
 fn trouble(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
-            StoreError::Unavailable(error.to_string())
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(
+            "waited too long for the database lock, which another process holds".into(),
+        ),
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable(error.to_string()),
         _ => StoreError::Failed(error.to_string()),
     }
 }

@@ -64,6 +64,55 @@ fn were_quick(what: &str, took: &[Duration]) {
     assert!(p99 <= MOST && longest <= LONGEST, "{figures}");
 }
 
+/// Lets no one else write for so long, while something happens.
+fn while_locked<T>(folder: &Path, time: Duration, happens: impl FnOnce() -> T) -> T {
+    let file = open(folder);
+    file.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(time);
+            file.execute_batch("ROLLBACK").expect("no lock");
+        });
+        happens()
+    })
+}
+
+#[test]
+fn a_command_waits_for_the_lock_of_another_process_and_says_so() {
+    let folder = folder();
+    large_key(folder.path());
+    let said =
+        "animal-store: waiting up to 30 s for the database lock, which another process holds\n";
+    let quick = run(folder.path(), &[], &["keys", "set-plan", "1", "pro"]).exits(0);
+    assert!(!quick.stderr.contains("waiting"), "{quick:#?}");
+    // Longer than a request would wait.
+    let revoked = while_locked(folder.path(), Duration::from_secs(4), || {
+        run(folder.path(), &[], &["keys", "revoke", "1"])
+    });
+    assert_eq!(revoked.exits(0).stderr.matches(said).count(), 1);
+}
+
+#[test]
+fn a_command_waits_for_thirty_seconds_and_no_longer() {
+    if !is_long() {
+        return;
+    }
+    let folder = folder();
+    large_key(folder.path());
+    let revoke = ["keys", "revoke", "1"];
+    let (took, refused) = while_locked(folder.path(), Duration::from_secs(40), || {
+        let began = Instant::now();
+        let refused = harness::run(PROGRAM, folder.path(), &revoke);
+        (began.elapsed(), refused)
+    });
+    assert!((30..35).contains(&took.as_secs()), "{took:?}");
+    let last = refused.exits(1).stderr;
+    assert!(
+        last.ends_with("waited too long for the database lock, which another process holds\n"),
+        "{last}"
+    );
+}
+
 #[test]
 fn many_expired_retries_are_swept_while_creations_and_commands_go_on() {
     let rows = if is_long() { 1_000_000 } else { 100_000 };
