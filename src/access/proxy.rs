@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use hyper::HeaderMap;
-use hyper::header::HeaderName;
+use hyper::header::{HeaderName, HeaderValue};
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// A range of addresses, as in `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,15 @@ impl FromStr for Cidr {
     }
 }
 
+/// Who sent a request, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Whether it spoke HTTPS to the nearest trusted proxy.
+    pub https: bool,
+}
+
 /// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Cidr>);
@@ -58,13 +67,35 @@ impl TrustedProxies {
         Self(ranges)
     }
 
-    /// The address a request comes from: the peer, or what the nearest trusted proxies say it is.
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    /// Who sent a request, and how: the peer itself, or what the nearest trusted proxies say.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Client {
+        let mut client = Client {
+            address: peer,
+            https: false,
+        };
         if !self.trusts(peer) {
-            return peer;
+            return client;
         }
+        // One walk over all headers costs less than two look-ups, which hash both names; and most requests have none of the two.
+        let (mut has_addresses, mut protocol) = (false, None);
+        for (name, value) in headers {
+            if *name == FORWARDED_FOR {
+                has_addresses = true;
+            } else if *name == FORWARDED_PROTO {
+                protocol = Some(value);
+            }
+        }
+        if has_addresses {
+            client.address = self.first_stranger(peer, headers);
+        }
+        client.https = protocol.is_some_and(is_https);
+        client
+    }
+
+    /// The last address that no trusted proxy wrote, or the first that one did.
+    fn first_stranger(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut nearest = peer;
-        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
         for entry in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
             match address(entry) {
                 Some(address) if self.trusts(address) => nearest = address,
@@ -76,17 +107,6 @@ impl TrustedProxies {
         nearest
     }
 
-    /// Whether the client spoke HTTPS to the nearest proxy: one that is trusted, and says so. What stands before the last entry may
-    /// be anyone's.
-    pub fn say_https(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
-        let last_entry = || {
-            let line = headers.get_all(FORWARDED_PROTO).iter().next_back()?;
-            line.as_bytes().rsplit(|byte| *byte == b',').next()
-        };
-        self.trusts(peer)
-            && last_entry().is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
-    }
-
     /// Whether this is one of them.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let address = number(address);
@@ -94,6 +114,12 @@ impl TrustedProxies {
             .iter()
             .any(|range| address & range.mask == range.base)
     }
+}
+
+/// Whether the last entry of `X-Forwarded-Proto` is HTTPS: the one that the nearest proxy wrote. What stands before it may be anyone's.
+fn is_https(line: &HeaderValue) -> bool {
+    let last = line.as_bytes().rsplit(|byte| *byte == b',').next();
+    last.is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
 }
 
 /// The address in an entry of `X-Forwarded-For`: alone, or with a port, as some proxies write it. IPv6 may stand in brackets.
@@ -110,7 +136,6 @@ fn address(entry: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
 
     fn client(peer: &str, forwarded: &[&str]) -> String {
         let trusted = ["10.0.0.0/8", "::1"].map(|range| range.parse().unwrap());
@@ -123,6 +148,7 @@ mod tests {
         }
         TrustedProxies::new(trusted.to_vec())
             .client(peer.parse().unwrap(), &headers)
+            .address
             .to_string()
     }
 

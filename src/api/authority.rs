@@ -11,7 +11,7 @@ const LONGEST: usize = 255;
 
 /// A host and perhaps a port, checked, so that it can stand in a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Authority<'a>(&'a str);
+pub struct Authority<'a>(&'a [u8]);
 
 /// Why a request is addressed to nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,37 +48,44 @@ impl<'a> Authority<'a> {
 
     /// Reads `host [":" port]` of RFC 3986, without user information.
     fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
-        let text = std::str::from_utf8(bytes).map_err(|_| InvalidAuthority::Malformed)?;
-        let is_valid = match text.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').is_some_and(|(address, port)| {
-                address.parse::<Ipv6Addr>().is_ok()
-                    && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
-            }),
-            None => {
-                let end = name_length(bytes);
-                end > 0 && (end == bytes.len() || (bytes[end] == b':' && is_port(&text[end + 1..])))
-            }
+        let is_valid = match bytes {
+            [b'[', rest @ ..] => is_ipv6(rest),
+            _ => match bytes.split_at(name_length(bytes)) {
+                ([], _) => false,
+                (_, port) => is_port(port),
+            },
         };
         if is_valid && bytes.len() <= LONGEST {
-            Ok(Self(text))
+            Ok(Self(bytes))
         } else {
             Err(InvalidAuthority::Malformed)
         }
     }
 
-    /// As text.
-    pub const fn as_str(self) -> &'a str {
+    /// Its bytes, all of them visible ASCII.
+    pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 }
+
+/// What a name or an IPv4 address consists of, besides percent-encoded bytes: what RFC 3986 calls unreserved characters and delimiters.
+const NAME: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let all = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=";
+    let mut place = 0;
+    while place < all.len() {
+        allowed[all[place] as usize] = true;
+        place += 1;
+    }
+    allowed
+};
 
 /// How many bytes at the beginning are those of a name or an IPv4 address.
 fn name_length(bytes: &[u8]) -> usize {
     let mut length = 0;
     while let Some(byte) = bytes.get(length) {
         length += match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'~' => 1,
-            b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' => 1,
+            byte if NAME[usize::from(*byte)] => 1,
             b'%' => match bytes.get(length + 1..length + 3) {
                 Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => 3,
                 _ => break,
@@ -89,8 +96,24 @@ fn name_length(bytes: &[u8]) -> usize {
     length
 }
 
-/// Digits that are a port. RFC 3986 allows for none.
-fn is_port(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_digit())
-        && (text.is_empty() || text.parse::<u16>().is_ok())
+/// Nothing, or a colon and a port. RFC 3986 allows for a port without digits.
+fn is_port(bytes: &[u8]) -> bool {
+    let [b':', digits @ ..] = bytes else {
+        return bytes.is_empty();
+    };
+    let value = digits.iter().try_fold(0_u32, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10 && value <= 0xffff).then(|| value * 10 + u32::from(digit))
+    });
+    value.is_some_and(|value| value <= 0xffff)
+}
+
+/// An IPv6 address behind its opening bracket, and perhaps a port.
+fn is_ipv6(bytes: &[u8]) -> bool {
+    let mut parts = bytes.splitn(2, |byte| *byte == b']');
+    let (Some(address), Some(port)) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    let address = std::str::from_utf8(address).unwrap_or_default();
+    address.parse::<Ipv6Addr>().is_ok() && is_port(port)
 }

@@ -40,7 +40,7 @@ thread_local! {
 
 struct Announcement {
     scheme: &'static str,
-    place: String,
+    place: Vec<u8>,
     frame: Frame,
 }
 

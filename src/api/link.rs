@@ -36,13 +36,13 @@ fn link(
     status: Option<PetStatus>,
 ) -> HeaderValue {
     let mut link = Vec::with_capacity(base.place().len() + path.len() + 112);
-    let mut put = |text: &str| link.extend_from_slice(text.as_bytes());
-    put("<");
-    put(base.scheme());
+    let mut put = |text: &[u8]| link.extend_from_slice(text);
+    put(b"<");
+    put(base.scheme().as_bytes());
     put(base.place());
-    put("/v1");
-    put(path);
-    put("?limit=");
+    put(b"/v1");
+    put(path.as_bytes());
+    put(b"?limit=");
     digits::push(&mut link, limit.get() as u64);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
     if let Some(status) = status {

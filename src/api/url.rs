@@ -22,7 +22,7 @@ pub struct NotABaseUrl;
 pub struct LinkBase<'a> {
     https: bool,
     /// Host, port and what of the path stands before `/v1`.
-    place: &'a str,
+    place: &'a [u8],
 }
 
 impl<'a> LinkBase<'a> {
@@ -30,7 +30,7 @@ impl<'a> LinkBase<'a> {
     pub const fn requested(https: bool, authority: Authority<'a>) -> Self {
         Self {
             https,
-            place: authority.as_str(),
+            place: authority.as_bytes(),
         }
     }
 
@@ -40,7 +40,7 @@ impl<'a> LinkBase<'a> {
     }
 
     /// Host, port and what of the path stands before `/v1`.
-    pub const fn place(self) -> &'a str {
+    pub const fn place(self) -> &'a [u8] {
         self.place
     }
 }
@@ -48,12 +48,13 @@ impl<'a> LinkBase<'a> {
 impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
     fn from(url: &'a BaseUrl) -> Self {
         let root = url.root();
-        match root.strip_prefix("https://") {
-            Some(place) => Self { https: true, place },
-            None => Self {
-                https: false,
-                place: root.strip_prefix("http://").unwrap_or(root),
-            },
+        let (https, place) = match root.strip_prefix("https://") {
+            Some(place) => (true, place),
+            None => (false, root.strip_prefix("http://").unwrap_or(root)),
+        };
+        Self {
+            https,
+            place: place.as_bytes(),
         }
     }
 }
@@ -61,7 +62,8 @@ impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
 impl fmt::Display for LinkBase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme())?;
-        f.write_str(self.place)
+        // It is always ASCII.
+        f.write_str(std::str::from_utf8(self.place).unwrap_or_default())
     }
 }
 

@@ -16,6 +16,7 @@ use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
 use super::stream::Work;
 use super::tallies::{GIVEN_UP, Refused, Subject};
+use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
 use crate::api::error::Limit;
@@ -70,22 +71,31 @@ impl Answers for Gate {
         let id = self.ids.of(&head.headers);
         let mut entry = Entry::new(self, now, id, Subject::of(&route), Some(work));
 
-        let address = self.shared.proxies.client(peer, &head.headers);
-        let arrival = Arrival { peer, address, now };
+        let client = self.shared.proxies.client(peer, &head.headers);
+        let asked = Asked {
+            route,
+            path: &path,
+            head: &head,
+            client,
+            now,
+        };
         let result = {
-            let way = pin!(self.pass(&route, &path, &head, &mut *body, arrival, &entry.learned));
+            let way = pin!(self.pass(&asked, &mut *body, &entry.learned));
             caught(way).await
         };
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let mut answer = result.unwrap_or_else(|error| {
             self.log_failure(&entry, &error);
-            let destination = || self.destination(&head, peer, Authority::of(&head).ok().flatten());
+            let destination = || Destination {
+                https: client.https,
+                authority: Authority::of(&head).ok().flatten(),
+            };
             self.shared.api.refuse(&route, destination, &error)
         });
 
         let rate = route.is_api().then(|| {
             let learned = entry.learned.rate.get();
-            learned.unwrap_or_else(|| self.shared.access.rate_of(address, now))
+            learned.unwrap_or_else(|| self.shared.access.rate_of(client.address, now))
         });
         answer::finish(&mut answer, rate, entry.id.value());
         entry.status = answer.status().as_u16();
@@ -130,52 +140,40 @@ struct Learned {
     rate: Cell<Option<Rate>>,
 }
 
-/// Where a request comes from, and when.
-#[derive(Clone, Copy)]
-struct Arrival {
-    /// Who is at the other end of the connection.
-    peer: IpAddr,
-    /// The client, which may be behind proxies.
-    address: IpAddr,
+/// A request without its body.
+struct Asked<'a> {
+    route: Route<'a>,
+    /// Decoded.
+    path: &'a str,
+    head: &'a Parts,
+    client: Client,
     now: Timestamp,
 }
 
 impl Gate {
-    /// Where a request was sent.
-    fn destination<'a>(
-        &self,
-        head: &Parts,
-        peer: IpAddr,
-        authority: Option<Authority<'a>>,
-    ) -> Destination<'a> {
-        Destination {
-            https: self.shared.proxies.say_https(peer, &head.headers),
-            authority,
-        }
-    }
-
     /// Through the layers: access, limit, and then what was asked for.
     async fn pass(
         &self,
-        route: &Route<'_>,
-        path: &str,
-        head: &Parts,
+        asked: &Asked<'_>,
         body: &mut RequestBody,
-        arrival: Arrival,
         learned: &Learned,
     ) -> Result<Answer, ApiError> {
-        let Arrival { peer, address, now } = arrival;
+        let Asked {
+            route, head, now, ..
+        } = *asked;
         if !route.is_api() {
             check_form(head, body)?;
             return match route {
-                Route::Open(page) => self.shared.pages.show(*page, path, head, &self.shared),
+                Route::Open(page) => self.shared.pages.show(page, asked.path, head, &self.shared),
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is nothing at this path. The API is under /v1.",
                 )),
             };
         }
-        let key = self.identify(head, address, now, learned).await?;
+        let key = self
+            .identify(head, asked.client.address, now, learned)
+            .await?;
         self.limit(&key, now, learned).await?;
         let authority = check_form(head, body)?;
         #[expect(clippy::panic, reason = "a panic that a test asked for")]
@@ -184,10 +182,13 @@ impl Gate {
         }
         match route {
             Route::Operation(operation) => {
-                let destination = self.destination(head, peer, authority);
+                let destination = Destination {
+                    https: asked.client.https,
+                    authority,
+                };
                 self.shared
                     .api
-                    .perform(*operation, head, destination, body, key.id, now)
+                    .perform(operation, head, destination, body, key.id, now)
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
