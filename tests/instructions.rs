@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use animal_store::page::{Cursor, Scope};
 use harness::{Client, Process, run};
 use serde_json::json;
 use tempfile::TempDir;
@@ -67,7 +68,8 @@ fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
 /// A page that is in no cache: each begins elsewhere.
 fn cursor(number: u64) -> String {
     let id = i64::try_from(100 + number * 3).expect("small");
-    format!("/v1/pets?cursor={}", animal_store::page::Cursor::after(id))
+    let cursor = Cursor::after(id).bound_to(Scope::Pets(None));
+    format!("/v1/pets?cursor={cursor}")
 }
 
 /// Has callgrind do something, and waits until it has.

@@ -7,8 +7,7 @@ use hyper::header::{HeaderValue, LINK};
 use super::url::LinkBase;
 use super::{Answer, answer, frame};
 use crate::digits;
-use crate::page::{Cursor, PageSize};
-use crate::pet::PetStatus;
+use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
 /// The answer for a page at `path`, with a link to the one after it, if there is one, with the parameters of this one.
@@ -17,11 +16,11 @@ pub(super) fn answer(
     base: LinkBase<'_>,
     path: &str,
     limit: PageSize,
-    status: Option<PetStatus>,
+    scope: Scope,
 ) -> Answer {
     match page.next {
         Some(next) => {
-            let link = link(next, base, path, limit, status);
+            let link = link(next, base, path, limit, scope);
             frame::WITH_LINK.answer_with(StatusCode::OK, page.json, &LINK, link)
         }
         None => answer::json(StatusCode::OK, page.json),
@@ -33,7 +32,7 @@ fn link(
     base: LinkBase<'_>,
     path: &str,
     limit: PageSize,
-    status: Option<PetStatus>,
+    scope: Scope,
 ) -> HeaderValue {
     let mut link = Vec::with_capacity(base.place().len() + path.len() + 112);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
@@ -45,12 +44,12 @@ fn link(
     put(b"?limit=");
     digits::push(&mut link, limit.get() as u64);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
-    if let Some(status) = status {
+    if let Scope::Pets(Some(status)) = scope {
         put(b"&status=");
         put(status.word().as_bytes());
     }
     put(b"&cursor=");
-    put(&next.text());
+    put(&next.bound_to(scope).text());
     put(b">; rel=\"next\"");
     HeaderValue::from_maybe_shared(Bytes::from(link)).unwrap_or(HeaderValue::from_static(""))
 }

@@ -2,6 +2,7 @@
 
 use super::url::LinkBase;
 use super::{Answer, Api, ApiError, link, query};
+use crate::page::Scope;
 
 impl Api {
     pub(super) async fn list_orders(
@@ -11,6 +12,12 @@ impl Api {
     ) -> Result<Answer, ApiError> {
         let query = query::of_orders(query)?;
         let page = self.store.order_page(query).await?;
-        Ok(link::answer(page, base, "/store/orders", query.limit, None))
+        Ok(link::answer(
+            page,
+            base,
+            "/store/orders",
+            query.limit,
+            Scope::Orders,
+        ))
     }
 }

@@ -11,6 +11,12 @@ impl Api {
     ) -> Result<Answer, ApiError> {
         let query = query::of_pets(query)?;
         let page = self.store.page(query).await?;
-        Ok(link::answer(page, base, "/pets", query.limit, query.status))
+        Ok(link::answer(
+            page,
+            base,
+            "/pets",
+            query.limit,
+            query.scope(),
+        ))
     }
 }

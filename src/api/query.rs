@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::error::ApiError;
 use super::percent::decode;
-use crate::page::{OrderQuery, PetQuery};
+use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
 
 /// Reads `limit`, `status` and `cursor`.
 pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
@@ -21,7 +21,7 @@ pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
     Ok(PetQuery {
         limit: limit.unwrap_or_default(),
         status,
-        cursor: cursor.unwrap_or_default(),
+        cursor: place(cursor, Scope::Pets(status))?,
     })
 }
 
@@ -37,8 +37,21 @@ pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     }
     Ok(OrderQuery {
         limit: limit.unwrap_or_default(),
-        cursor: cursor.unwrap_or_default(),
+        cursor: place(cursor, Scope::Orders)?,
     })
+}
+
+/// Where a page of this list begins.
+fn place(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> {
+    match cursor {
+        None => Ok(Cursor::default()),
+        Some(cursor) => cursor
+            .within(scope)
+            .map_err(|error| ApiError::InvalidParameter {
+                name: "cursor",
+                problem: error.to_string(),
+            }),
+    }
 }
 
 /// Names, decoded where they can be, and values as sent.

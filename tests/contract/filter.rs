@@ -16,6 +16,38 @@ fn add(key: &Client, statuses: &[&str]) {
 }
 
 #[test]
+fn a_cursor_belongs_to_its_filter_and_any_other_filter_is_400() {
+    let (_app, _, key) = App::start();
+    add(&key, &STATUSES.repeat(2));
+    let filters = ["", "&status=available", "&status=pending", "&status=sold"];
+    for from in filters {
+        let next = key.get(&format!("/v1/pets?limit=1{from}")).next().unwrap();
+        let (_, cursor) = next.split_once("cursor=").unwrap();
+        for to in filters {
+            for query in [
+                format!("cursor={cursor}{to}"),
+                format!("x=1{to}&cursor={cursor}"),
+            ] {
+                let page = key.get(&format!("/v1/pets?{query}"));
+                if from == to {
+                    assert_eq!(page.status, 200, "{page}");
+                } else {
+                    let message = page.is_error(400, "invalid_parameter").message();
+                    assert!(
+                        message.starts_with("cursor") && message.contains("status"),
+                        "{message}"
+                    );
+                }
+            }
+        }
+        // Nor is it one of the orders.
+        let orders = key.get(&format!("/v1/store/orders?cursor={cursor}"));
+        let message = orders.is_error(400, "invalid_parameter").message();
+        assert!(message.starts_with("cursor"), "{message}");
+    }
+}
+
+#[test]
 fn status_restricts_the_list_to_animals_with_that_status() {
     let (_app, _, key) = App::start();
     add(&key, &["available", "sold", "pending", "sold", "available"]);

@@ -26,11 +26,12 @@ fn schemathesis_with_all_checks_finds_nothing() {
     let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
 
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi/schemathesis.toml");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi");
     let output = Command::new(tool)
         .current_dir(folder.path())
+        .env("SCHEMATHESIS_HOOKS", ours.join("hooks.py"))
         .arg("--config-file")
-        .arg(config)
+        .arg(ours.join("schemathesis.toml"))
         .args(["run", &format!("http://{}/openapi.json", server.address)])
         .args(["--header", &format!("Authorization: Bearer {}", key.trim())])
         .args(["--checks", "all", "--max-examples", EXAMPLES, "--seed", "1"])

@@ -94,6 +94,12 @@ fn limit_and_cursor_are_exactly_those_of_the_animals_and_status_is_unknown_here(
         key.get(&format!("{ORDERS}?{bad}"))
             .is_error(400, "invalid_parameter");
     }
+    let next = key.get(ORDERS).next().expect("a second page");
+    let (_, cursor) = next.split_once("cursor=").expect("a cursor");
+    for query in ["", "&status=available"] {
+        key.get(&format!("/v1/pets?cursor={cursor}{query}"))
+            .is_error(400, "invalid_parameter");
+    }
     let head = key.request("HEAD", ORDERS).send();
     assert_eq!((head.status, head.body.len()), (200, 0));
     for method in ["POST", "PUT", "DELETE"] {

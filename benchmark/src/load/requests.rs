@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use animal_store::page::Cursor;
+use animal_store::page::{Cursor, Scope};
 
 /// How many different requests there are where they differ.
 const VARIETY: usize = 200_000;
@@ -78,7 +78,7 @@ impl Requests {
     pub(crate) fn random_pages(animals: u32, key: &str) -> Self {
         let request = |_| {
             let last = i64::from(animals) - 30;
-            let cursor = Cursor::after(fastrand::i64(0..last));
+            let cursor = Cursor::after(fastrand::i64(0..last)).bound_to(Scope::Pets(None));
             let limit = fastrand::u8(11..=29);
             get(&format!("/v1/pets?limit={limit}&cursor={cursor}"), key)
         };

@@ -1,0 +1,193 @@
+//! Where a page begins, and its text, which is bound to the list that it was made for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::pet::PetStatus;
+
+/// A place in a list: behind the row with this identifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cursor(u64);
+
+impl Cursor {
+    /// The place behind the row with this identifier. None has a negative one, so a list begins behind zero.
+    pub const fn after(id: i64) -> Self {
+        Self(if id < 0 { 0 } else { id.unsigned_abs() })
+    }
+
+    /// The identifier behind which the page begins.
+    pub const fn id(self) -> i64 {
+        // The first digit is 0 to 7, so this never wraps.
+        self.0.cast_signed()
+    }
+
+    /// The cursor as clients see it.
+    pub const fn bound_to(self, scope: Scope) -> BoundCursor {
+        BoundCursor {
+            scope,
+            cursor: self,
+        }
+    }
+}
+
+/// What a cursor belongs to: a collection, and the filter that it was listed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The animals, or those of one status.
+    Pets(Option<PetStatus>),
+    /// The orders.
+    Orders,
+}
+
+impl Scope {
+    const ALL: [Self; 5] = [
+        Self::Pets(None),
+        Self::Pets(Some(PetStatus::Available)),
+        Self::Pets(Some(PetStatus::Pending)),
+        Self::Pets(Some(PetStatus::Sold)),
+        Self::Orders,
+    ];
+
+    /// How a cursor of it begins. No two share a letter in the same place, so that one changed character is noticed here too.
+    const fn code(self) -> [u8; 2] {
+        *match self {
+            Self::Pets(None) => b"pz",
+            Self::Pets(Some(PetStatus::Available)) => b"ay",
+            Self::Pets(Some(PetStatus::Pending)) => b"nx",
+            Self::Pets(Some(PetStatus::Sold)) => b"sw",
+            Self::Orders => b"ov",
+        }
+    }
+}
+
+/// A cursor with what it belongs to, as it stands in a `Link`.
+///
+/// As text it is the code of its scope, and then the identifier in sixteen hex digits, each followed by a letter of its own (`0g`,
+/// `1h`, … `fv`). A cursor that lost, gained or changed a character is noticed, and yet a regular expression in the OpenAPI
+/// document says exactly which cursors are whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundCursor {
+    scope: Scope,
+    cursor: Cursor,
+}
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+const CHECKS: &[u8; 16] = b"ghijklmnopqrstuv";
+
+/// The bytes of a cursor's text.
+const LENGTH: usize = 34;
+
+/// A text that is no cursor of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("takes only the value from a Link header of this service, unchanged")]
+pub struct BrokenCursor;
+
+/// A cursor of another list.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("belongs to another list or another status filter: follow the Link header unchanged")]
+pub struct ForeignCursor;
+
+impl BoundCursor {
+    /// The place, if it is one in this list.
+    pub fn within(self, scope: Scope) -> Result<Cursor, ForeignCursor> {
+        if self.scope == scope {
+            Ok(self.cursor)
+        } else {
+            Err(ForeignCursor)
+        }
+    }
+
+    /// The text of the cursor.
+    pub fn text(self) -> [u8; LENGTH] {
+        let mut text = [0; LENGTH];
+        let (code, pairs) = text.split_at_mut(2);
+        code.copy_from_slice(&self.scope.code());
+        for (place, pair) in pairs.chunks_exact_mut(2).rev().enumerate() {
+            let digit = (self.cursor.0 >> (place * 4) & 15) as usize;
+            pair.copy_from_slice(&[DIGITS[digit], CHECKS[digit]]);
+        }
+        text
+    }
+}
+
+impl FromStr for BoundCursor {
+    type Err = BrokenCursor;
+
+    fn from_str(text: &str) -> Result<Self, BrokenCursor> {
+        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| BrokenCursor)?;
+        let (code, pairs) = text.split_at(2);
+        let scope = Scope::ALL
+            .into_iter()
+            .find(|scope| scope.code() == *code)
+            .ok_or(BrokenCursor)?;
+        let mut place = 0_u64;
+        for pair in pairs.chunks_exact(2) {
+            let digit = DIGITS
+                .iter()
+                .position(|digit| *digit == pair[0])
+                .ok_or(BrokenCursor)?;
+            if CHECKS[digit] != pair[1] {
+                return Err(BrokenCursor);
+            }
+            place = place << 4 | digit as u64;
+        }
+        if i64::try_from(place).is_err() {
+            return Err(BrokenCursor);
+        }
+        Ok(Cursor(place).bound_to(scope))
+    }
+}
+
+impl fmt::Display for BoundCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.text()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_as_it_was_written_and_only_in_its_own_list() {
+        for scope in Scope::ALL {
+            for id in [0, 1, 0x1234_5678_9abc_def0, i64::MAX] {
+                let text = Cursor::after(id).bound_to(scope).to_string();
+                let read: BoundCursor = text.parse().unwrap();
+                for other in Scope::ALL {
+                    let expected = if other == scope {
+                        Ok(Cursor::after(id))
+                    } else {
+                        Err(ForeignCursor)
+                    };
+                    assert_eq!(read.within(other), expected, "{text}");
+                }
+            }
+        }
+        assert_eq!(
+            Cursor::after(0xf7).bound_to(Scope::Pets(None)).to_string(),
+            "pz0g0g0g0g0g0g0g0g0g0g0g0g0g0gfv7n"
+        );
+    }
+
+    #[test]
+    fn every_changed_lost_or_added_character_breaks_a_cursor() {
+        let is_broken = |text: &str| text.parse::<BoundCursor>().is_err();
+        for scope in Scope::ALL {
+            let text = Cursor::after(77).bound_to(scope).to_string();
+            for place in 0..text.len() {
+                for other in b'!'..=b'~' {
+                    let mut changed = text.clone().into_bytes();
+                    if changed[place] != other {
+                        changed[place] = other;
+                        assert!(is_broken(&String::from_utf8(changed).unwrap()));
+                    }
+                }
+            }
+            assert!(is_broken(&text[1..]) && is_broken(&text[2..]));
+            assert!(is_broken(&format!("{text}0")));
+        }
+        assert!(is_broken(""));
+        assert!(is_broken(&format!("pz{}", "fv".repeat(16))), "beyond int64");
+    }
+}
