@@ -1,7 +1,9 @@
 //! The animal: its types, which cannot hold a wrong value, and its one JSON form.
 //! Knows nothing of HTTP or of where animals are kept.
 
+mod blank;
 mod body;
+mod syntax;
 
 pub use body::BodyProblems;
 
@@ -9,6 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::digits;
+use blank::is_blank;
 
 /// An animal's identifier, assigned on creation and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +31,7 @@ impl fmt::Display for PetId {
     }
 }
 
-/// An animal's name: 1 to 255 Unicode scalar values, not blank, no control characters, kept as sent.
+/// An animal's name: 1 to 255 Unicode scalar values, at least one of them visible, no control characters, kept as sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PetName(String);
 
@@ -39,7 +42,7 @@ impl PetName {
     /// Takes a text as a name, or says all that a name must be and this one is not.
     pub fn new(text: String) -> Result<Self, String> {
         let rules = [
-            (text.chars().all(char::is_whitespace), "must not be blank"),
+            (text.chars().all(is_blank), "must not be blank"),
             (
                 text.chars().nth(Self::MAX).is_some(),
                 "must have at most 255 characters",

@@ -59,6 +59,7 @@ fn servers(public_url: Option<&str>, staging_url: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pet::PetName;
 
     fn json(public_url: Option<&str>, staging_url: Option<&str>) -> Value {
         let document = Document::new(public_url, staging_url).unwrap();
@@ -148,6 +149,61 @@ mod tests {
         ] {
             assert_eq!(json(Some(odd), Some(odd))["servers"][1]["url"], odd);
         }
+    }
+
+    #[test]
+    fn the_pattern_of_a_name_excludes_exactly_what_is_blank_or_a_control_character() {
+        let document = json(None, None);
+        let name = &document["components"]["schemas"]["NewPet"]["properties"]["name"];
+        let pattern = name["pattern"].as_str().unwrap();
+        let classes: Vec<&str> = pattern.split("[^").skip(1).collect();
+        let [control, unseen, again] = classes[..] else {
+            panic!("{pattern}");
+        };
+        assert_eq!(
+            control.trim_end_matches("]*"),
+            again.trim_end_matches("]*$")
+        );
+        let (control, unseen) = (members(control), members(unseen));
+        for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            let is_in = |class: &[(u32, u32)]| {
+                let number = u32::from(character);
+                class
+                    .iter()
+                    .any(|(first, last)| (*first..=*last).contains(&number))
+            };
+            assert_eq!(is_in(&control), character.is_control(), "{character:?}");
+            let alone = PetName::new(character.to_string());
+            assert_eq!(is_in(&unseen), alone.is_err(), "{character:?}");
+        }
+    }
+
+    /// The ranges of a class of characters, up to its closing bracket.
+    fn members(class: &str) -> Vec<(u32, u32)> {
+        let (class, _) = class.split_once(']').unwrap();
+        let mut rest = class.chars();
+        let mut ranges = Vec::new();
+        let mut open = false;
+        while let Some(character) = rest.next() {
+            let number = match character {
+                '-' => {
+                    open = true;
+                    continue;
+                }
+                '\\' => {
+                    let digits = if rest.next() == Some('x') { 2 } else { 4 };
+                    let hex: String = rest.by_ref().take(digits).collect();
+                    u32::from_str_radix(&hex, 16).unwrap()
+                }
+                itself => itself.into(),
+            };
+            match ranges.last_mut() {
+                Some((_, last)) if open => *last = number,
+                _ => ranges.push((number, number)),
+            }
+            open = false;
+        }
+        ranges
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{NewPet, PetName, PetStatus};
+use super::{NewPet, PetName, PetStatus, syntax};
 
 /// What is wrong with a body, in one sentence for each problem.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,11 +33,10 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
         BodyProblems(match error.classify() {
             serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
-            _ => format!(
-                "The body is not valid JSON: line {}, column {}. {NOT_AN_OBJECT}",
-                error.line(),
-                error.column()
-            ),
+            _ => {
+                let problem = syntax::problem(text, &error);
+                format!("The body is not valid JSON: {problem}. {NOT_AN_OBJECT}")
+            }
         })
     })?;
 

@@ -131,6 +131,13 @@ fn a_name_that_is_empty_or_blank_or_has_control_characters_is_400() {
         "\u{85}Rex",
         "Rex\u{9f}",
         "\u{1b}[31m",
+        "\u{ad}",
+        "\u{200b}\u{200d}",
+        "\u{2800}",
+        "\u{3164}",
+        "\u{feff} \u{2800}\u{fe0f}",
+        "\u{e0061}",
+        "\u{e0fff}",
     ] {
         let answer = key.create(&json!({"name": name, "categoryId": 1}));
         let message = answer.is_error(400, "invalid_body").message();
@@ -217,6 +224,37 @@ fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
     let none = key.request("POST", "/v1/pets");
     let none = none.header("Content-Type", "application/json").send();
     none.is_error(400, "invalid_body");
+}
+
+#[test]
+fn what_is_not_valid_json_is_told_why_and_where() {
+    let (_app, _, key) = App::start();
+    for (body, why) in [
+        ("\u{feff}{}", "byte order mark at line 1, column 1"),
+        ("{\"name\":\"a\",}", "trailing comma at line 1, column 13"),
+        (
+            "{\"x\":{\"y\":[1,2,\n ]}}",
+            "trailing comma at line 2, column 2",
+        ),
+        ("{'name':1}", "unexpected character ' at line 1, column 2"),
+        ("{}\n{}", "unexpected character { at line 2, column 1"),
+        (
+            "{\"name\":é}",
+            "unexpected character U+00E9 at line 1, column 9",
+        ),
+        ("{\"name\":\"a\"", "unexpected end at line 1, column 12"),
+        (
+            "{\"name\":\"a\tb\"}",
+            "control character U+0009 in a string at line 1, column 11",
+        ),
+        ("{\"name\":\"\\x\"}", "invalid escape at line 1, column 11"),
+        ("{\"categoryId\":01}", "invalid number at line 1, column 16"),
+    ] {
+        let answer = send(&key, body);
+        let message = answer.is_error(400, "invalid_body").message();
+        let start = format!("The body is not valid JSON: {why}.");
+        assert!(message.starts_with(&start), "{body}: {message}");
+    }
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! Which characters show nothing: a name of nothing else is blank.
+
+/// Whether a character shows nothing: white space, what Unicode lets programs ignore (`Default_Ignorable_Code_Point` in
+/// DerivedCoreProperties.txt, of Unicode 17), and the Braille pattern without dots.
+pub(super) fn is_blank(character: char) -> bool {
+    character.is_whitespace()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fff8}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_and_what_is_ignored_by_default_is_blank_and_nothing_else_is() {
+        let blank = (0..=u32::from(char::MAX))
+            .filter_map(char::from_u32)
+            .filter(|character| is_blank(*character));
+        // 4,174 code points are ignored by default, 25 are white space, and one has no dots.
+        assert_eq!(blank.count(), 4_174 + 25 + 1);
+        for seen in [
+            'a',
+            '.',
+            '\u{301}',
+            '\u{2801}',
+            '🐕',
+            '\u{10ffff}',
+            '\u{e1000}',
+        ] {
+            assert!(!is_blank(seen), "{seen:?}");
+        }
+    }
+}
