@@ -83,17 +83,17 @@ const NAME: [bool; 256] = {
 /// How many bytes at the beginning are those of a name or an IPv4 address.
 fn name_length(bytes: &[u8]) -> usize {
     let mut length = 0;
-    while let Some(byte) = bytes.get(length) {
-        length += match byte {
-            byte if NAME[usize::from(*byte)] => 1,
-            b'%' => match bytes.get(length + 1..length + 3) {
-                Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => 3,
-                _ => break,
-            },
-            _ => break,
-        };
+    loop {
+        let rest = &bytes[length..];
+        let is_other = |byte: &u8| !NAME[usize::from(*byte)];
+        length += rest.iter().position(is_other).unwrap_or(rest.len());
+        match bytes[length..] {
+            [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                length += 3;
+            }
+            _ => return length,
+        }
     }
-    length
 }
 
 /// Nothing, or a colon and a port. RFC 3986 allows for a port without digits.

@@ -5,11 +5,12 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IterMut, LINK, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 
+use super::header::text;
 use super::{Answer, header};
 use crate::http::Content;
 use crate::limit::Rate;
@@ -45,7 +46,7 @@ impl Frame {
             (CACHE_CONTROL, header::NO_STORE),
             (X_CONTENT_TYPE_OPTIONS, header::NOSNIFF),
         ];
-        // First, because a map is usually walked in the order in which it was filled, and `finish` walks no further than it must.
+        // First, because a map is usually walked in the order in which it was filled, and `finish` begins there.
         let places = PLACES
             .iter()
             .map(|name| (name.clone(), HeaderValue::from_static("")));
@@ -80,52 +81,45 @@ impl Frame {
 /// there is none to tell, and an answer that has places for it loses them.
 pub fn finish(answer: &mut Answer, rate: Option<Rate>, id: HeaderValue) {
     let headers = answer.headers_mut();
-    match rate {
-        Some(rate) => fill(
-            headers,
-            [
-                rate.limit.into(),
-                rate.remaining.into(),
-                rate.reset.as_secs_ceil().into(),
-                id,
-            ],
+    let Some(rate) = rate else {
+        for name in &PLACES {
+            headers.remove(name);
+        }
+        headers.insert(header::REQUEST_ID, id);
+        return;
+    };
+    // A map promises no order, so the name of an entry decides; but the places usually come first, in this order, and then no name
+    // has to be hashed.
+    let mut entries = headers.iter_mut();
+    let left_over = [
+        fill(&mut entries, text::RATE_LIMIT, rate.limit.into()),
+        fill(&mut entries, text::RATE_REMAINING, rate.remaining.into()),
+        fill(
+            &mut entries,
+            text::RATE_RESET,
+            rate.reset.as_secs_ceil().into(),
         ),
-        None => {
-            for name in &PLACES {
-                headers.remove(name);
-            }
-            headers.insert(header::REQUEST_ID, id);
+        fill(&mut entries, text::REQUEST_ID, id),
+    ];
+    for (name, value) in PLACES.iter().zip(left_over) {
+        if let Some(value) = value {
+            headers.insert(name.clone(), value);
         }
     }
 }
 
-/// Puts each value into its place, or adds it where there is none. A map promises no order, so the name decides which place it
-/// is; that places usually come in our own order only makes the first guess right. To look each name up would cost several times
-/// as much, because it hashes them.
-fn fill(headers: &mut HeaderMap, mut values: [HeaderValue; PLACES.len()]) {
-    const ALL: u32 = (1 << PLACES.len()) - 1;
-    // One bit for each place.
-    let mut filled = 0_u32;
-    for (name, place) in headers.iter_mut() {
-        let guess = filled.trailing_ones() as usize;
-        // A name that was copied from ours is the same text in memory, and need not be compared.
-        let found = if std::ptr::eq(name.as_str(), PLACES[guess].as_str()) {
-            guess
-        } else if let Some(found) = PLACES.iter().position(|known| known == name) {
-            found
-        } else {
-            continue;
-        };
-        std::mem::swap(place, &mut values[found]);
-        filled |= 1 << found;
-        if filled == ALL {
-            return;
+/// Puts a value into the next entry, if that has this name; otherwise gives it back.
+fn fill(
+    entries: &mut IterMut<'_, HeaderValue>,
+    name: &'static str,
+    value: HeaderValue,
+) -> Option<HeaderValue> {
+    match entries.next() {
+        Some((next, place)) if next.as_str() == name => {
+            *place = value;
+            None
         }
-    }
-    for (number, (name, value)) in PLACES.iter().zip(values).enumerate() {
-        if filled & 1 << number == 0 {
-            headers.insert(name.clone(), value);
-        }
+        _ => Some(value),
     }
 }
 

@@ -39,7 +39,7 @@ thread_local! {
 }
 
 struct Announcement {
-    scheme: &'static str,
+    https: bool,
     place: Vec<u8>,
     frame: Frame,
 }
@@ -47,14 +47,14 @@ struct Announcement {
 impl Announcement {
     fn new(base: LinkBase<'_>) -> Self {
         Self {
-            scheme: base.scheme(),
+            https: base.is_https(),
             place: base.place().to_owned(),
             frame: frame(base),
         }
     }
 
     fn is_below(&self, base: LinkBase<'_>) -> bool {
-        self.scheme == base.scheme() && self.place == base.place()
+        self.https == base.is_https() && self.place == base.place()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::digits;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
-/// The answer for a page at `path`, with a link to the one after it, if there is one, with the parameters of this one.
+/// The answer for a page at `path`, which ends in `?limit=`, with a link to the one after it, if there is one, with the parameters of this one.
 pub(super) fn answer(
     page: Page,
     base: LinkBase<'_>,
@@ -36,12 +36,13 @@ fn link(
 ) -> HeaderValue {
     let mut link = Vec::with_capacity(base.place().len() + path.len() + 112);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
-    put(b"<");
-    put(base.scheme().as_bytes());
+    put(if base.is_https() {
+        b"<https://"
+    } else {
+        b"<http://"
+    });
     put(base.place());
-    put(b"/v1");
     put(path.as_bytes());
-    put(b"?limit=");
     digits::push(&mut link, limit.get() as u64);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
     if let Scope::Pets(Some(status)) = scope {

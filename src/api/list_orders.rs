@@ -15,7 +15,7 @@ impl Api {
         Ok(link::answer(
             page,
             base,
-            "/store/orders",
+            "/v1/store/orders?limit=",
             query.limit,
             Scope::Orders,
         ))

@@ -14,7 +14,7 @@ impl Api {
         Ok(link::answer(
             page,
             base,
-            "/pets",
+            "/v1/pets?limit=",
             query.limit,
             query.scope(),
         ))

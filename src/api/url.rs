@@ -34,9 +34,9 @@ impl<'a> LinkBase<'a> {
         }
     }
 
-    /// Everything up to the host.
-    pub const fn scheme(self) -> &'static str {
-        if self.https { "https://" } else { "http://" }
+    /// Whether its scheme is `https`, or else `http`.
+    pub const fn is_https(self) -> bool {
+        self.https
     }
 
     /// Host, port and what of the path stands before `/v1`.
@@ -61,7 +61,7 @@ impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
 
 impl fmt::Display for LinkBase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.scheme())?;
+        f.write_str(if self.https { "https://" } else { "http://" })?;
         // It is always ASCII.
         f.write_str(std::str::from_utf8(self.place).unwrap_or_default())
     }
