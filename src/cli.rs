@@ -11,6 +11,7 @@ mod orders;
 mod pets;
 mod print;
 mod serve;
+mod signals;
 mod table;
 
 use std::ffi::OsString;
@@ -83,7 +84,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(Failure::Failed(message)) => (message, 1),
     };
     if !message.is_empty() {
-        eprintln!("animal-store: {}", message.replace('\n', " "));
+        print::error(&message);
     }
     ExitCode::from(code)
 }

@@ -12,6 +12,8 @@ pub enum Fault {
     WriterDies,
     /// Panics in the accept loop at the first connection.
     WorkerDies,
+    /// Closes the listening socket with connections in its queue.
+    DropsQueue,
     /// Waits for PostgreSQL without end.
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
@@ -34,6 +36,7 @@ impl Fault {
             Ok("panic-in-request") => Some(Self::PanicInRequest),
             Ok("writer-dies") => Some(Self::WriterDies),
             Ok("worker-dies") => Some(Self::WorkerDies),
+            Ok("drops-queue") => Some(Self::DropsQueue),
             Ok("no-timeouts") => Some(Self::NoTimeouts),
             Ok("no-retry-record") => Some(Self::NoRetryRecord),
             Ok("no-use-batch-id") => Some(Self::NoUseBatchId),

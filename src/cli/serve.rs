@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, anyhow};
 
+use super::signals::Signals;
 use super::{Failure, Outcome};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
@@ -36,8 +37,8 @@ impl Serve {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    // Listened to from the first moment: one who stops us while we start must not be missed.
-    let mut stop = Stop::new()?;
+    // Listened to from the first moment: a signal that comes while we start must not be missed.
+    let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
     let sink = Sink::stderr().context("cannot start the log")?;
     std::panic::set_hook(Box::new(
@@ -45,27 +46,29 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     ));
     log::init(&sink, config.log, config.log_level, clock.clone());
 
-    let server = Server::open(&config, clock.clone()).await?;
-    let first_key = match server.store().migration().is_new() && config.first_key {
-        true => Some(first_key(&server, &clock).await?),
-        false => None,
+    let starting = async {
+        let server = Server::open(&config, clock.clone()).await?;
+        let first_key = match server.store().migration().is_new() && config.first_key {
+            true => Some(first_key(&server, &clock).await?),
+            false => None,
+        };
+        let running = server.start(&config, sink).await?;
+        let greeting = greeting(&config, &running, first_key.as_ref());
+        anyhow::Ok((running, greeting))
     };
-    let mut running = server.start(&config, sink).await?;
-    // Whoever started us may have closed standard output. That is no reason not to serve.
-    let _ = std::io::stdout()
-        .lock()
-        .write_all(greeting(&config, &running, first_key.as_ref()).as_bytes());
-    drop(first_key);
+    let (mut running, greeting) = tokio::select! {
+        started = starting => started?,
+        signal = signals.first() => return Err(anyhow!("stopped by {signal} before it had started")),
+    };
+    // Whoever started us may not read standard output, or may have closed it. That is no reason not to serve.
+    tokio::task::spawn_blocking(move || std::io::stdout().lock().write_all(greeting.as_bytes()));
 
     tokio::select! {
         // There is nothing to drain for: what cannot be stored cannot be answered.
         why = running.failed() => return Err(anyhow!("{why}; see the log")),
-        signal = stop.wait() => tracing::info!(signal, "stopping"),
+        signal = signals.first() => tracing::info!(signal, "shutting down"),
     }
-    tokio::select! {
-        stopped = running.stop() => stopped,
-        signal = stop.wait() => Err(anyhow!("stopped by a second {signal}, with requests still open")),
-    }
+    running.stop().await
 }
 
 async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {
@@ -93,27 +96,4 @@ fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> S
         ));
     }
     text
-}
-
-/// SIGTERM and ctrl-c.
-struct Stop {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    fn new() -> anyhow::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn wait(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }

@@ -1,15 +1,17 @@
 //! Where lines wait and how they get out.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::tally::Counter;
 
 /// How long a line waits at most before it is written.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the last lines are waited for. A pipe that nobody reads must not keep the process from its end.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// Bytes that may wait in one buffer. A reader that is slower than that loses lines, and is told how many.
 const ROOM: usize = 4 * 1024 * 1024;
@@ -20,7 +22,8 @@ pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
     lost: Arc<Counter>,
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Closed when all has been written after that.
+    written: Receiver<()>,
 }
 
 /// A place to put lines: one for each thread that writes many, so that none waits for another.
@@ -48,9 +51,11 @@ impl Sink {
         let buffers: Arc<Mutex<Vec<Buffer>>> = Arc::default();
         let (stop, stopped) = mpsc::channel::<()>();
         let all = Arc::clone(&buffers);
-        let thread = std::thread::Builder::new()
+        let (until_written, written) = mpsc::channel();
+        std::thread::Builder::new()
             .name("log".into())
             .spawn(move || {
+                let _until_written = until_written;
                 let mut room = Vec::new();
                 loop {
                     let last = stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
@@ -68,7 +73,7 @@ impl Sink {
             buffers,
             lost: Arc::default(),
             stop: Some(stop),
-            thread: Some(thread),
+            written,
         })
     }
 
@@ -91,13 +96,11 @@ impl Sink {
     }
 }
 
-/// Writes what still waits.
+/// Writes what still waits, if somebody reads it.
 impl Drop for Sink {
     fn drop(&mut self) {
         self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.written.recv_timeout(STALLED);
     }
 }
 

@@ -23,7 +23,7 @@ use crate::http::RequestBody;
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431. It is also what hyper buffers of a response.
 const HEAD: usize = 16 * 1024;
 
-/// How long a connection between two requests stays open when the server shuts down. A request that is on its way meanwhile
+/// How long a connection that waits for a request stays open when the server shuts down. A request that is on its way meanwhile
 /// gets its response, with `Connection: close`.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -72,7 +72,9 @@ pub(super) async fn serve(
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        () = tokio::time::sleep(GRACE) => connection.as_mut().graceful_shutdown(),
+        () = tokio::time::sleep(GRACE) => {}
     }
+    progress.end();
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }

@@ -20,7 +20,8 @@ const OTHER_FILES: u64 = 256;
 pub(super) fn api(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     // Sockets that share an address would share it with another process's too. A first one that does not share finds
     // out whether somebody is there.
-    drop(socket(address, false)?);
+    // It does not listen: a connection made to it would be reset.
+    drop(bind(address, false)?);
     let first = socket(address, true)?;
     let address = first.local_addr()?;
     let rest = (1..workers).map(|_| socket(address, true));
@@ -33,6 +34,12 @@ pub(super) fn admin(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = bind(address, shared)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -45,8 +52,7 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_notsent_lowat(UNSENT)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Lets no further connection begin, while those that have begun can still be accepted. A client that tries meanwhile tries

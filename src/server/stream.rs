@@ -57,8 +57,10 @@ pub(super) struct Progress(Rc<Step>);
 struct Step {
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// The connection ends with its next response, and one without a request ends now.
+    /// The connection ends with its next response.
     draining: Cell<bool>,
+    /// One without a request ends now.
+    ending: Cell<bool>,
     /// The last response was sent before the body of its request was read.
     lingers: Cell<bool>,
     entered: Entered,
@@ -79,6 +81,11 @@ impl Progress {
     /// From now on each response is the last one of its connection.
     pub(super) fn drain(&self) {
         self.0.draining.set(true);
+    }
+
+    /// From now on no first request is waited for.
+    pub(super) fn end(&self) {
+        self.0.ending.set(true);
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -163,6 +170,7 @@ impl<'a> Stream<'a> {
                 phase: Cell::new(Phase::New),
                 since: Cell::new(now),
                 draining: Cell::new(false),
+                ending: Cell::new(false),
                 lingers: Cell::new(false),
                 entered,
             })),
@@ -190,7 +198,7 @@ impl<'a> Stream<'a> {
             return Poll::Pending;
         }
         let activity = step.entered.activity();
-        if activity.is_evicted() || (phase == Phase::New && step.draining.get()) {
+        if activity.is_evicted() || (phase == Phase::New && step.ending.get()) {
             return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
         }
         if self.timer.deadline() > self.deadline {

@@ -91,8 +91,10 @@ pub(super) async fn accept<A: Answers + 'static>(
         _ = stopping.wait_for(|stop| *stop) => {}
     }
     // A connection that waits to be accepted would be reset. None is added to them, and then they are taken.
-    listen::refuse_new(&listener);
-    let _ = tokio::time::timeout(LAST_CALL, worker.accept_all(&listener)).await;
+    if !Fault::DropsQueue.is_on() {
+        listen::refuse_new(&listener);
+        let _ = tokio::time::timeout(LAST_CALL, worker.accept_all(&listener)).await;
+    }
     drop(listener);
     let open = &worker.open;
     if tokio::time::timeout(DRAIN, open.all_closed())

@@ -50,6 +50,16 @@ fn a_panic_is_a_500_for_its_own_request_alone_and_only_the_log_tells_the_cause()
 }
 
 #[test]
+fn the_death_of_a_thread_that_serves_ends_the_process_with_exit_1_and_the_cause() {
+    let folder = TempDir::new().expect("a folder");
+    let (mut process, client) = serve(&folder, "worker-dies");
+    let _connection = client.connect();
+    assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
+    let log = process.log();
+    assert!(log.contains("the thread http-"), "{log}");
+}
+
+#[test]
 fn the_death_of_the_writer_ends_the_process_with_exit_1_and_the_cause() {
     let folder = TempDir::new().expect("a folder");
     let (mut process, client) = serve(&folder, "writer-dies");

@@ -172,7 +172,7 @@ fn a_second_signal_ends_the_drain_at_once() {
     let mut log = String::new();
     eventually(Duration::from_secs(2), "it stops", || {
         log += &process.log();
-        log.contains("stopping")
+        log.contains("shutting down")
     });
     process.signal("INT");
     assert_eq!(process.ends_within(Duration::from_secs(2)), Some(1));

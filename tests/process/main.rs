@@ -24,8 +24,10 @@ mod permission;
 mod ports;
 mod readiness;
 mod refusal;
+mod restart;
 mod secrets;
 mod slow;
+mod stalled;
 mod sweep;
 
 use std::path::Path;

@@ -1,0 +1,95 @@
+//! A server whose output nobody reads: it serves, it shuts down, and a second signal always ends it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::Client;
+use tempfile::TempDir;
+
+use crate::{FREE_PORTS, PROGRAM, folder, large_key};
+
+/// A server that has filled its standard error, which nobody reads.
+struct Stalled {
+    child: Child,
+    client: Client,
+    _folder: TempDir,
+}
+
+impl Stalled {
+    fn start() -> Self {
+        let folder = folder();
+        let key = large_key(folder.path());
+        let mut child = Command::new(PROGRAM)
+            .arg("serve")
+            .args(FREE_PORTS)
+            .current_dir(folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let line = output.lines().map_while(Result::ok);
+        let line = line
+            .into_iter()
+            .find(|line| line.contains("API "))
+            .expect("an address");
+        let url = line.split_whitespace().last().expect("an address");
+        let address = url.trim_start_matches("http://").trim_end_matches("/v1");
+        let client = Client::new(address.parse().expect("an address"), Some(key));
+        let mut connection = client.connect();
+        // A pipe takes 64 KiB, and a line has more than a hundred bytes.
+        for _ in 0..1_500 {
+            let answer = client.request("GET", "/v1/pets").send_on(&mut connection);
+            assert_eq!(answer.status, 200);
+        }
+        Self {
+            child,
+            client,
+            _folder: folder,
+        }
+    }
+
+    fn signal(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    fn ends_within(&mut self, time: Duration) -> Option<i32> {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it still runs after {time:?}");
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_a_server_from_shutting_down() {
+    let mut server = Stalled::start();
+    server.signal();
+    assert_eq!(server.ends_within(Duration::from_secs(5)), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_a_server_whose_log_nobody_reads() {
+    let mut server = Stalled::start();
+    let mut half = server.client.connect();
+    half.send(b"POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Le");
+    std::thread::sleep(Duration::from_millis(100));
+    server.signal();
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal();
+    assert_eq!(server.ends_within(Duration::from_secs(3)), Some(1));
+}
