@@ -34,7 +34,9 @@ fn round(format: LogFormat) -> std::io::Result<Duration> {
         log.write(black_box(&RequestLine {
             at: Timestamp::from_millis(1_794_700_800_000 + i64::from(number) / 50),
             id: "kLfWTmop-123456",
+            method: Some("GET"),
             operation: "listPets",
+            client: std::net::Ipv4Addr::LOCALHOST.into(),
             status: 200,
             took: Duration::from_micros(u64::from(number % 1_000)),
             key: Some(KeyId(7)),

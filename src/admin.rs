@@ -13,6 +13,8 @@ use hyper::Method;
 use hyper::http::request::Parts;
 
 use crate::access::Presented;
+use crate::access::address::AddressTable;
+use crate::api::error::Limit;
 use crate::api::{Answer, ApiError, answer};
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
@@ -35,6 +37,8 @@ pub(crate) struct Desk {
     readiness: Arc<Readiness>,
     clock: Clock,
     token: Option<AdminToken>,
+    /// Requests without the token, by address.
+    failures: AddressTable,
     metrics: Metrics,
     ids: RequestIds,
 }
@@ -61,12 +65,13 @@ impl Desk {
             readiness,
             clock,
             token,
+            failures: AddressTable::default(),
             metrics,
             ids: RequestIds::new()?,
         })
     }
 
-    async fn show(&self, head: &Parts) -> Result<Answer, ApiError> {
+    async fn show(&self, head: &Parts, peer: IpAddr) -> Result<Answer, ApiError> {
         let page = head.uri.path();
         if !["/livez", "/readyz", "/metrics"].contains(&page) {
             return Err(ApiError::NotFound(
@@ -80,22 +85,37 @@ impl Desk {
             "/livez" => Ok(health::live()),
             "/readyz" => health::ready(&self.readiness, head.uri.query()),
             _ => {
-                self.admit(head)?;
+                self.admit(head, peer)?;
                 Ok(self.metrics.page(&head.headers))
             }
         }
     }
 
-    fn admit(&self, head: &Parts) -> Result<(), ApiError> {
+    /// Whether a request has the token, where there is one. Failures are counted by address, as those of API keys are.
+    fn admit(&self, head: &Parts, peer: IpAddr) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        match Presented::in_headers(&head.headers) {
-            Presented::Key(presented) if token.admits(presented) => Ok(()),
-            Presented::Key(_) => Err(ApiError::InvalidApiKey),
-            Presented::Several => Err(ApiError::SeveralApiKeys),
-            Presented::Nothing => Err(ApiError::MissingApiKey),
+        let presented = Presented::in_headers(&head.headers);
+        if let Presented::Key(presented) = presented
+            && token.admits(presented)
+        {
+            return Ok(());
         }
+        let now = self.clock.now();
+        if let Err(rate) = self.failures.fail(peer, now) {
+            return Err(ApiError::RateLimited {
+                by: Limit::Failures,
+                retry_after: rate.reset.seconds_from(now),
+            });
+        }
+        Err(match presented {
+            Presented::Nothing => ApiError::MissingAdminToken,
+            Presented::Key(_) | Presented::Several => {
+                tracing::warn!(client = %peer.to_canonical(), "wrong admin token");
+                ApiError::InvalidAdminToken
+            }
+        })
     }
 }
 
@@ -104,11 +124,11 @@ impl Answers for Desk {
         &self,
         head: Parts,
         body: &mut RequestBody,
-        _peer: IpAddr,
+        peer: IpAddr,
         work: Work<'_>,
     ) -> Answer {
         let id = self.ids.of(&head.headers);
-        let result = caught(pin!(self.show(&head))).await;
+        let result = caught(pin!(self.show(&head, peer))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         let answer = result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {

@@ -68,6 +68,12 @@ pub enum ApiError {
     /// More than one `Authorization`: which of them counts is anyone's guess.
     #[error("This request has more than one Authorization header. Send one.")]
     SeveralApiKeys,
+    /// The admin listener wants its token.
+    #[error("Send the admin token in the header Authorization: Bearer <ADMIN_TOKEN>.")]
+    MissingAdminToken,
+    /// The token is another.
+    #[error("The admin token is not valid.")]
+    InvalidAdminToken,
     /// A query parameter or a header cannot be used.
     #[error("{name} {problem}.")]
     InvalidParameter {
@@ -151,6 +157,8 @@ impl ApiError {
     pub const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::MissingApiKey => (StatusCode::UNAUTHORIZED, "missing_api_key"),
+            Self::MissingAdminToken => (StatusCode::UNAUTHORIZED, "missing_admin_token"),
+            Self::InvalidAdminToken => (StatusCode::UNAUTHORIZED, "invalid_admin_token"),
             Self::InvalidApiKey | Self::SeveralApiKeys => {
                 (StatusCode::UNAUTHORIZED, "invalid_api_key")
             }
@@ -252,6 +260,16 @@ impl ApiError {
             Self::InvalidApiKey | Self::SeveralApiKeys => (
                 WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"animal-store\", error=\"invalid_token\""),
+            ),
+            Self::MissingAdminToken => (
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"animal-store-admin\""),
+            ),
+            Self::InvalidAdminToken => (
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static(
+                    "Bearer realm=\"animal-store-admin\", error=\"invalid_token\"",
+                ),
             ),
             Self::MethodNotAllowed(allowed) => (ALLOW, HeaderValue::from_static(allowed)),
             Self::RateLimited { retry_after, .. } | Self::KeyBanned { retry_after } => {

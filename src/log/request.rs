@@ -2,6 +2,8 @@
 //! the same line through a general formatter costs several times as much.
 
 use std::cell::RefCell;
+use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::sink::{Buffer, Sink};
@@ -17,8 +19,12 @@ pub struct RequestLine<'a> {
     pub at: Timestamp,
     /// Its `X-Request-Id`.
     pub id: &'a str,
+    /// Its method, or none where there was no request.
+    pub method: Option<&'static str>,
     /// What it asked for.
     pub operation: &'static str,
+    /// The address of the client.
+    pub client: IpAddr,
     /// What it was answered.
     pub status: u16,
     /// How long that took.
@@ -97,7 +103,12 @@ pub(super) fn time(at: Timestamp) -> String {
 fn write_text(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
     second.write(out, line.at);
     put(out, "  INFO request id=", line.id);
+    if let Some(method) = line.method {
+        put(out, " method=", method);
+    }
     put(out, " operation=", line.operation);
+    put(out, " client=", "");
+    push_address(out, line.client);
     put(out, " status=", "");
     digits::push(out, line.status.into());
     put(out, " ms=", "");
@@ -117,7 +128,12 @@ fn write_json(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
         "\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"",
         line.id,
     );
+    if let Some(method) = line.method {
+        put(out, "\",\"method\":\"", method);
+    }
     put(out, "\",\"operation\":\"", line.operation);
+    put(out, "\",\"client\":\"", "");
+    push_address(out, line.client);
     put(out, "\",\"status\":", "");
     digits::push(out, line.status.into());
     put(out, ",\"ms\":", "");
@@ -135,6 +151,21 @@ fn put(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
+/// An address as text. An IPv4 address is the same in its IPv6 form.
+fn push_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, d] = address.octets();
+            for (before, octet) in [("", a), (".", b), (".", c), (".", d)] {
+                put(out, before, "");
+                digits::push(out, octet.into());
+            }
+        }
+        // Writing to a Vec cannot fail.
+        IpAddr::V6(address) => drop(write!(out, "{address}")),
+    }
+}
+
 /// A duration in milliseconds to three places.
 fn push_millis(out: &mut Vec<u8>, took: Duration) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -145,12 +176,16 @@ fn push_millis(out: &mut Vec<u8>, took: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const LINE: RequestLine<'_> = RequestLine {
         at: Timestamp::from_millis(1_794_700_800_042),
         id: "abc-1",
+        method: Some("GET"),
         operation: "listPets",
+        client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)),
         status: 200,
         took: Duration::from_micros(1_234),
         key: Some(KeyId(7)),
@@ -172,15 +207,31 @@ mod tests {
         let text = written(write_text, &LINE);
         assert_eq!(
             text,
-            "2026-11-15T00:00:00.042Z  INFO request id=abc-1 operation=listPets status=200 ms=1.234 key=7\n"
+            "2026-11-15T00:00:00.042Z  INFO request id=abc-1 method=GET operation=listPets client=192.0.2.10 status=200 ms=1.234 key=7\n"
         );
+    }
+
+    #[test]
+    fn an_address_has_its_usual_form() {
+        for (address, text) in [
+            ("0.0.0.0", "0.0.0.0"),
+            ("255.10.9.100", "255.10.9.100"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("2001:db8::1", "2001:db8::1"),
+        ] {
+            let mut out = Vec::new();
+            push_address(&mut out, address.parse().unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+        }
     }
 
     #[test]
     fn a_line_for_machines_is_one_json_object() {
         let text = written(write_json, &RequestLine { key: None, ..LINE });
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["method"], "GET");
         assert_eq!(value["operation"], "listPets");
+        assert_eq!(value["client"], "192.0.2.10");
         assert_eq!(value["ms"], 1.234);
         assert_eq!(value["timestamp"], "2026-11-15T00:00:00.042Z");
         assert!(value.get("key").is_none());

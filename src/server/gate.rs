@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::HeaderMap;
 use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method};
 
 use super::Shared;
 use super::answers::Answers;
@@ -69,9 +69,11 @@ impl Answers for Gate {
         let path = decode_path(head.uri.path());
         let route = Route::of(&head.method, &path);
         let id = self.ids.of(&head.headers);
-        let mut entry = Entry::new(self, now, id, Subject::of(&route), Some(work));
-
         let client = self.shared.proxies.client(peer, &head.headers);
+        let mut entry = Entry::new(self, now, id, Subject::of(&route), client.address);
+        entry.method = Some(method_name(&head.method));
+        entry.work = Some(work);
+
         let asked = Asked {
             route,
             path: &path,
@@ -108,7 +110,7 @@ impl Answers for Gate {
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
         let now = self.shared.clock.now();
         let mut answer = error.answer();
-        let mut entry = Entry::new(self, now, self.ids.next(), Subject::Connection, None);
+        let mut entry = Entry::new(self, now, self.ids.next(), Subject::Connection, peer);
         entry.status = answer.status().as_u16();
         let rate = self.shared.access.rate_of(peer, now);
         answer::finish(&mut answer, Some(rate), entry.id.value());
@@ -331,6 +333,22 @@ fn is_chunked_once(headers: &HeaderMap) -> bool {
     }
 }
 
+/// The name of a method for the log. One that the standards do not know may hold anything, and is not repeated.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        Method::TRACE => "TRACE",
+        Method::CONNECT => "CONNECT",
+        _ => "other",
+    }
+}
+
 /// The trace a request leaves. It is written when this is dropped, so that one that is given up leaves one too.
 struct Entry<'a> {
     gate: &'a Gate,
@@ -338,7 +356,9 @@ struct Entry<'a> {
     /// None where there was no request to work on.
     work: Option<Work<'a>>,
     id: RequestId,
+    method: Option<&'static str>,
     subject: Subject,
+    client: IpAddr,
     status: u16,
     learned: Learned,
 }
@@ -349,14 +369,16 @@ impl<'a> Entry<'a> {
         now: Timestamp,
         id: RequestId,
         subject: Subject,
-        work: Option<Work<'a>>,
+        client: IpAddr,
     ) -> Self {
         Self {
             gate,
             now,
-            work,
+            work: None,
             id,
+            method: None,
             subject,
+            client,
             status: GIVEN_UP,
             learned: Learned::default(),
         }
@@ -374,7 +396,9 @@ impl Drop for Entry<'_> {
             self.gate.log.write(&RequestLine {
                 at: self.now,
                 id: self.id.as_str(),
+                method: self.method,
                 operation: self.subject.name(),
+                client: self.client,
                 status: self.status,
                 took,
                 key: self.learned.key.get(),

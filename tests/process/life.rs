@@ -259,7 +259,10 @@ fn every_request_but_a_health_check_leaves_one_line_of_text() {
         .collect();
     assert_eq!(requests.len(), expected.len(), "{log}");
     for (id, operation, status, with_key) in expected {
-        let start = format!("id={id} operation={operation} status={status} ms=");
+        let method = if id == "create" { "POST" } else { "GET" };
+        let start = format!(
+            "id={id} method={method} operation={operation} client=127.0.0.1 status={status} ms="
+        );
         let line = requests
             .iter()
             .find(|line| line.contains(&start))
@@ -308,6 +311,11 @@ fn every_request_but_a_health_check_leaves_one_line_of_json() {
         assert_eq!(
             (&line["operation"], &line["status"]),
             (&json!(operation), &json!(status))
+        );
+        let method = if id == "create" { "POST" } else { "GET" };
+        assert_eq!(
+            (&line["method"], &line["client"]),
+            (&json!(method), &json!("127.0.0.1"))
         );
         assert_eq!(line.get("key"), with_key.then_some(&json!(1)), "{line}");
         assert!(line["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{line}");

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use harness::{Client, Process};
 
-use crate::{PROGRAM, folder, run};
+use crate::{PROGRAM, folder, logged, run};
 
 #[test]
 fn the_admin_listener_is_open_to_others_only_with_a_token() {
@@ -30,13 +30,27 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
     let process = Process::start(PROGRAM, folder.path(), &words, &[]);
     let admin = ([127, 0, 0, 1], process.admin.port()).into();
     let ask = |key: Option<&str>, page: &str| Client::new(admin, key.map(str::to_owned)).get(page);
-    ask(None, "/metrics").is_error(401, "missing_api_key");
-    ask(Some("wrong-horse-battery"), "/metrics").is_error(401, "invalid_api_key");
+    ask(None, "/metrics").is_error(401, "missing_admin_token");
+    let wrong = "wrong-horse-battery";
+    let refused = ask(Some(wrong), "/metrics");
+    refused.is_error(401, "invalid_admin_token");
+    assert_eq!(refused.message(), "The admin token is not valid.");
+    let log = logged(&process, &["WARN", "wrong admin token", "client=127.0.0.1"]);
+    assert!(!log.contains(wrong), "{log}");
     let page = ask(Some(token), "/metrics");
     assert_eq!(page.status, 200, "{page}");
     for health in ["/livez", "/readyz"] {
         assert_eq!(ask(None, health).status, 200);
     }
+
+    // As failed authentications are: 60 a minute for an address, and whoever has the token is not touched.
+    let refused = (0..=120)
+        .map(|_| ask(Some(wrong), "/metrics"))
+        .find(|answer| answer.status != 401)
+        .expect("an end of it");
+    refused.is_error(429, "rate_limited");
+    assert!((1..=60).contains(&refused.number("retry-after")));
+    assert_eq!(ask(Some(token), "/metrics").status, 200);
 }
 
 #[test]
