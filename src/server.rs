@@ -149,8 +149,9 @@ impl Server {
             .await
             .context("cannot read the keys")?;
 
+        let max_connections = listen::connections(config.max_connections);
         let connections = Connections::new(Caps {
-            total: listen::connections(config.max_connections),
+            total: max_connections,
             per_address: config.max_connections_per_address,
             exempt: config.trusted_proxies.clone(),
         });
@@ -205,7 +206,7 @@ impl Server {
                 "without --redis, limits hold for each node only: a key may use them up on every one"
             );
         }
-        tracing::info!(%address, %admin_address, "ready");
+        tracing::info!(%address, %admin_address, max_connections, "ready");
         Ok(Running {
             shared,
             endings,
@@ -214,6 +215,7 @@ impl Server {
             local,
             address,
             admin_address,
+            max_connections,
             _sink: sink,
         })
     }
@@ -230,6 +232,7 @@ pub struct Running {
     local: BaseUrl,
     address: SocketAddr,
     admin_address: SocketAddr,
+    max_connections: usize,
     // Dropped last: what was logged on the way out is still written.
     _sink: Sink,
 }
@@ -248,6 +251,11 @@ impl Running {
     /// Where the admin listener is.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
+    }
+
+    /// How many connections the API takes at once: as many as were asked for, or as the system allows.
+    pub fn max_connections(&self) -> usize {
+        self.max_connections
     }
 
     /// The data.

@@ -146,17 +146,16 @@ impl Command {
             }
             Self::List { common } => {
                 let store = common.open_to_read().await?;
-                let mut records: Vec<KeyRecord> = Vec::new();
+                let mut list = report::List::new(now, common.json)?;
+                let mut after = KeyId(i64::MIN);
                 loop {
-                    let after = records.last().map_or(KeyId(i64::MIN), |record| record.id);
                     let page = store.keys_after(after, KEYS_AT_ONCE).await;
                     let page = page.context("cannot read the keys")?;
-                    if page.is_empty() {
-                        break;
-                    }
-                    records.extend(page);
+                    let Some(last) = page.last() else { break };
+                    after = last.id;
+                    list.add(&page)?;
                 }
-                report::list(&records, now, common.json)
+                Ok(list.finish()?)
             }
             Self::Show { key } => {
                 let store = key.common.open_to_read().await?;

@@ -1,11 +1,13 @@
 //! How results are printed: JSON for scripts, lines, and elsewhere tables.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
+
+const CANNOT: &str = "cannot write to standard output";
 
 /// How long standard error is waited for: it may be a pipe that nobody reads.
 const STALLED: Duration = Duration::from_secs(1);
@@ -28,7 +30,36 @@ pub(super) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     line(&serde_json::to_string(value)?)
 }
 
+/// A JSON array on one line, printed as its elements come.
+pub(super) struct Array {
+    out: BufWriter<io::Stdout>,
+    is_empty: bool,
+}
+
+impl Array {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let mut out = BufWriter::new(io::stdout());
+        out.write_all(b"[").context(CANNOT)?;
+        Ok(Self {
+            out,
+            is_empty: true,
+        })
+    }
+
+    pub(super) fn add(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.out.write_all(b",").context(CANNOT)?;
+        }
+        serde_json::to_writer(&mut self.out, value).context(CANNOT)
+    }
+
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        self.out.write_all(b"]\n").context(CANNOT)?;
+        self.out.flush().context(CANNOT)
+    }
+}
+
 /// Prints one line to standard output.
 pub(super) fn line(text: &str) -> anyhow::Result<()> {
-    writeln!(io::stdout(), "{text}").context("cannot write to standard output")
+    writeln!(io::stdout(), "{text}").context(CANNOT)
 }

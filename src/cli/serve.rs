@@ -83,9 +83,9 @@ async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {
 fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
     let api = running.local_url();
     let (root, admin) = (api.root(), running.admin_address());
-    let data = &config.database;
+    let (data, connections) = (&config.database, running.max_connections());
     let mut text = format!(
-        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  database  {data}\n",
+        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  limit     {connections} connections\n  database  {data}\n",
         version = env!("CARGO_PKG_VERSION"),
     );
     if let Some(key) = first_key {

@@ -1,11 +1,10 @@
 //! Tables that fit the terminal: where all of it does not fit, columns become shorter, then fewer.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
+use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use unicode_width::UnicodeWidthStr;
-
-use super::print;
 
 /// What each column takes besides its content: a space on either side, and a border.
 const FRAME: usize = 3;
@@ -83,10 +82,55 @@ pub(super) fn table<const N: usize>(
     columns: [Column; N],
     rows: Vec<[String; N]>,
 ) -> anyhow::Result<()> {
-    if !io::stdout().is_terminal() {
-        print::line(&columns.map(|column| column.title).join("\t"))?;
-        return rows.iter().try_for_each(|row| print::line(&row.join("\t")));
+    let mut shown = Rows::new(columns)?;
+    rows.into_iter().try_for_each(|row| shown.add(row))?;
+    shown.finish()
+}
+
+/// Rows under their titles. Lines are printed as they come; a table has to know all of them for its widths.
+pub(super) struct Rows<const N: usize> {
+    columns: [Column; N],
+    waiting: Vec<[String; N]>,
+    out: BufWriter<io::Stdout>,
+}
+
+impl<const N: usize> Rows<N> {
+    pub(super) fn new(columns: [Column; N]) -> anyhow::Result<Self> {
+        let mut rows = Self {
+            columns,
+            waiting: Vec::new(),
+            out: BufWriter::new(io::stdout()),
+        };
+        if !io::stdout().is_terminal() {
+            rows.line(columns.map(|column| column.title).join("\t"))?;
+        }
+        Ok(rows)
     }
+
+    pub(super) fn add(&mut self, row: [String; N]) -> anyhow::Result<()> {
+        if !io::stdout().is_terminal() {
+            return self.line(row.join("\t"));
+        }
+        self.waiting.push(row);
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        if io::stdout().is_terminal() {
+            let rows = std::mem::take(&mut self.waiting);
+            let table = laid_out(self.columns, rows);
+            self.line(table)?;
+        }
+        self.out.flush().context("cannot write to standard output")
+    }
+
+    fn line(&mut self, line: String) -> anyhow::Result<()> {
+        writeln!(self.out, "{line}").context("cannot write to standard output")
+    }
+}
+
+/// A table that fits the terminal.
+fn laid_out<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
     let mut table = Table::new();
     let width = table.width().filter(|width| *width > 0).unwrap_or(USUAL);
     let rows = rows.into_iter().map(Vec::from).collect();
@@ -98,7 +142,7 @@ pub(super) fn table<const N: usize>(
         .set_width(width)
         .set_header(titles)
         .add_rows(rows);
-    print::line(&table.to_string())
+    table.to_string()
 }
 
 /// The titles and values that fit into this width.

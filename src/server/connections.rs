@@ -15,6 +15,9 @@ use crate::access::address::network;
 /// How many connections to find at once when room is needed: a search looks at all of them.
 const FOUND_AT_ONCE: usize = 64;
 
+/// How many connections may be making room at a time.
+const MOST_CLOSING: usize = 16;
+
 /// [`Activity::idle_since`] of a connection with a request at work.
 const BUSY: u64 = u64::MAX;
 
@@ -43,6 +46,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Open {
+    /// Those that make room and have not closed yet.
+    closing: usize,
     by_id: HashMap<u64, Arc<Activity>>,
     by_network: HashMap<IpAddr, usize>,
     next_id: u64,
@@ -98,6 +103,11 @@ impl Connections {
         })
     }
 
+    /// Whether so many are still making room that no further one should be accepted: each of them has its file open yet.
+    pub(super) fn are_closing(&self) -> bool {
+        self.0.lock().closing >= MOST_CLOSING
+    }
+
     /// How many are open.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
@@ -124,6 +134,7 @@ impl Open {
             let unused = self.by_id.get(&id).is_some_and(|c| c.idle_since() == since);
             if unused && let Some(connection) = self.by_id.remove(&id) {
                 connection.evict();
+                self.closing += 1;
                 return true;
             }
         }
@@ -163,7 +174,9 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut open = self.connections.0.lock();
-        open.by_id.remove(&self.id);
+        if open.by_id.remove(&self.id).is_none() {
+            open.closing = open.closing.saturating_sub(1);
+        }
         if let Some(network) = self.network
             && let Some(count) = open.by_network.get_mut(&network)
         {
@@ -175,6 +188,7 @@ impl Drop for Entered {
         // What a flood made large is given back.
         if open.by_id.is_empty() {
             *open = Open {
+                closing: open.closing,
                 next_id: open.next_id,
                 ..Open::default()
             };

@@ -13,7 +13,8 @@ const UNSENT: u32 = 16 * 1024;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Files that are open besides connections: data, sockets, the log, and connections that are being refused.
+/// Files that are open besides connections: data, sockets, the log, and connections that are being refused. Where the system
+/// allows few files, half of them.
 const OTHER_FILES: u64 = 256;
 
 /// One socket for each worker, all on the same address: the kernel spreads connections over them.
@@ -97,7 +98,8 @@ pub(super) fn connections(wanted: usize) -> usize {
     } else {
         limit.current.unwrap_or(most)
     };
-    let connections = usize::try_from(granted.saturating_sub(OTHER_FILES))
+    let others = OTHER_FILES.min(granted / 2);
+    let connections = usize::try_from(granted - others)
         .unwrap_or(wanted)
         .clamp(1, wanted);
     if connections < wanted {

@@ -25,6 +25,9 @@ const REFUSING: usize = 32;
 /// How long an accept loop waits when the system cannot give it another connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How long an accept loop waits for connections that make room.
+const ROOM: Duration = Duration::from_millis(1);
+
 /// How long connections that were being made when the server began to shut down are still accepted.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
@@ -121,6 +124,9 @@ struct Worker<A> {
 impl<A: Answers + 'static> Worker<A> {
     async fn accept_all(self: &Rc<Self>, listener: &tokio::net::TcpListener) {
         loop {
+            while self.connections.are_closing() {
+                tokio::time::sleep(ROOM).await;
+            }
             let (tcp, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {

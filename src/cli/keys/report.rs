@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::super::table::{column, table};
-use super::super::{Outcome, print};
+use super::super::Outcome;
+use super::super::print::{self, Array};
+use super::super::table::{Column, Rows, column, table};
 use crate::clock::Timestamp;
 use crate::key::Secret;
 use crate::store::{KeyRecord, UsageRow};
@@ -109,39 +110,60 @@ fn state(record: &KeyRecord, now: Timestamp) -> &'static str {
     }
 }
 
-pub(super) fn list(records: &[KeyRecord], now: Timestamp, json: bool) -> Outcome {
-    let reports: Vec<_> = records
-        .iter()
-        .map(|record| KeyReport::new(record, now))
-        .collect();
-    if json {
-        return Ok(print::json(&reports)?);
+/// The columns of a list.
+const COLUMNS: [Column; 9] = [
+    column("id"),
+    column("name").text(),
+    column("plan"),
+    column("per minute").or("/min").leave_out(1),
+    column("per day").or("/day").leave_out(2),
+    column("key").leave_out(3),
+    column("state"),
+    column("created").time().leave_out(5),
+    column("last used").time().leave_out(4),
+];
+
+/// A list of keys, printed as they come: there may be a million.
+pub(super) enum List {
+    Json(Array, Timestamp),
+    Rows(Box<Rows<9>>, Timestamp),
+}
+
+impl List {
+    pub(super) fn new(now: Timestamp, json: bool) -> anyhow::Result<Self> {
+        Ok(match json {
+            true => Self::Json(Array::new()?, now),
+            false => Self::Rows(Box::new(Rows::new(COLUMNS)?), now),
+        })
     }
-    let columns = [
-        column("id"),
-        column("name").text(),
-        column("plan"),
-        column("per minute").or("/min").leave_out(1),
-        column("per day").or("/day").leave_out(2),
-        column("key").leave_out(3),
-        column("state"),
-        column("created").time().leave_out(5),
-        column("last used").time().leave_out(4),
-    ];
-    let row = |report: KeyReport<'_>| {
-        [
-            report.id.to_string(),
-            report.name.to_owned(),
-            report.plan.to_owned(),
-            report.per_minute.to_string(),
-            report.per_day.to_string(),
-            format!("{}…", report.prefix),
-            report.state.to_owned(),
-            report.created_at,
-            report.last_used_at.unwrap_or_else(|| "never".into()),
-        ]
-    };
-    Ok(table(columns, reports.into_iter().map(row).collect())?)
+
+    pub(super) fn add(&mut self, records: &[KeyRecord]) -> anyhow::Result<()> {
+        records.iter().try_for_each(|record| match self {
+            Self::Json(array, now) => array.add(&KeyReport::new(record, *now)),
+            Self::Rows(rows, now) => rows.add(row(KeyReport::new(record, *now))),
+        })
+    }
+
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::Json(array, _) => array.finish(),
+            Self::Rows(rows, _) => rows.finish(),
+        }
+    }
+}
+
+fn row(report: KeyReport<'_>) -> [String; 9] {
+    [
+        report.id.to_string(),
+        report.name.to_owned(),
+        report.plan.to_owned(),
+        report.per_minute.to_string(),
+        report.per_day.to_string(),
+        format!("{}…", report.prefix),
+        report.state.to_owned(),
+        report.created_at,
+        report.last_used_at.unwrap_or_else(|| "never".into()),
+    ]
 }
 
 pub(super) fn show(record: &KeyRecord, uses: &[UsageRow], now: Timestamp, json: bool) -> Outcome {

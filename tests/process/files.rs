@@ -1,0 +1,61 @@
+//! A system that allows few open files.
+
+use std::time::Duration;
+
+use harness::{Connection, Process};
+use serde_json::json;
+
+use crate::{PROGRAM, folder, large_key};
+
+/// Where the number of connections stands in what is shown at the start.
+fn connections(process: &Process) -> usize {
+    let line = process
+        .greeting
+        .lines()
+        .find_map(|line| line.strip_prefix("  limit     "));
+    let number = line.and_then(|line| line.strip_suffix(" connections"));
+    let number = number.unwrap_or_else(|| panic!("{}", process.greeting));
+    number.parse().expect("a number")
+}
+
+#[test]
+fn with_few_files_the_limit_on_connections_leaves_room_for_the_data() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let serve = format!(
+        "ulimit -n 256; exec {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0"
+    );
+    let process = Process::start("bash", folder.path(), &["-c", &serve], &[]);
+    let most = connections(&process);
+    assert!((64..=192).contains(&most), "{most}");
+    let client = process.client(Some(&key));
+    let animal = json!({"name": "Rex", "categoryId": 1});
+    let create = |connection: &mut Connection| {
+        let request = client.request("POST", "/v1/pets").json(&animal);
+        assert_eq!(request.send_on(connection).status, 201);
+        // Not cached: it is read from the data.
+        let request = client.request("GET", "/v1/pets?limit=100&status=pending");
+        assert_eq!(request.send_on(connection).status, 200);
+    };
+    let mut open: Vec<Connection> = (0..most).map(|_| client.connect()).collect();
+    open.iter_mut().for_each(create);
+    // More than there may be: those that have been idle longest make room.
+    let mut more: Vec<Connection> = (0..most).map(|_| client.connect()).collect();
+    more.iter_mut().for_each(create);
+    assert_eq!(process.client(None).get("/readyz").status, 200);
+    let log = process.log();
+    assert!(
+        log.contains(&format!("max_connections={most}")) && !log.contains("cannot accept"),
+        "{log}"
+    );
+}
+
+#[test]
+fn the_start_shows_how_many_connections_there_may_be() {
+    let folder = folder();
+    let mut process = Process::serve(PROGRAM, folder.path(), &["--max-connections", "77"]);
+    assert_eq!(connections(&process), 77);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(15)), Some(0));
+    assert!(process.log().contains("max_connections=77"));
+}
