@@ -9,6 +9,7 @@
 
 mod changes;
 mod exact;
+mod format;
 mod locked;
 mod nodes;
 mod packaged;

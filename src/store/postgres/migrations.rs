@@ -33,15 +33,20 @@ const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
 /// The format of the database; none if there is nothing of ours in it.
 pub(super) async fn format(connections: &Connections) -> Answer<Option<i64>> {
     let lease = connections.borrow().await?;
-    let mut format = None;
-    if has_table(&lease).await? {
-        let rows = lease
-            .query("SELECT format FROM animal_store_format WHERE id = 1", &[])
-            .await?;
-        format = rows.first().map(|row| row.try_get(0)).transpose()?;
-    }
+    let number = number(&lease).await?;
     lease.give_back();
-    Ok(format.filter(|format| *format != 0))
+    Ok(number.filter(|number| *number != 0))
+}
+
+/// What stands in the row of the format, if there is one: 0 until a first migration is done.
+async fn number(lease: &Lease) -> Answer<Option<i64>> {
+    if !has_table(lease).await? {
+        return Ok(None);
+    }
+    let rows = lease
+        .query("SELECT format FROM animal_store_format WHERE id = 1", &[])
+        .await?;
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 /// Brings the database to the present format, however long that takes. Gives the format it had before.
@@ -104,17 +109,20 @@ async fn has_table(lease: &Lease) -> Answer<bool> {
 /// Makes the row that is the lock, where there is none.
 async fn make_lock(connections: &Connections) -> Answer<()> {
     let lease = connections.borrow().await?;
-    if !has_table(&lease).await? {
+    // Only where it is missing: another node that migrates may have locked it.
+    if number(&lease).await?.is_none() {
         lease
             .batch_execute(
                 "CREATE TABLE IF NOT EXISTS animal_store_format
                      (id BIGINT PRIMARY KEY CHECK (id = 1), format BIGINT NOT NULL)",
             )
             .await?;
+        lease
+            .batch_execute(
+                "INSERT INTO animal_store_format VALUES (1, 0) ON CONFLICT (id) DO NOTHING",
+            )
+            .await?;
     }
-    lease
-        .batch_execute("INSERT INTO animal_store_format VALUES (1, 0) ON CONFLICT (id) DO NOTHING")
-        .await?;
     lease.give_back();
     Ok(())
 }

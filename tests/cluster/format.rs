@@ -1,0 +1,239 @@
+//! The format of a database on PostgreSQL: who may change it, and that nodes which start meanwhile wait.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{ByHand, Postgres, Process, eventually, run};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// How long anything may take here that is not slow on purpose.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Free ports, and no first key.
+const SERVE: [&str; 6] = [
+    "serve",
+    "--no-first-key",
+    "--listen",
+    "127.0.0.1:0",
+    "--admin-listen",
+    "127.0.0.1:0",
+];
+
+/// Commands that do not migrate.
+const COMMANDS: [&str; 7] = [
+    "keys list",
+    "keys show 1",
+    "keys usage",
+    "orders list",
+    "keys create --name a --plan free",
+    "pets set-status 1 sold",
+    "serve --no-migrate --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0",
+];
+
+/// Runs a command on a database to its end, in a folder of its own.
+fn on(database: &str, words: &str) -> harness::Output {
+    let folder = TempDir::new().expect("a folder");
+    let words: Vec<_> = words.split(' ').chain(["--database", database]).collect();
+    run(PROGRAM, folder.path(), &words)
+}
+
+fn tables(postgres: &Postgres) -> String {
+    postgres.psql(
+        "postgres",
+        "select count(*) from pg_tables where schemaname = 'public'",
+    )
+}
+
+/// Lets every new index take so long, as on a table with very many rows.
+fn slow_down(postgres: &Postgres, seconds: u32) {
+    postgres.psql(
+        "postgres",
+        &format!(
+            "create function slow() returns event_trigger language plpgsql as
+             $$ begin if tg_tag = 'CREATE INDEX' then perform pg_sleep({seconds}); end if; end $$;
+             create event trigger slow on ddl_command_start execute function slow()"
+        ),
+    );
+}
+
+/// A server that has not started yet, and the lines it logs.
+struct Starting {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Starting {
+    fn on(database: &str) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(SERVE)
+            .args(["--database", database])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line with these words. It fails if the server ends before that.
+    #[track_caller]
+    fn logs(&mut self, words: &str) -> String {
+        let mut all = Vec::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            let found = line.contains(words);
+            all.push(line);
+            if found {
+                return all.pop().unwrap_or_default();
+            }
+        }
+        panic!("no line with {words:?}: {all:#?}");
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn only_serve_and_migrate_create_tables() {
+    let postgres = Postgres::start();
+    let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
+    for words in COMMANDS {
+        assert_eq!(
+            on(&postgres.url(), words).refuses(1),
+            format!(
+                "animal-store: there is no database at {shown}: run `animal-store migrate` or start the server to create it"
+            )
+        );
+        assert_eq!(tables(&postgres), "0", "{words}");
+    }
+    let migrated = on(&postgres.url(), "migrate").exits(0);
+    assert!(
+        migrated
+            .stdout
+            .starts_with(&format!("created {shown} with format "))
+    );
+    on(&postgres.url(), "keys create --name a --plan free").exits(0);
+
+    // Whoever may only read can run the commands that only read.
+    let role = "create role auditor login; grant select on all tables in schema public to auditor";
+    postgres.psql("postgres", role);
+    let auditor = postgres.url().replace("animals@", "auditor@");
+    for words in ["keys list", "keys show 1", "keys usage", "orders list"] {
+        on(&auditor, words).exits(0);
+    }
+}
+
+#[test]
+fn a_format_that_is_not_the_present_one_is_told_in_one_line_and_left_alone() {
+    let postgres = Postgres::start();
+    let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
+    on(&postgres.url(), "migrate").exits(0);
+    let format = "select format from animal_store_format";
+    let known: i64 = postgres.psql("postgres", format).parse().expect("a format");
+    for (found, told) in [
+        (
+            known - 1,
+            format!("needs format {known}: run `animal-store migrate`"),
+        ),
+        (
+            known + 1,
+            format!("knows formats up to {known}: use a newer animal-store"),
+        ),
+    ] {
+        let change = format!("update animal_store_format set format = {found}");
+        postgres.psql("postgres", &change);
+        for words in COMMANDS {
+            assert_eq!(
+                on(&postgres.url(), words).refuses(1),
+                format!("animal-store: {shown} has format {found}, and this version {told}")
+            );
+        }
+        assert_eq!(postgres.psql("postgres", format), found.to_string());
+    }
+    let line = on(&postgres.url(), "migrate").refuses(1);
+    assert!(line.ends_with("use a newer animal-store"), "{line}");
+}
+
+#[test]
+fn a_migration_may_take_longer_than_30_s_and_nodes_that_start_meanwhile_wait() {
+    let postgres = Postgres::start();
+    slow_down(&postgres, 7);
+    let began = Instant::now();
+    let nodes = std::thread::scope(|scope| {
+        let url = postgres.url();
+        let start = |wait| {
+            let url = url.clone();
+            scope.spawn(move || {
+                std::thread::sleep(wait);
+                let folder = TempDir::new().expect("a folder");
+                let words = ["--no-first-key", "--database", &url];
+                Process::serve(PROGRAM, folder.path(), &words)
+            })
+        };
+        [start(Duration::ZERO), start(Duration::from_secs(2))]
+            .map(|node| node.join().expect("a node"))
+    });
+    let took = began.elapsed();
+    assert!(took > Duration::from_secs(30), "not slow: {took:?}");
+    let logs = nodes.each_ref().map(Process::log);
+    let both = logs.concat();
+    for words in [
+        "migrating the database to format 1",
+        "waiting for another node",
+    ] {
+        let count = both.matches(words).count();
+        assert!(count >= 5, "{count} lines with {words:?}: {both}");
+    }
+    for node in &nodes {
+        assert_eq!(node.client(None).get("/readyz").status, 200);
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_while_it_migrates_leaves_nothing_half_done_and_the_next_one_migrates() {
+    let postgres = Postgres::start();
+    slow_down(&postgres, 2);
+    let first = Starting::on(&postgres.url());
+    eventually(PATIENCE, "it migrates", || {
+        let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        postgres.psql("postgres", sleeping) == "1"
+    });
+    drop(first);
+    postgres.psql("postgres", "drop event trigger slow");
+    assert_eq!(
+        tables(&postgres),
+        "1",
+        "the row that is the lock, and nothing else"
+    );
+    let folder = TempDir::new().expect("a folder");
+    let words = ["--no-first-key", "--database", &postgres.url()];
+    let node = Process::serve(PROGRAM, folder.path(), &words);
+    assert_eq!(node.client(None).get("/readyz").status, 200);
+}
+
+#[test]
+fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
+    let postgres = Postgres::start();
+    let table = "create table animal_store_format (id bigint primary key, format bigint not null);
+                 insert into animal_store_format values (1, 0)";
+    postgres.psql("postgres", table);
+    let by_hand = ByHand::open(&postgres.url().parse().expect("a database"));
+    by_hand.lock("animal_store_format");
+    let (mut one, mut two) = (Starting::on(&postgres.url()), Starting::on(&postgres.url()));
+    for node in [&mut one, &mut two] {
+        node.logs("waiting for another node, which is migrating the database");
+    }
+    let id = two.child.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(killed.expect("kill runs").success());
+    assert_eq!(two.child.wait().expect("a child").code(), Some(1));
+    by_hand.release();
+    one.logs("ready");
+}
