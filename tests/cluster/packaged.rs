@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use harness::{Client, Postgres, Process, Redis, eventually, run};
@@ -98,25 +99,156 @@ fn settings(postgres: &Postgres, redis: &Redis) -> Vec<(String, String)> {
     COMPOSE.lines().filter_map(setting).collect()
 }
 
-#[test]
-fn three_nodes_behind_nginx_are_one_service() {
-    let (postgres, redis) = (Postgres::start(), Redis::start());
-    let settings = settings(&postgres, &redis);
-    assert!(settings.len() >= 5, "{settings:?}");
-    let vars: Vec<_> = settings
+/// All that `packaging/` describes, started.
+struct Deployment {
+    nodes: Vec<Process>,
+    nginx: Nginx,
+    settings: Vec<(String, String)>,
+    postgres: Postgres,
+    _redis: Redis,
+    folder: TempDir,
+}
+
+impl Deployment {
+    fn start() -> Self {
+        let (postgres, redis) = (Postgres::start(), Redis::start());
+        let settings = settings(&postgres, &redis);
+        assert!(settings.len() >= 5, "{settings:?}");
+        let folder = TempDir::new().expect("a folder");
+        let nodes: Vec<_> = (0..NODES)
+            .map(|_| Process::serve_with(PROGRAM, folder.path(), &[], &vars(&settings)))
+            .collect();
+        Self {
+            nginx: Nginx::before(&nodes),
+            nodes,
+            settings,
+            postgres,
+            _redis: redis,
+            folder,
+        }
+    }
+
+    /// A client of nginx, with a key of this plan.
+    fn client(&self, plan: &[&str]) -> Client {
+        let database = self.postgres.url();
+        let create = [
+            "keys",
+            "create",
+            "--name",
+            "me",
+            "--database",
+            &database,
+            "--plan",
+        ];
+        let key = run(PROGRAM, self.folder.path(), &[&create[..], plan].concat());
+        let key = key.exits(0).stdout.trim_end().to_owned();
+        Client::new(self.nginx.address, Some(key))
+    }
+
+    /// Shuts a node down, and starts it again where it was.
+    fn restart(&mut self, node: usize) {
+        let address = self.nodes[node].address.to_string();
+        self.nodes[node].signal("TERM");
+        assert_eq!(
+            self.nodes[node].ends_within(Duration::from_secs(12)),
+            Some(0)
+        );
+        let words = [
+            "serve",
+            "--listen",
+            &address,
+            "--admin-listen",
+            "127.0.0.1:0",
+        ];
+        let (folder, vars) = (self.folder.path(), vars(&self.settings));
+        self.nodes[node] = Process::start(PROGRAM, folder, &words, &vars);
+    }
+}
+
+fn vars(settings: &[(String, String)]) -> Vec<(&str, &str)> {
+    settings
         .iter()
         .map(|(name, value)| (&**name, &**value))
-        .collect();
-    let folder = TempDir::new().expect("a folder");
-    let mut nodes: Vec<_> = (0..NODES)
-        .map(|_| Process::serve_with(PROGRAM, folder.path(), &[], &vars))
-        .collect();
-    let nginx = Nginx::before(&nodes);
-    let database = postgres.url();
-    let create = ["keys", "create", "--name", "me", "--plan", "pro"];
-    let create = [&create[..], &["--database", &database]].concat();
-    let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
-    let client = Client::new(nginx.address, Some(key.trim_end().to_owned()));
+        .collect()
+}
+
+/// What one client saw: creations, those it sent again, and what failed all the same.
+#[derive(Default)]
+struct Seen {
+    created: usize,
+    retried: usize,
+    failed: Vec<String>,
+}
+
+/// Creates animals, each with one retry, and reads in between, until it is over.
+fn create_and_read(client: &Client, number: usize, over: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    while !over.load(Ordering::Relaxed) {
+        let token = format!("{number}-{}", seen.created);
+        let create = || {
+            let request = client.request("POST", "/v1/pets");
+            let request = request.header("Idempotency-Key", &token);
+            request
+                .json(&json!({"name": token, "categoryId": 1}))
+                .send()
+        };
+        seen.created += 1;
+        if create().status != 201 {
+            seen.retried += 1;
+            let again = create();
+            if again.status != 201 {
+                seen.failed.push(again.to_string());
+            }
+        }
+        let list = client.get("/v1/pets?limit=1");
+        if list.status != 200 {
+            seen.failed.push(list.to_string());
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_client_that_retries_once_sees_no_failure_during_a_rolling_restart() {
+    let mut deployment = Deployment::start();
+    let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
+    let client = deployment.client(&[&["enterprise"][..], &limits].concat());
+    let over = AtomicBool::new(false);
+    let seen: Vec<Seen> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|number| {
+                scope.spawn({
+                    let (client, over) = (&client, &over);
+                    move || create_and_read(client, number, over)
+                })
+            })
+            .collect();
+        for node in (0..2).flat_map(|_| 0..NODES) {
+            std::thread::sleep(Duration::from_secs(1));
+            deployment.restart(node);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        over.store(true, Ordering::Relaxed);
+        let seen = clients
+            .into_iter()
+            .map(|client| client.join().expect("a client"));
+        seen.collect()
+    });
+    let created: usize = seen.iter().map(|seen| seen.created).sum();
+    let retried: usize = seen.iter().map(|seen| seen.retried).sum();
+    let failed: Vec<_> = seen.into_iter().flat_map(|seen| seen.failed).collect();
+    println!(
+        "{created} creations, {retried} sent again, {} failed",
+        failed.len()
+    );
+    assert!(created > 500, "{created}");
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+#[test]
+fn three_nodes_behind_nginx_are_one_service() {
+    let mut deployment = Deployment::start();
+    let client = deployment.client(&["pro"]);
 
     // Each goes to another node.
     for id in 1..=6 {
@@ -136,7 +268,7 @@ fn three_nodes_behind_nginx_are_one_service() {
     let large = json!({"name": "x".repeat(20_000), "categoryId": 1});
     client.create(&large).is_error(413, "body_too_large");
 
-    nodes[1].kill();
+    deployment.nodes[1].kill();
     for _ in 0..12 {
         assert_eq!(client.get("/v1/pets").status, 200);
     }
