@@ -8,6 +8,7 @@
 //! threads    calling    go on     it is   and their use are
 //! ```
 //!
+//! [`http`] lies below them all: what a request and a response are made of.
 //! Nothing below knows anything above. The domain, [`pet`], [`order`], [`page`], [`plan`] and [`key`], knows no one.
 //! The [`clock`] is handed in. [`config`] and [`cli`] stand before the server, [`admin`] beside it.
 
