@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,20 +129,52 @@ impl fmt::Display for Day {
     }
 }
 
-/// Where the time comes from: the system, or a test that moves it.
+/// What another clock showed, and how long it took to ask it: the answer is as old as half of that, give or take the other
+/// half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The time it showed.
+    pub time: Timestamp,
+    /// From the question to the answer.
+    pub round_trip: Duration,
+}
+
+/// Where the time comes from: the system, or a test that moves it. The system's clock can be corrected by another one that
+/// decides, for all clones at once.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    System,
+    System(Arc<Correction>),
     Manual(Arc<AtomicI64>),
 }
+
+/// What is known of the clock that decides. Between two samples its time goes on by a clock that nobody can set, so that a step
+/// of the system's clock changes nothing.
+#[derive(Debug)]
+struct Correction {
+    started: Instant,
+    /// The time that decides, when `started` was; [`UNKNOWN`] before the first sample.
+    base: AtomicI64,
+    /// How many milliseconds the system's clock was ahead at the last sample.
+    ahead: AtomicI64,
+}
+
+const UNKNOWN: i64 = i64::MIN;
+
+/// Samples that differ by so many milliseconds more than they can be wrong change nothing: two clocks that agree would
+/// otherwise take turns at being a millisecond ahead.
+const STEADY: u64 = 5;
 
 impl Clock {
     /// The clock of the operating system.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(Source::System(Arc::new(Correction {
+            started: Instant::now(),
+            base: AtomicI64::new(UNKNOWN),
+            ahead: AtomicI64::new(0),
+        })))
     }
 
     /// A clock that stands still until [`Clock::set`] or [`Clock::advance`] moves it. Clones move together.
@@ -150,15 +182,26 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicI64::new(start.0))))
     }
 
-    /// What time it is.
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks")]
+    /// What time it is, by the clock that decides.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH);
-                Timestamp(millis(since.unwrap_or_default()))
-            }
+            Source::System(correction) => correction.now(),
             Source::Manual(millis) => Timestamp(millis.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Goes by the clock that decides, as this sample shows it. A clock that a test moves is not corrected.
+    pub fn correct(&self, sample: Sample) {
+        if let Source::System(correction) = &self.0 {
+            correction.correct(sample);
+        }
+    }
+
+    /// How many milliseconds the clock of this machine is ahead of the one that decides; negative where it is behind.
+    pub fn ahead(&self) -> i64 {
+        match &self.0 {
+            Source::System(correction) => correction.ahead.load(Ordering::Relaxed),
+            Source::Manual(_) => 0,
         }
     }
 
@@ -178,6 +221,43 @@ impl Clock {
     pub fn advance(&self, span: Duration) {
         self.set(self.now().after(span));
     }
+}
+
+impl Correction {
+    fn now(&self) -> Timestamp {
+        match self.base.load(Ordering::Relaxed) {
+            UNKNOWN => system_time(),
+            base => Timestamp(base.saturating_add(millis(self.started.elapsed()))),
+        }
+    }
+
+    fn correct(&self, sample: Sample) {
+        self.correct_at(sample, system_time(), self.started.elapsed());
+    }
+
+    fn correct_at(&self, sample: Sample, system: Timestamp, elapsed: Duration) {
+        let base_of = |time: Timestamp| time.before(elapsed).as_millis();
+        let base = match self.base.load(Ordering::Relaxed) {
+            UNKNOWN => base_of(system),
+            base => base,
+        };
+        let half = sample.round_trip / 2;
+        let measured = base_of(sample.time.after(half));
+        let tolerance = millis(half).unsigned_abs().saturating_add(STEADY);
+        let base = match measured.abs_diff(base) > tolerance {
+            true => measured,
+            false => base,
+        };
+        self.base.store(base, Ordering::Relaxed);
+        let ahead = base_of(system).saturating_sub(base);
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that asks")]
+fn system_time() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp(millis(since.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -213,6 +293,60 @@ mod tests {
         ] {
             assert!(bad.parse::<Timestamp>().is_err(), "{bad}");
         }
+    }
+
+    /// A correction whose node is `ahead` so many milliseconds, after a sample with this round trip.
+    fn sampled(correction: &Correction, ahead: i64, elapsed: u64, round_trip: u64) -> (i64, i64) {
+        let (elapsed, round_trip) = (
+            Duration::from_millis(elapsed),
+            Duration::from_millis(round_trip),
+        );
+        let truth = Timestamp::from_secs(1_000_000).after(elapsed);
+        let sample = Sample {
+            time: truth.before(round_trip / 2),
+            round_trip,
+        };
+        let system = Timestamp(truth.0 + ahead);
+        correction.correct_at(sample, system, elapsed);
+        let base = correction.base.load(Ordering::Relaxed);
+        (
+            base - 1_000_000_000,
+            correction.ahead.load(Ordering::Relaxed),
+        )
+    }
+
+    fn correction() -> Correction {
+        Correction {
+            started: Instant::now(),
+            base: AtomicI64::new(UNKNOWN),
+            ahead: AtomicI64::new(0),
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_by_more_than_a_sample_can_be_is_corrected() {
+        for ahead in [86_400_000, -86_400_000, 26, -26] {
+            let correction = correction();
+            assert_eq!(sampled(&correction, ahead, 0, 40), (0, ahead));
+            let now = correction.now().0 - 1_000_000_000;
+            assert!((0..10_000).contains(&now), "{now}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_may_be_right_is_left_alone_also_after_a_long_round_trip() {
+        let correction = correction();
+        assert_eq!(sampled(&correction, 4, 0, 0), (4, 0));
+        assert_eq!(sampled(&correction, 24, 500, 40), (4, 20));
+        assert_eq!(sampled(&correction, -900, 1_000, 2_000), (4, -904));
+    }
+
+    #[test]
+    fn a_step_of_the_systems_clock_changes_nothing_but_what_is_told_of_it() {
+        let correction = correction();
+        assert_eq!(sampled(&correction, 0, 0, 2), (0, 0));
+        assert_eq!(sampled(&correction, 3_600_000, 500, 2), (0, 3_600_000));
+        assert_eq!(sampled(&correction, 0, 1_000, 2), (0, 0));
     }
 
     #[test]

@@ -67,8 +67,6 @@ struct Shared {
     proxies: TrustedProxies,
     clock: Clock,
     ledger: Ledger,
-    /// How long use by day is kept.
-    keep_usage: Duration,
     readiness: Arc<Readiness>,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,
@@ -100,6 +98,10 @@ impl Server {
             migrate: config.migrate,
         };
         let store = Store::open(&config.database, mode, waiting).await?;
+        store
+            .correct(&clock)
+            .await
+            .context("cannot ask the database for its time")?;
         Ok(Self {
             store: Arc::new(store),
             clock,
@@ -138,7 +140,6 @@ impl Server {
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
             tallies: Arc::default(),
-            keep_usage: config.keep_usage,
             ledger: Ledger::new().context("no random numbers")?,
             readiness: Arc::default(),
             stopping,

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::{Day, Timestamp};
+use crate::clock::{Clock, Day, Sample, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::order::life::Event;
@@ -102,6 +102,8 @@ pub struct Revisions {
     pub pets: i64,
     /// Raised by every change of a key that a server must obey.
     pub keys: i64,
+    /// The time of the database, where several nodes share it: its clock decides for all of them.
+    pub time: Option<Sample>,
 }
 
 /// What setting a status did.
@@ -281,6 +283,17 @@ impl Store {
     /// The numbers that tell of changes. MUST be cheap enough to ask for several times a second.
     pub async fn revisions(&self) -> Result<Revisions> {
         ask!(self.revisions())
+    }
+
+    /// Makes a clock go by the database's, where several nodes share it. To be called before any time is stored or compared
+    /// with one that is.
+    pub async fn correct(&self, clock: &Clock) -> Result<()> {
+        if self.is_shared()
+            && let Some(time) = self.revisions().await?.time
+        {
+            clock.correct(time);
+        }
+        Ok(())
     }
 
     /// Issues a key with this secret.

@@ -162,6 +162,13 @@ impl Metrics {
             "Log lines that were lost, because nobody read them in time",
             self.lost_lines.get(),
         );
+        if self.store.is_shared() {
+            page.gauge(
+                "animal_store_clock_offset_seconds",
+                "How far the clock of this machine is ahead of the database's, which decides",
+                self.clock.ahead() as f64 / 1e3,
+            );
+        }
         if let Some(redis) = &self.redis {
             page.gauge(
                 "animal_store_redis_up",

@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::{Failure, Outcome};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};
 
@@ -19,13 +19,21 @@ pub(super) struct Common {
 
 impl Common {
     /// The store, for a command that only reads: nothing is created or migrated.
-    pub(super) async fn open_to_read(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::ReadOnly).await
+    pub(super) async fn open_to_read(&self, clock: &Clock) -> Result<Store, Failure> {
+        self.open_and_correct(Mode::ReadOnly, clock).await
     }
 
     /// The store, which must exist in the format of this version.
-    pub(super) async fn open(&self) -> Result<Store, Failure> {
-        self.open_as(Mode::ReadWrite).await
+    pub(super) async fn open(&self, clock: &Clock) -> Result<Store, Failure> {
+        self.open_and_correct(Mode::ReadWrite, clock).await
+    }
+
+    /// What a command stores, and compares with what is stored, is dated by the clock of the database, where that decides.
+    async fn open_and_correct(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
+        let store = self.open_as(mode).await?;
+        let corrected = store.correct(clock).await;
+        corrected.context("cannot ask the database for its time")?;
+        Ok(store)
     }
 
     /// The store in this mode.
@@ -46,11 +54,11 @@ fn tell_of_wait() {
     );
 }
 
-/// Runs a command, and tells it what time it is.
-pub(super) fn run(command: impl AsyncFnOnce(Timestamp) -> Outcome) -> Outcome {
+/// Runs a command, with a clock to be corrected when the store is open.
+pub(super) fn run(command: impl AsyncFnOnce(&Clock) -> Outcome) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    runtime.block_on(command(Clock::system().now()))
+    runtime.block_on(command(&Clock::system()))
 }

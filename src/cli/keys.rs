@@ -9,7 +9,7 @@ use clap::Subcommand;
 
 use super::data::Common;
 use super::{Failure, Outcome, ask, print};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
@@ -124,12 +124,12 @@ impl EnterpriseLimits {
 
 impl Keys {
     pub(super) fn run(self) -> Outcome {
-        super::data::run(async |now| self.command.run(now).await)
+        super::data::run(async |clock| self.command.run(clock).await)
     }
 }
 
 impl Command {
-    async fn run(self, now: Timestamp) -> Outcome {
+    async fn run(self, clock: &Clock) -> Outcome {
         match self {
             Self::Create {
                 name,
@@ -139,14 +139,15 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open().await?;
+                let store = common.open(clock).await?;
+                let now = clock.now();
                 let expires = expires.map(Span::duration);
                 let issued = keys::create(&store, name, plan, expires, now).await?;
                 hand_over(&issued, now, common.json, "created")
             }
             Self::List { common } => {
-                let store = common.open_to_read().await?;
-                let mut list = report::List::new(now, common.json)?;
+                let store = common.open_to_read(clock).await?;
+                let mut list = report::List::new(clock.now(), common.json)?;
                 let mut after = KeyId(i64::MIN);
                 loop {
                     let page = store.keys_after(after, KEYS_AT_ONCE).await;
@@ -158,7 +159,8 @@ impl Command {
                 Ok(list.finish()?)
             }
             Self::Show { key } => {
-                let store = key.common.open_to_read().await?;
+                let store = key.common.open_to_read(clock).await?;
+                let now = clock.now();
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
                 let uses = store
@@ -168,7 +170,7 @@ impl Command {
                 report::show(&record, &uses, now, key.common.json)
             }
             Self::Usage { id, common } => {
-                let store = common.open_to_read().await?;
+                let store = common.open_to_read(clock).await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     found(id, store.key(id).await)?;
@@ -185,13 +187,15 @@ impl Command {
                 common,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open().await?;
+                let store = common.open(clock).await?;
+                let now = clock.now();
                 let record = keys::set_plan(&store, KeyId(id), plan).await?;
                 let done = format!("has plan {}", record.plan.name());
                 report::changed(&record, now, common.json, &done)
             }
             Self::Rotate { key, grace, yes } => {
-                let store = key.common.open().await?;
+                let store = key.common.open(clock).await?;
+                let now = clock.now();
                 let issued = rotate(&store, KeyId(key.id), grace.duration(), yes, now).await?;
                 let done = match issued.record.old.filter(|(_, until)| now < *until) {
                     None => "rotated, the old secret has ended".to_owned(),
@@ -200,12 +204,14 @@ impl Command {
                 hand_over(&issued, now, key.common.json, &done)
             }
             Self::Revoke { key } => {
-                let store = key.common.open().await?;
+                let store = key.common.open(clock).await?;
+                let now = clock.now();
                 let record = keys::revoke(&store, KeyId(key.id), now).await?;
                 report::changed(&record, now, key.common.json, "is revoked")
             }
             Self::Unban { key } => {
-                let store = key.common.open().await?;
+                let store = key.common.open(clock).await?;
+                let now = clock.now();
                 let (record, ended) = keys::unban(&store, KeyId(key.id), now).await?;
                 let done = match ended {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::data::Common;
 use super::table::{column, table};
 use super::{Outcome, print};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
@@ -60,12 +60,12 @@ struct OneOrder {
 
 impl Orders {
     pub(super) fn run(self) -> Outcome {
-        super::data::run(async |now| self.command.run(now).await)
+        super::data::run(async |clock| self.command.run(clock).await)
     }
 }
 
 impl Command {
-    async fn run(self, now: Timestamp) -> Outcome {
+    async fn run(self, clock: &Clock) -> Outcome {
         match self {
             Self::Place {
                 pet,
@@ -73,9 +73,9 @@ impl Command {
                 common,
             } => {
                 let placed = common
-                    .open()
+                    .open(clock)
                     .await?
-                    .place_order(PetId(pet), ship_date, now)
+                    .place_order(PetId(pet), ship_date, clock.now())
                     .await;
                 told(
                     placed.context("cannot place the order")?,
@@ -87,7 +87,11 @@ impl Command {
             Self::Complete {
                 order: OneOrder { id, common },
             } => {
-                let completed = common.open().await?.complete_order(OrderId(id), now).await;
+                let completed = common
+                    .open(clock)
+                    .await?
+                    .complete_order(OrderId(id), clock.now())
+                    .await;
                 told(
                     completed.context("cannot complete the order")?,
                     &common,
@@ -98,7 +102,11 @@ impl Command {
             Self::Cancel {
                 order: OneOrder { id, common },
             } => {
-                let cancelled = common.open().await?.cancel_order(OrderId(id), now).await;
+                let cancelled = common
+                    .open(clock)
+                    .await?
+                    .cancel_order(OrderId(id), clock.now())
+                    .await;
                 told(
                     cancelled.context("cannot cancel the order")?,
                     &common,
@@ -108,7 +116,7 @@ impl Command {
             }
             Self::List { common } => list(
                 &common
-                    .open_to_read()
+                    .open_to_read(clock)
                     .await?
                     .orders()
                     .await

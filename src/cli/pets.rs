@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::data::Common;
 use super::{Outcome, print};
-use crate::clock::Timestamp;
+use crate::clock::Clock;
 use crate::config::options;
 use crate::pet::{PetId, PetStatus};
 
@@ -36,12 +36,12 @@ enum Command {
 
 impl Pets {
     pub(super) fn run(self) -> Outcome {
-        super::data::run(async |now| self.command.run(now).await)
+        super::data::run(async |clock| self.command.run(clock).await)
     }
 }
 
 impl Command {
-    async fn run(self, now: Timestamp) -> Outcome {
+    async fn run(self, clock: &Clock) -> Outcome {
         let Self::SetStatus {
             id,
             status,
@@ -49,9 +49,9 @@ impl Command {
             common,
         } = self;
         let set = common
-            .open()
+            .open(clock)
             .await?
-            .set_status(PetId(id), status, force, now)
+            .set_status(PetId(id), status, force, clock.now())
             .await;
         let set = set
             .context("cannot set the status")?

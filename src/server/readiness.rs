@@ -24,11 +24,19 @@ pub(crate) enum Check {
     Keys,
     /// Redis responds in time.
     Redis,
+    /// The clock of this machine agrees with the database's, which decides.
+    Clock,
 }
 
 impl Check {
     /// Every check, in the order in which they are listed.
-    const ALL: [Self; 4] = [Self::Store, Self::Writer, Self::Keys, Self::Redis];
+    const ALL: [Self; 5] = [
+        Self::Store,
+        Self::Writer,
+        Self::Keys,
+        Self::Redis,
+        Self::Clock,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
@@ -36,6 +44,7 @@ impl Check {
             Self::Writer => "writer",
             Self::Keys => "keys",
             Self::Redis => "redis",
+            Self::Clock => "clock",
         }
     }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod changes;
+mod clocks;
 mod exact;
 mod format;
 mod locked;

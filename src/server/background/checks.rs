@@ -17,6 +17,12 @@ const LATE: Duration = Duration::from_millis(500);
 /// How old the keys may be: how soon a change of a key takes effect on every node.
 const KEYS_AGE: Duration = Duration::from_secs(5);
 
+/// By how many milliseconds the clock of this machine may differ from the database's, which decides.
+const NOTICEABLE: u64 = 1_000;
+
+/// By how many milliseconds it may differ until this machine is not to be trusted.
+const INTOLERABLE: u64 = 60_000;
+
 /// One round of checks. A check that fails is noted, and no failure of the round.
 pub(super) async fn run(shared: &Shared) -> store::Result<()> {
     let readiness = &shared.readiness;
@@ -27,6 +33,19 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
             false => State::Degraded("limits are counted by this node alone".into()),
         };
         readiness.set(Check::Redis, state);
+    }
+    if shared.store.is_shared() {
+        let state = match shared.clock.ahead().unsigned_abs() {
+            off if off > INTOLERABLE => {
+                State::Failed("more than a minute off the database's".into())
+            }
+            // The database's clock decides, so nothing is wrong yet.
+            off if off > NOTICEABLE => {
+                State::Degraded("more than a second off the database's".into())
+            }
+            _ => State::Ready,
+        };
+        readiness.set(Check::Clock, state);
     }
     let state = match shared.tallies.keys_age(shared.clock.now()) <= KEYS_AGE {
         true => State::Ready,

@@ -35,6 +35,9 @@ impl Poll {
         let Shared { store, access, .. } = shared;
         let began = shared.clock.now();
         let now = store.revisions().await?;
+        if let Some(time) = now.time {
+            shared.clock.correct(time);
+        }
         if now.pets != self.seen.pets {
             store.pets_changed();
         }

@@ -1,6 +1,8 @@
 //! Keys in SQL. Every change of a key raises the revision, whose row stays locked until the commit: revisions ascend in the
 //! order of commits, so a node that has seen one has missed none before it.
 
+use std::time::Instant;
+
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -8,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use super::connect::Lease;
 use super::pets::digest;
 use super::{Answer, Trouble};
-use crate::clock::Timestamp;
+use crate::clock::{Sample, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
 use crate::plan::{Plan, PlanName};
@@ -21,13 +23,20 @@ pub(super) async fn revisions(lease: &Lease) -> Answer<Revisions> {
     let statement = lease
         .prepare_cached(
             "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
-                    (SELECT number FROM revisions WHERE what = 'api_keys')",
+                    (SELECT number FROM revisions WHERE what = 'api_keys'),
+                    (extract(epoch FROM clock_timestamp()) * 1000)::int8",
         )
         .await?;
+    let asked = Instant::now();
     let row = lease.query_one(&statement, &[]).await?;
+    let time = Sample {
+        time: Timestamp::from_millis(row.try_get(2)?),
+        round_trip: asked.elapsed(),
+    };
     Ok(Revisions {
         pets: row.try_get(0)?,
         keys: row.try_get(1)?,
+        time: Some(time),
     })
 }
 

@@ -22,6 +22,8 @@ pub(super) fn revisions(connection: &Connection) -> rusqlite::Result<Revisions> 
             Ok(Revisions {
                 pets: row.get(0)?,
                 keys: row.get(1)?,
+                // The clock is this machine's, as everybody's who has the file.
+                time: None,
             })
         })
 }

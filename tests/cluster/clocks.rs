@@ -1,0 +1,229 @@
+//! A node whose clock is wrong. The database's clock decides: what the node stores and compares is right, and harms nobody.
+
+use std::time::Duration;
+
+use harness::{Answer, Client, Output, Process, eventually, run};
+use serde_json::Value;
+
+use crate::{Cluster, PROGRAM, rex, with_a_minute_of};
+
+/// How long changes may take to reach all nodes.
+const PROMISED: Duration = Duration::from_secs(5);
+
+/// A day.
+const AHEAD: &str = "+1d";
+
+/// The words of a node of this cluster that bans after three refusals.
+fn strict(cluster: &Cluster) -> Vec<String> {
+    let database = cluster.postgres.url();
+    let words = [
+        "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --no-first-key --ban-after 3 --log-level warn",
+        &format!("--database {database} --redis {}", cluster.redis_url),
+    ];
+    let words = words.iter().flat_map(|words| words.split(' '));
+    words.map(str::to_owned).collect()
+}
+
+/// Starts a node, on a machine whose clock is wrong if `wrong` says by how much. What it waits by is left alone, as it is when
+/// a machine's clock is set.
+fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
+    let words = strict(cluster);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let folder = cluster.folder.path();
+    match wrong {
+        None => Process::start(PROGRAM, folder, &words, &[]),
+        Some(by) => {
+            let words = [&["--exclude-monotonic", "-f", by, PROGRAM], &words[..]].concat();
+            Process::start("faketime", folder, &words, &[])
+        }
+    }
+}
+
+/// Runs a command on a machine whose clock is a day ahead.
+fn command_ahead(cluster: &Cluster, words: &[&str]) -> Output {
+    let database = cluster.postgres.url();
+    let all = [
+        &["--exclude-monotonic", "-f", AHEAD, PROGRAM],
+        words,
+        &["--database", &database],
+    ]
+    .concat();
+    run("faketime", cluster.folder.path(), &all).exits(0)
+}
+
+/// What a command prints as JSON.
+fn json(cluster: &Cluster, words: &[&str]) -> Value {
+    let output = cluster.command(&[words, &["--json"]].concat());
+    serde_json::from_str(&output.stdout).expect("JSON")
+}
+
+fn ask(client: &Client) -> Answer {
+    client.get("/v1/pets")
+}
+
+/// Asks until the key is banned, and gives the response that says so first.
+fn provoke(client: &Client) -> Answer {
+    let mut answers = (0..20).map(|_| ask(client));
+    let is_ban = |answer: &Answer| answer.status == 429 && answer.code() == "key_banned";
+    answers.find(is_ban).expect("a ban")
+}
+
+/// Whether a time of the first key is not in the future.
+fn is_dated_right(cluster: &Cluster, column: &str) -> bool {
+    let sql = format!(
+        "SELECT {column} <= extract(epoch FROM now()) * 1000 + 2000 FROM api_keys WHERE id = 1"
+    );
+    cluster.postgres.psql("postgres", &sql).trim() == "t"
+}
+
+fn today(cluster: &Cluster) -> String {
+    let sql = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')";
+    cluster.postgres.psql("postgres", sql).trim().to_owned()
+}
+
+#[test]
+fn the_sweep_of_a_node_a_day_ahead_deletes_nobodys_idempotency_records() {
+    let cluster = Cluster::start();
+    let key = cluster.large_key();
+    let right = cluster.nodes[0].client(Some(&key));
+    let post = |client: &Client| {
+        let request = client.request("POST", "/v1/pets").json(&rex());
+        request.header("Idempotency-Key", "once").send()
+    };
+    let first = post(&right);
+    assert_eq!(first.status, 201, "{first}");
+    // Old enough that every node may delete it: when it is gone, the sweep has been at work.
+    let old = "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
+               SELECT api_key_id, fingerprint, fingerprint, pet_id, created_at - 90000000 FROM idempotency";
+    cluster.postgres.psql("postgres", old);
+    let count = || {
+        let sql = "SELECT count(*) FROM idempotency";
+        cluster.postgres.psql("postgres", sql).trim().to_owned()
+    };
+    assert_eq!(count(), "2");
+    let ahead = start(&cluster, Some(AHEAD));
+    eventually(PROMISED, "the sweep", || count() != "2");
+    assert_eq!(count(), "1");
+    for client in [&right, &ahead.client(Some(&key))] {
+        let again = post(client);
+        assert_eq!(again.status, 201, "{again}");
+        assert_eq!(again.json()["id"], first.json()["id"], "{again}");
+    }
+}
+
+#[test]
+fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
+    let mut cluster = Cluster::start();
+    cluster.nodes.clear();
+    let (right, ahead) = (start(&cluster, None), start(&cluster, Some(AHEAD)));
+    let (id, key) = cluster.key(1, 1_000_000);
+    let id = id.to_string();
+    let [at_right, at_ahead] = [&right, &ahead].map(|node| node.client(Some(&key)));
+    let state = || json(&cluster, &["keys", "show", &id])["state"].clone();
+    with_a_minute_of(Duration::from_secs(15));
+
+    cluster.redis.kill();
+    let ban = provoke(&at_ahead);
+    assert!((290..=300).contains(&ban.number("retry-after")), "{ban}");
+    eventually(PROMISED, "the ban is stored", || state() == "banned");
+    assert!(is_dated_right(&cluster, "banned_at"));
+    eventually(PROMISED, "the ban on the other node", || {
+        let answer = ask(&at_right);
+        answer.status == 429 && answer.code() == "key_banned"
+    });
+    let answer = ask(&at_right);
+    let wait = answer.number("retry-after");
+    assert!((240..=300).contains(&wait), "{answer}");
+
+    command_ahead(&cluster, &["keys", "unban", &id]);
+    assert_eq!(state(), "active");
+    assert!(is_dated_right(&cluster, "unbanned_at"));
+    for client in [&at_right, &at_ahead] {
+        eventually(PROMISED, "the unban", || {
+            let answer = ask(client);
+            answer.status == 200 || answer.code() == "rate_limited"
+        });
+    }
+    // The next ban is a first one, and nothing hides it.
+    let ban = provoke(&at_right);
+    assert!((290..=300).contains(&ban.number("retry-after")), "{ban}");
+    eventually(PROMISED, "the next ban is stored", || state() == "banned");
+    eventually(PROMISED, "the next ban on the other node", || {
+        let answer = ask(&at_ahead);
+        answer.status == 429 && answer.code() == "key_banned"
+    });
+}
+
+#[test]
+fn use_is_booked_on_the_day_of_the_ruling_whatever_day_the_node_has() {
+    let cluster = Cluster::start();
+    let (id, key) = cluster.key(1_000, 1_000_000);
+    let ahead = start(&cluster, Some(AHEAD));
+    let client = ahead.client(Some(&key));
+    let usage = || json(&cluster, &["keys", "usage", &id.to_string()]);
+    let days = |usage: &Value| -> Vec<String> {
+        let rows = usage.as_array().expect("rows").iter();
+        rows.map(|row| row["day"].as_str().expect("a day").to_owned())
+            .collect()
+    };
+    let booked = |requests: i64| {
+        eventually(PROMISED, "the use is stored", || {
+            usage()[0]["requests"] == requests
+        });
+        assert_eq!(days(&usage()), [today(&cluster)], "{}", usage());
+    };
+    (0..5).for_each(|_| assert_eq!(ask(&client).status, 200));
+    booked(5);
+    cluster.redis.kill();
+    (0..5).for_each(|_| assert_eq!(ask(&client).status, 200));
+    booked(10);
+}
+
+#[test]
+fn a_clock_that_is_wrong_is_told_in_log_metrics_and_readiness() {
+    let cluster = Cluster::start();
+    let ready = |node: &Process| node.client(None).get("/readyz").status;
+    for (wrong, offset, status) in [("+1d", 86_400.0, 503), ("-5s", -5.0, 200)] {
+        let node = start(&cluster, Some(wrong));
+        eventually(PROMISED, "readiness", || ready(&node) == status);
+        let page = Client::new(node.admin, None).get("/metrics");
+        let text = String::from_utf8(page.body).expect("text");
+        let gauge = "animal_store_clock_offset_seconds ";
+        let line = text.lines().find_map(|line| line.strip_prefix(gauge));
+        let value: f64 = line.expect("a gauge").parse().expect("a number");
+        assert!((value - offset).abs() < 0.9, "{value}, and not {offset}");
+        let warning = "off the database's";
+        eventually(PROMISED, "a warning", || node.log().contains(warning));
+        // Several polls later there is no other.
+        std::thread::sleep(Duration::from_millis(1_600));
+        let rest = node.log();
+        assert!(!rest.contains(warning), "{rest}");
+    }
+    for node in &cluster.nodes {
+        assert_eq!(ready(node), 200);
+        let log = node.log();
+        assert!(!log.contains("off the database"), "{log}");
+    }
+}
+
+#[test]
+fn a_key_made_on_a_machine_a_day_ahead_is_dated_as_on_all_others() {
+    let cluster = Cluster::start();
+    let create = [
+        "keys",
+        "create",
+        "--name",
+        "late",
+        "--plan",
+        "free",
+        "--expires",
+        "12h",
+    ];
+    let key = command_ahead(&cluster, &create).stdout;
+    let shown = json(&cluster, &["keys", "show", "1"]);
+    let created = shown["createdAt"].as_str().expect("a time");
+    assert!(created.starts_with(&today(&cluster)), "{shown}");
+    let soon = "SELECT expires_at < extract(epoch FROM now()) * 1000 + 46800000 FROM api_keys";
+    assert_eq!(cluster.postgres.psql("postgres", soon).trim(), "t");
+    assert_eq!(ask(&cluster.nodes[0].client(Some(key.trim()))).status, 200);
+}
