@@ -149,3 +149,105 @@ impl<T> Drop for Taken<'_, T> {
 fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::access::directory::Directory;
+    use crate::limit::BanPolicy;
+    use crate::pet::NewPet;
+    use crate::plan::Limits;
+    use crate::store::{Database, Mode};
+
+    /// How many keys are in use at once.
+    fn keys_in_use() -> usize {
+        let long = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1");
+        if long { 100_000 } else { 20_000 }
+    }
+
+    const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(future)
+    }
+
+    /// A store with so many keys, and the keys.
+    fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Vec<Arc<Key>>) {
+        let path = folder.path().join("a.db");
+        let database = Database::Sqlite(path.clone());
+        let store = block_on(Store::open(&database, Mode::Migrate, 100)).unwrap();
+        let fill = format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO api_keys (name, plan, prefix, hash, created_at)
+             SELECT 'a', 'business', 'as_12345', randomblob(32), 0 FROM n"
+        );
+        let file = rusqlite::Connection::open(path).unwrap();
+        file.execute_batch(&fill).unwrap();
+        let (directory, mut keys) = (Directory::default(), Vec::new());
+        let each = |records: Vec<store::KeyRecord>| {
+            for record in records {
+                directory.apply(&record);
+                keys.extend(directory.find(&record.hash));
+            }
+        };
+        block_on(store.keys_since(-1, each)).unwrap();
+        (store, keys)
+    }
+
+    /// Creates animals one after the other until it is told to stop: how long each took, in ascending order.
+    fn create_until(store: &Store, stop: &AtomicBool) -> Vec<Duration> {
+        let mut took = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).unwrap();
+            let began = Instant::now();
+            block_on(store.create(pet, None)).unwrap();
+            took.push(began.elapsed());
+        }
+        took.sort();
+        took
+    }
+
+    #[test]
+    fn creations_do_not_wait_until_the_use_of_very_many_keys_is_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = keys_in_use();
+        let (store, keys) = many_keys(&folder, count);
+        assert_eq!(keys.len(), count);
+        let ledger = Ledger::new().unwrap();
+        let stop = AtomicBool::new(false);
+        let (took, flushed) = std::thread::scope(|scope| {
+            let creating = scope.spawn(|| create_until(&store, &stop));
+            let mut flushed = Vec::new();
+            for second in 0..2 {
+                let now = NOW.after(Duration::from_secs(second));
+                for key in &keys {
+                    let limits = Limits::new(9, 9).unwrap();
+                    key.meter.decide(limits, &BanPolicy::default(), now);
+                    ledger.note_use(key);
+                }
+                let began = Instant::now();
+                block_on(ledger.flush(&store, now)).unwrap();
+                flushed.push(began.elapsed());
+            }
+            stop.store(true, Ordering::Relaxed);
+            (creating.join().unwrap(), flushed)
+        });
+        let stored = block_on(store.use_on(NOW.day())).unwrap();
+        assert_eq!(stored.len(), count);
+        assert!(stored.iter().all(|(_, requests)| *requests == 2));
+        let (p99, longest) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+        let figures = format!(
+            "{} creations, median {:?}, p99 {p99:?}, longest {longest:?}, flushed in {flushed:?}",
+            took.len(),
+            took[took.len() / 2]
+        );
+        println!("{figures}");
+        // One transaction for all of them takes several times that.
+        assert!(p99 < Duration::from_millis(100), "{figures}");
+        assert!(longest < Duration::from_millis(500), "{figures}");
+    }
+}

@@ -1,5 +1,5 @@
-//! Work in chunks that gives way: between two chunks it rests for twice as long as the last one took, so that requests that
-//! need the same writer have most of its time.
+//! Work in chunks that gives way: between two chunks it rests for as long as the last one took, so that requests that need
+//! the same writer have at least half of its time.
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,6 @@ pub(super) async fn in_chunks(
         if !chunk().await? {
             return Ok(());
         }
-        tokio::time::sleep((began.elapsed() * 2).clamp(SHORTEST, LONGEST)).await;
+        tokio::time::sleep(began.elapsed().clamp(SHORTEST, LONGEST)).await;
     }
 }
