@@ -1,4 +1,4 @@
-//! Every sentence of the contract and every row of the design's table, over a real socket.
+//! Every sentence of the contract, and what was decided where it is silent, over a real socket.
 //! Each test is named by the sentence it proves.
 
 mod authentication;
