@@ -74,6 +74,8 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// When keys are banned.
     pub bans: BanPolicy,
+    /// How long use by day is kept.
+    pub keep_usage: Duration,
     /// How log lines look.
     pub log: LogFormat,
     /// How many of them there are.
@@ -123,6 +125,7 @@ impl TryFrom<ServeOptions> for Config {
                 after: options.ban_after,
                 first: options.ban_for.duration(),
             },
+            keep_usage: options.keep_usage.duration(),
             log: options.log,
             log_level: options.log_level,
             first_key: !options.no_first_key,

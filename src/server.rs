@@ -67,6 +67,8 @@ struct Shared {
     proxies: TrustedProxies,
     clock: Clock,
     ledger: Ledger,
+    /// How long use by day is kept.
+    keep_usage: Duration,
     readiness: Arc<Readiness>,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,
@@ -140,6 +142,7 @@ impl Server {
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
             tallies: Arc::default(),
+            keep_usage: config.keep_usage,
             ledger: Ledger::new().context("no random numbers")?,
             readiness: Arc::default(),
             stopping,

@@ -86,6 +86,9 @@ pub struct ServeOptions {
     /// How long a first ban lasts; each further one within 24 hours twice as long, an hour at most
     #[arg(long, env = "ANIMAL_STORE_BAN_FOR", value_name = "TIME", default_value = "5m", value_parser = positive)]
     pub ban_for: Span,
+    /// How long the use of keys by day is kept, for reports
+    #[arg(long, env = "ANIMAL_STORE_KEEP_USAGE", value_name = "TIME", default_value = "400d", value_parser = days)]
+    pub keep_usage: Span,
     /// How log lines look: text or json
     #[arg(
         long,
@@ -156,6 +159,14 @@ fn at_least_one(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1_000_000) => Ok(number),
         _ => Err("takes a whole number from 1 to 1000000"),
+    }
+}
+
+/// Reads a length of time of a day or more: what was used today and yesterday is needed for more than reports.
+fn days(text: &str) -> Result<Span, &'static str> {
+    match text.parse() {
+        Ok(span) if span >= Span::from_secs(24 * 60 * 60) => Ok(span),
+        _ => Err("takes a length of time of at least a day, such as 90d"),
     }
 }
 

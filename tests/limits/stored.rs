@@ -205,3 +205,49 @@ fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_star
     let stored = usage(&app, id);
     assert_eq!(stored, [day("2026-11-16", 5_000_000_000, 0)]);
 }
+
+#[test]
+fn use_by_day_is_kept_for_as_long_as_keep_usage_says() {
+    const DAY: u64 = 24 * 60 * 60;
+    let (mut app, ..) = App::start_with(|config| config.keep_usage = secs(30 * DAY));
+    let keys: Vec<KeyId> = (0..12)
+        .map(|_| app.issue(enterprise(9, 9), None).0)
+        .collect();
+    let days = |key: KeyId| {
+        (0..=100).map(move |age| {
+            let last = START.before(secs(age * DAY));
+            let on = DayUse {
+                day: last.day(),
+                requests: 1,
+                refused: 0,
+                last,
+            };
+            (key, on)
+        })
+    };
+    let mut recorder = UseRecorder::new().expect("randomness");
+    let batch = Arc::new(recorder.batch(keys.iter().copied().flat_map(days), START));
+    app.block_on(app.store().record_use(&batch))
+        .expect("a store");
+    assert_eq!(usage(&app, keys[0]).len(), 101);
+    // It is looked for at every start, and then every minute.
+    app.restart();
+    eventually(secs(20), "what is too old is gone", || {
+        keys.iter().all(|key| usage(&app, *key).len() == 31)
+    });
+    let oldest = usage(&app, keys[11]).pop();
+    assert_eq!(oldest, Some(day("2026-10-17", 1, 0)));
+    // What the store remembers of batches goes, too, once none of them could be sent again.
+    app.clock.advance(secs(31 * DAY));
+    app.restart();
+    eventually(secs(20), "nothing is left", || {
+        keys.iter().all(|key| usage(&app, *key).is_empty())
+    });
+    app.block_on(app.store().record_use(&batch))
+        .expect("a store");
+    assert_eq!(
+        usage(&app, keys[0]).len(),
+        101,
+        "the batch is unknown again"
+    );
+}

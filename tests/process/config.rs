@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{PROGRAM, folder, run};
 
 /// Every option of `serve` that takes a value, with one that fits and one that does not.
-const OPTIONS: [(&str, &str, &str); 16] = [
+const OPTIONS: [(&str, &str, &str); 18] = [
     ("listen", "127.0.0.1:0", "localhost"),
     ("admin-listen", "127.0.0.1:0", "9090"),
     ("admin-token", "0123456789abcdef", "short"),
@@ -23,9 +23,11 @@ const OPTIONS: [(&str, &str, &str); 16] = [
     ("trusted-proxy", "10.0.0.0/8", "10.0.0.0/33"),
     ("ban-after", "7", "-1"),
     ("ban-for", "2m", "soon"),
+    ("keep-usage", "30d", "23h"),
     ("log", "json", "xml"),
     ("log-level", "debug", "loud"),
     ("max-connections", "10", "0"),
+    ("max-connections-per-address", "10", "0"),
     ("max-waiting-writes", "10", "many"),
     ("request-timeout", "3s", "0s"),
     ("idle-timeout", "4s", "3"),
@@ -67,7 +69,7 @@ fn every_option_of_serve_has_an_environment_variable_and_is_tested_here() {
         .filter(|option| *option != "help")
         .collect();
     let mut expected: Vec<&str> = OPTIONS.iter().map(|(option, ..)| *option).collect();
-    expected.extend(["config", "no-first-key"]);
+    expected.extend(["config", "no-first-key", "no-migrate"]);
     for option in &options {
         assert!(expected.contains(option), "--{option} is not tested");
         assert!(

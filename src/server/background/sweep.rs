@@ -1,11 +1,20 @@
 //! Deletes records that are too old to be needed.
 
 use super::super::{Shared, pace};
-use crate::store::{self, Retry};
+use crate::store::{self, Retry, UseBatch};
 
-/// Deletes the records of creations that can no longer be retried.
+/// Deletes the records of creations that can no longer be retried, and use by day that is not kept any longer.
 pub(super) async fn run(shared: &Shared) -> store::Result<()> {
-    let Shared { store, clock, .. } = shared;
-    let before = clock.now().before(Retry::KEPT);
-    pace::in_chunks(async || store.sweep_retries(before).await).await
+    let Shared {
+        store,
+        clock,
+        keep_usage,
+        ..
+    } = shared;
+    let now = clock.now();
+    let before = now.before(Retry::KEPT);
+    pace::in_chunks(async || store.sweep_retries(before).await).await?;
+    let first_day = now.before(*keep_usage).day();
+    let batches = now.before(UseBatch::REMEMBERED);
+    pace::in_chunks(async || store.sweep_use(first_day, batches).await).await
 }

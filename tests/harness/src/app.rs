@@ -283,6 +283,7 @@ fn config(database: Database) -> Config {
         staging_url: None,
         trusted_proxies: TrustedProxies::default(),
         bans: BanPolicy::default(),
+        keep_usage: Duration::from_secs(400 * 24 * 60 * 60),
         log: LogFormat::Text,
         log_level: LogLevel::Info,
         first_key: false,
