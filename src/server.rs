@@ -153,6 +153,8 @@ impl Server {
             .await
             .context("cannot read the keys")?;
 
+        let deployment = shared.store.deployment().await;
+        let deployment = deployment.context("cannot read the ID of the deployment")?;
         let max_connections = listen::connections(config.max_connections);
         let connections = Connections::new(Caps {
             total: max_connections,
@@ -170,7 +172,14 @@ impl Server {
             let limiter = match (&config.redis, &shared.redis) {
                 (Some(url), Some(health)) => {
                     let (clock, health) = (shared.clock.clone(), Arc::clone(health));
-                    Limiter::Redis(Redis::new(url.clone(), config.bans, clock, health))
+                    let deployment = deployment.as_str();
+                    Limiter::Redis(Redis::new(
+                        url.clone(),
+                        deployment,
+                        config.bans,
+                        clock,
+                        health,
+                    ))
                 }
                 _ => Limiter::Memory(config.bans),
             };

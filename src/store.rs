@@ -95,6 +95,22 @@ pub enum Created {
     Mismatch,
 }
 
+/// What tells this deployment from others that share a Redis with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentId(String);
+
+impl DeploymentId {
+    /// The ID as the store has it.
+    pub fn new(id: String) -> Self {
+        Self(id)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Numbers that change when someone, in this process or another, changes what is cached or held in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revisions {
@@ -278,6 +294,11 @@ impl Store {
         now: Timestamp,
     ) -> Allowed<StatusSet> {
         ask!(self.set_status(pet, to, force, now))
+    }
+
+    /// The ID of the deployment that the data belongs to. MUST be made once, when the database is created, and stay the same.
+    pub async fn deployment(&self) -> Result<DeploymentId> {
+        ask!(self.deployment())
     }
 
     /// The numbers that tell of changes. MUST be cheap enough to ask for several times a second.

@@ -63,11 +63,17 @@ struct Line {
 
 impl Redis {
     /// A limiter that bans by this policy. All threads of a node share its `health`. It goes by Redis' clock, except where
-    /// this one stands still.
-    pub fn new(url: RedisUrl, bans: BanPolicy, clock: Clock, health: Arc<Health>) -> Self {
+    /// this one stands still. What it knows in Redis has `deployment` in its name, so that others may have the same Redis.
+    pub fn new(
+        url: RedisUrl,
+        deployment: &str,
+        bans: BanPolicy,
+        clock: Clock,
+        health: Arc<Health>,
+    ) -> Self {
         Self(Arc::new(Line {
             url,
-            script: Script::new(bans),
+            script: Script::new(deployment, bans),
             bans,
             clock,
             health,
@@ -125,7 +131,7 @@ impl Line {
             now: self.clock.standing(),
         };
         match Fault::ReadThenWrite.is_on() {
-            true => Box::pin(script::read_then_write(&mut wire, &question)).await,
+            true => Box::pin(self.script.read_then_write(&mut wire, &question)).await,
             false => self.script.ask(&mut wire, &question).await,
         }
     }

@@ -23,8 +23,8 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Config;
 
 use super::{
-    Allowed, Commits, Created, Database, KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey,
-    Page, Result, Retry, Revisions, StatusSet, UsageRow, UseBatch, WrongFormat,
+    Allowed, Commits, Created, Database, DeploymentId, KeyChange, KeyChanged, KeyRecord, Migration,
+    Mode, NewKey, Page, Result, Retry, Revisions, StatusSet, UsageRow, UseBatch, WrongFormat,
 };
 use crate::clock::{Day, Timestamp};
 use crate::fault::Fault;
@@ -96,6 +96,14 @@ impl Postgres {
     pub(super) async fn page(&self, query: PetQuery) -> Result<Page> {
         self.read(async |lease| pets::page(lease, query).await)
             .await
+    }
+
+    pub(super) async fn deployment(&self) -> Result<DeploymentId> {
+        self.read(async |lease| {
+            let row = lease.query_one("SELECT id FROM deployment", &[]).await?;
+            Ok(DeploymentId::new(row.try_get(0)?))
+        })
+        .await
     }
 
     pub(super) async fn revisions(&self) -> Result<Revisions> {

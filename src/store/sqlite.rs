@@ -27,8 +27,9 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Allowed, Commits, Created, KEYS_AT_ONCE, KeyChange, KeyChanged, KeyRecord, Migration, Mode,
-    NewKey, Page, Result, Retry, Revisions, StatusSet, StoreError, UsageRow, UseBatch,
+    Allowed, Commits, Created, DeploymentId, KEYS_AT_ONCE, KeyChange, KeyChanged, KeyRecord,
+    Migration, Mode, NewKey, Page, Result, Retry, Revisions, StatusSet, StoreError, UsageRow,
+    UseBatch,
 };
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -100,6 +101,13 @@ impl Sqlite {
 
     pub(super) async fn page(&self, query: PetQuery) -> Result<Page> {
         self.read(|connection| pets::page(connection, query))
+    }
+
+    pub(super) async fn deployment(&self) -> Result<DeploymentId> {
+        self.read(|connection| {
+            let id = connection.query_row("SELECT id FROM deployment", (), |row| row.get(0));
+            id.map(DeploymentId::new)
+        })
     }
 
     pub(super) async fn revisions(&self) -> Result<Revisions> {

@@ -189,7 +189,10 @@ fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
 fn what_others_have_put_in_the_place_of_a_key_is_written_over() {
     let cluster = Cluster::start();
     let (id, key) = cluster.key(LIMIT, 1_000_000);
-    let name = format!("animal-store:{{{id}}}");
+    let deployment = cluster
+        .postgres
+        .psql("postgres", "SELECT id FROM deployment");
+    let name = format!("animal-store:{deployment}:{{{id}}}");
     with_a_minute_of(Duration::from_secs(15));
     for foreign in [["SET", &name, "rex"].as_slice(), &["HSET", &name, "a", "b"]] {
         assert!(ask(&cluster, &key, 5).admitted > 0);
@@ -201,6 +204,38 @@ fn what_others_have_put_in_the_place_of_a_key_is_written_over() {
     assert!((30..LIMIT as usize).contains(&rest), "{rest}");
     assert_eq!(ask(&cluster, &key, 10).admitted, 0);
     assert_eq!(cluster.metric(0, "animal_store_redis_falls_total"), "0");
+}
+
+#[test]
+fn two_deployments_on_one_redis_do_not_touch_each_others_keys() {
+    let cluster = Cluster::start();
+    let database = cluster.postgres.create_database("other");
+    let other = cluster.start_node_on(&database);
+    let words = [
+        "keys",
+        "create",
+        "--name",
+        "a",
+        "--plan",
+        "free",
+        "--database",
+    ];
+    let words = [&words[..], &[&database]].concat();
+    let made = harness::run(crate::PROGRAM, cluster.folder.path(), &words).exits(0);
+    let there = other.client(Some(made.stdout.trim()));
+    // Both deployments call their first key 1.
+    let (id, here) = cluster.key(LIMIT, 1_000_000);
+    assert_eq!(id, 1);
+    with_a_minute_of(Duration::from_secs(15));
+    let asked = ask(&cluster, &here, 80);
+    assert_eq!(asked.admitted, LIMIT as usize);
+    let banned = cluster.nodes[0].client(Some(&here)).get("/v1/pets");
+    banned.is_error(429, "key_banned");
+    let answer = there.get("/v1/pets");
+    assert_eq!((answer.status, answer.rate().1), (200, 59), "{answer}");
+    // On a cluster of Redis, the ID alone decides where the counters are.
+    let names = cluster.redis.cli(&["KEYS", "animal-store:*:{1}"]);
+    assert_eq!(names.lines().count(), 2, "{names}");
 }
 
 #[test]

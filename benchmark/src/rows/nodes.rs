@@ -79,8 +79,9 @@ fn calls(redis: &Redis) -> f64 {
 /// numbers that `limit/decide.lua` keeps.
 fn admitted(redis: &Redis) -> Result<f64> {
     let used = "return (select(4, struct.unpack('>i8i8i8i8', redis.call('GET', KEYS[1]))))";
+    let name = redis.cli(&["KEYS", "animal-store:*:{1}"]);
     redis
-        .cli(&["EVAL", used, "1", "animal-store:{1}"])
+        .cli(&["EVAL", used, "1", name.trim()])
         .trim()
         .parse()
         .context("Redis does not know how many requests there were")

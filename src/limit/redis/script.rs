@@ -25,6 +25,8 @@ const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 pub(super) struct Script {
     name: redis::Script,
     bans: BanPolicy,
+    /// What the names of all keys begin with.
+    prefix: Vec<u8>,
 }
 
 /// What one request asks.
@@ -54,27 +56,28 @@ impl Question {
             now: None,
         }
     }
-
-    /// Where Redis keeps what it knows of the key. In braces what Redis Cluster chooses the node by.
-    fn name(&self) -> Vec<u8> {
-        let mut name = Vec::with_capacity(48);
-        name.extend_from_slice(b"animal-store:{");
-        digits::push_signed(&mut name, self.key.0);
-        name.push(b'}');
-        if self.is_trial {
-            name.extend_from_slice(b":trial");
-        }
-        name
-    }
 }
 
 impl Script {
-    /// The script of keys that are banned by this policy.
-    pub(super) fn new(bans: BanPolicy) -> Self {
+    /// The script of this deployment's keys, which are banned by this policy.
+    pub(super) fn new(deployment: &str, bans: BanPolicy) -> Self {
         Self {
             name: redis::Script::new(DECIDE),
             bans,
+            prefix: format!("animal-store:{deployment}:{{").into(),
         }
+    }
+
+    /// Where Redis keeps what it knows of a key. In braces what Redis Cluster chooses the node by.
+    fn name_of(&self, question: &Question) -> Vec<u8> {
+        let mut name = Vec::with_capacity(64);
+        name.extend_from_slice(&self.prefix);
+        digits::push_signed(&mut name, question.key.0);
+        name.push(b'}');
+        if question.is_trial {
+            name.extend_from_slice(b":trial");
+        }
+        name
     }
 
     /// Gives Redis the script, so that no request has to.
@@ -97,11 +100,11 @@ impl Script {
     }
 
     fn call(&self, command: &str, script: &str, question: &Question) -> Cmd {
-        let mut call = Cmd::with_capacity(5, script.len() + 160);
+        let mut call = Cmd::with_capacity(5, script.len() + 176);
         call.arg(command)
             .arg(script)
             .arg(1)
-            .arg(question.name())
+            .arg(self.name_of(question))
             .arg(self.numbers(question).as_slice());
         call
     }
@@ -159,26 +162,32 @@ impl FromRedisValue for Ruling {
     }
 }
 
-/// The broken variant that the test of exact limits must catch: others may count between the reading and the writing.
-pub(super) async fn read_then_write(wire: &mut Wire, question: &Question) -> RedisResult<Ruling> {
-    let name = question.name();
-    let (seconds, micros): (i64, i64) = wire.ask(&redis::cmd("TIME")).await?;
-    let now = Timestamp::from_millis(seconds * 1000 + micros / 1000);
-    let minute = now.as_millis() / 60_000;
-    let fields = ["minute", "in_minute"];
-    let read: (Option<i64>, Option<u32>) = wire
-        .ask(redis::cmd("HMGET").arg(&name).arg(&fields))
-        .await?;
-    let used = read.1.filter(|_| read.0 == Some(minute)).unwrap_or(0);
-    let admitted = used < question.limits.per_minute();
-    let used = used + u32::from(admitted);
-    let write = [("minute", minute), ("in_minute", used.into())];
-    let () = wire.ask(redis::cmd("HSET").arg(&name).arg(&write)).await?;
-    Ok(Ruling {
-        now,
-        admitted,
-        is_new_ban: false,
-        windows: Windows::at((minute, used), (now.as_millis() / 86_400_000, used)),
-        ban: None,
-    })
+impl Script {
+    /// The broken variant that the test of exact limits must catch: others may count between the reading and the writing.
+    pub(super) async fn read_then_write(
+        &self,
+        wire: &mut Wire,
+        question: &Question,
+    ) -> RedisResult<Ruling> {
+        let name = self.name_of(question);
+        let (seconds, micros): (i64, i64) = wire.ask(&redis::cmd("TIME")).await?;
+        let now = Timestamp::from_millis(seconds * 1000 + micros / 1000);
+        let minute = now.as_millis() / 60_000;
+        let fields = ["minute", "in_minute"];
+        let read: (Option<i64>, Option<u32>) = wire
+            .ask(redis::cmd("HMGET").arg(&name).arg(&fields))
+            .await?;
+        let used = read.1.filter(|_| read.0 == Some(minute)).unwrap_or(0);
+        let admitted = used < question.limits.per_minute();
+        let used = used + u32::from(admitted);
+        let write = [("minute", minute), ("in_minute", used.into())];
+        let () = wire.ask(redis::cmd("HSET").arg(&name).arg(&write)).await?;
+        Ok(Ruling {
+            now,
+            admitted,
+            is_new_ban: false,
+            windows: Windows::at((minute, used), (now.as_millis() / 86_400_000, used)),
+            ban: None,
+        })
+    }
 }

@@ -10,9 +10,10 @@ use super::connect::{Connections, Lease};
 use super::{Answer, START, Trouble, in_time, transact};
 
 /// One script for each format, the first makes format 1.
-const SCRIPTS: [&str; 2] = [
+const SCRIPTS: [&str; 3] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_use_batches.sql"),
+    include_str!("migrations/0003_deployment.sql"),
 ];
 
 /// The format this version writes.

@@ -6,10 +6,11 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
 /// One script for each format, the first makes format 1.
-const SCRIPTS: [&str; 3] = [
+const SCRIPTS: [&str; 4] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_orders.sql"),
     include_str!("migrations/0003_use_batches.sql"),
+    include_str!("migrations/0004_deployment.sql"),
 ];
 
 /// The format this version writes.
@@ -47,6 +48,7 @@ mod tests {
 
     #[test]
     fn a_file_of_every_older_format_is_brought_to_the_present_one_with_all_it_holds() {
+        let mut deployments = std::collections::HashSet::new();
         for format in 1..KNOWN {
             let mut connection = Connection::open_in_memory().unwrap();
             for script in &SCRIPTS[..usize::try_from(format).unwrap()] {
@@ -66,6 +68,11 @@ mod tests {
                 .unwrap();
             assert_eq!((name.as_str(), now), ("Rex", KNOWN));
             connection.execute_batch("SELECT * FROM orders").unwrap();
+            let deployment: String = connection
+                .query_row("SELECT id FROM deployment", (), |row| row.get(0))
+                .unwrap();
+            assert_eq!(deployment.len(), 16);
+            assert!(deployments.insert(deployment), "each has its own");
         }
     }
 }

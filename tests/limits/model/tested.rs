@@ -52,9 +52,13 @@ impl Tested {
             is_cut: Cell::new(false),
         });
         let limiter = match there {
-            Some((url, _)) => {
-                Limiter::Redis(Redis::new(url.clone(), policy, clock.clone(), health))
-            }
+            Some((url, _)) => Limiter::Redis(Redis::new(
+                url.clone(),
+                "model",
+                policy,
+                clock.clone(),
+                health,
+            )),
             None => Limiter::Memory(policy),
         };
         let runtime = Builder::new_current_thread().enable_all().build();
