@@ -270,7 +270,7 @@ impl Postgres {
         read: impl AsyncFn(&Lease) -> Answer<T>,
     ) -> Result<T> {
         let reading = async {
-            let lease = self.connections.borrow().await?;
+            let lease = self.connections.borrow_within(time).await?;
             let value = read(&lease).await?;
             lease.give_back();
             Ok(value)
@@ -293,7 +293,7 @@ async fn transact<T>(
     connections: &Connections,
     write: impl AsyncFn(&Transaction<'_>) -> Answer<T>,
 ) -> Answer<T> {
-    let mut lease = connections.borrow().await?;
+    let mut lease = connections.borrow_within(PATIENCE).await?;
     let mut tries = 1;
     loop {
         let done = async {

@@ -10,6 +10,7 @@
 mod changes;
 mod clocks;
 mod exact;
+mod far;
 mod format;
 mod locked;
 mod nodes;

@@ -2,26 +2,34 @@
 
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::trouble::{PATIENCE, Trouble};
+use super::in_time;
+use super::trouble::Trouble;
 use crate::fault::Fault;
 
 /// The most connections of one node.
 const CONNECTIONS: usize = 16;
 
-/// How long a connection may take to be made; less where there are several servers to try.
-const CONNECT: Duration = Duration::from_secs(1);
+/// How long a connection may take to be made, unless the URL says so with `connect_timeout`.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long one server has before the next one is tried as well.
+const STAGGER: Duration = Duration::from_millis(750);
+
+/// How many connections are kept that were made too late for whoever waited for them. One is enough to begin with.
+const SPARES: usize = 4;
 
 /// How long the network may stay silent before a connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -40,11 +48,13 @@ impl Connections {
     pub(super) fn new(servers: &[Config], thread: Handle) -> anyhow::Result<Self> {
         let servers: Arc<[Config]> = servers.iter().map(with_limits).collect();
         let first = servers.first().cloned().context("no server")?;
-        let at_home = AtHome {
+        let at_home = AtHome(Arc::new(Home {
             thread,
             servers,
-            last: Arc::default(),
-        };
+            last: AtomicUsize::new(0),
+            attempts: Arc::new(Semaphore::new(CONNECTIONS)),
+            spares: Mutex::default(),
+        }));
         let fast = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -55,6 +65,12 @@ impl Connections {
     /// Borrows one.
     pub(super) async fn borrow(&self) -> Result<Lease, Trouble> {
         Ok(Lease(Some(self.0.get().await?)))
+    }
+
+    /// Borrows one, for something that may take so long in all: half of that is left for it. A connection to a server that is
+    /// far away would otherwise be made, and closed again because there was no time left to use it.
+    pub(super) async fn borrow_within(&self, time: Duration) -> Result<Lease, Trouble> {
+        in_time(time / 2, self.borrow()).await
     }
 }
 
@@ -67,11 +83,16 @@ fn with_limits(server: &Config) -> Config {
     }
     if !Fault::NoTimeouts.is_on() {
         server
-            .connect_timeout(CONNECT)
+            .connect_timeout(connect_timeout(&server))
             .tcp_user_timeout(SILENCE)
             .keepalives_idle(Duration::from_secs(10));
     }
     server
+}
+
+/// How long making a connection to this server may take.
+fn connect_timeout(server: &Config) -> Duration {
+    server.get_connect_timeout().copied().unwrap_or(CONNECT)
 }
 
 /// A borrowed connection. It goes back only when it is given back: one that is dropped on the way, because of an error or
@@ -116,64 +137,106 @@ impl Drop for Lease {
 
 /// Makes connections on one thread, whoever asks for them: a connection must not end because the thread of the request that
 /// happened to need it first has ended.
-struct AtHome {
+struct AtHome(Arc<Home>);
+
+struct Home {
     thread: Handle,
     /// One for each server that may take writes.
     servers: Arc<[Config]>,
     /// The one that took them last: it is tried first.
-    last: Arc<AtomicUsize>,
+    last: AtomicUsize,
+    /// Attempts to connect that may still begin. They outlive whoever waits for them, and a server that lets everyone wait
+    /// would otherwise collect them.
+    attempts: Arc<Semaphore>,
+    /// What came too late.
+    spares: Mutex<Vec<Connection>>,
 }
 
-type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
+type Connection = (Client, JoinHandle<()>);
+type Connected = Result<Connection, tokio_postgres::Error>;
 
 impl Connect for AtHome {
     fn connect(&self, _: &Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
-        let servers = Arc::clone(&self.servers);
-        let (home, last) = (self.thread.clone(), Arc::clone(&self.last));
-        let mut attempt = Attempt(self.thread.spawn(connect(home, servers, last)));
         Box::pin(async move {
-            match (&mut attempt.0).await {
-                Ok(connected) => connected,
-                // The thread is ending, and so is whoever waits here.
-                Err(_) => std::future::pending().await,
+            loop {
+                let attempt = Arc::clone(&self.0.attempts).acquire_owned().await;
+                if let Some(spare) = self.0.spare() {
+                    return Ok(spare);
+                }
+                let (reply, answer) = oneshot::channel();
+                let home = Arc::clone(&self.0);
+                self.0.thread.spawn(async move {
+                    let connected = home.connect().await;
+                    if let Err(Some(Ok(unclaimed))) = reply.send(connected) {
+                        home.keep(unclaimed);
+                    }
+                    drop(attempt);
+                });
+                match answer.await {
+                    Ok(Some(connected)) => return connected,
+                    // All servers were late. Whoever waits here gives up when its own time is up.
+                    Ok(None) => {}
+                    // The thread is ending, and so is whoever waits here.
+                    Err(_) => return std::future::pending().await,
+                }
             }
         })
     }
 }
 
-/// An attempt to connect. It ends with whoever waits for it; a server that lets everyone wait would otherwise collect them.
-struct Attempt(JoinHandle<Connected>);
+impl Home {
+    /// A connection that nobody waited for any more.
+    fn spare(&self) -> Option<Connection> {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| spares.pop()).find(|(client, _)| !client.is_closed())
+    }
 
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.0.abort();
+    fn keep(&self, unclaimed: Connection) {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.retain(|(client, _)| !client.is_closed());
+        if spares.len() < SPARES {
+            spares.push(unclaimed);
+        }
+    }
+
+    /// Connects to a server that takes writes. One that does not answer does not keep us from the next, and is not given up
+    /// for it: it may just be far away. None if all of them were late.
+    async fn connect(&self) -> Option<Connected> {
+        let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
+        let mut places = (first..first + count).map(|place| place % count).peekable();
+        // Those that are not needed any more end with this.
+        let mut attempts = JoinSet::new();
+        let mut refused = None;
+        loop {
+            if let Some(place) = places.next() {
+                let (home, server) = (self.thread.clone(), self.servers[place].clone());
+                attempts.spawn_on(
+                    async move { (place, connect_in_time(&home, &server).await) },
+                    &self.thread,
+                );
+            }
+            tokio::select! {
+                Some(ended) = attempts.join_next() => match ended {
+                    Ok((place, Some(Ok(connection)))) => {
+                        self.last.store(place, Ordering::Relaxed);
+                        return Some(Ok(connection));
+                    }
+                    Ok((_, Some(Err(error)))) => refused = Some(error),
+                    Ok((_, None)) | Err(_) => {}
+                },
+                () = sleep(STAGGER), if places.peek().is_some() => {}
+                else => return refused.map(Err),
+            }
+        }
     }
 }
 
-/// Connects to the first server that takes writes. One that does not answer must not keep us from the next.
-async fn connect(home: Handle, servers: Arc<[Config]>, last: Arc<AtomicUsize>) -> Connected {
-    let (count, first) = (servers.len(), last.load(Ordering::Relaxed));
-    let patience = CONNECT.min(PATIENCE * 3 / 4 / u32::try_from(count).unwrap_or(1));
-    let mut refused = None;
-    for place in (first..first + count).map(|place| place % count) {
-        let connecting = connect_to(&home, &servers[place]);
-        let connected = match Fault::NoTimeouts.is_on() {
-            true => Ok(connecting.await),
-            false => timeout(patience, connecting).await,
-        };
-        match connected {
-            Ok(Ok(connected)) => {
-                last.store(place, Ordering::Relaxed);
-                return Ok(connected);
-            }
-            Ok(Err(error)) => refused = Some(error),
-            Err(_) => {}
-        }
-    }
-    match refused {
-        Some(error) => Err(error),
-        // All are late: the time of whoever waits here is up, too.
-        None => std::future::pending().await,
+/// Connects to one server. None if it was late.
+async fn connect_in_time(home: &Handle, server: &Config) -> Option<Connected> {
+    let connecting = connect_to(home, server);
+    match Fault::NoTimeouts.is_on() {
+        true => Some(connecting.await),
+        false => timeout(connect_timeout(server), connecting).await.ok(),
     }
 }
 
@@ -188,4 +251,32 @@ async fn connect_to(home: &Handle, server: &Config) -> Connected {
         client.batch_execute(LIMITS).await?;
     }
     Ok((client, task))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Database;
+
+    #[test]
+    fn the_url_says_how_long_connecting_may_take() {
+        for (url, seconds) in [
+            (
+                "postgres://me@one:5432,two:5433/animals?connect_timeout=12",
+                12,
+            ),
+            ("postgres://me@one/animals?connect_timeout=1", 1),
+            ("postgres://me@one/animals", 5),
+        ] {
+            let Database::Postgres(servers) = url.parse().unwrap() else {
+                panic!("{url} is not on PostgreSQL");
+            };
+            for server in &servers {
+                let limit = Duration::from_secs(seconds);
+                let server = with_limits(server);
+                assert_eq!(connect_timeout(&server), limit, "{url}");
+                assert_eq!(server.get_connect_timeout(), Some(&limit), "{url}");
+            }
+        }
+    }
 }

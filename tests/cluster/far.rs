@@ -1,0 +1,41 @@
+//! A PostgreSQL that is far away: every round trip to it takes 400 ms.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use harness::{Postgres, Process, Proxy, eventually, run};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// How long a round trip takes.
+const ROUND_TRIP: Duration = Duration::from_millis(400);
+
+/// How soon after its connections were cut a node reads from the database again.
+const BACK: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_node_connects_to_a_database_that_is_far_away_and_does_so_again_after_a_cut() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let near = postgres.url();
+    let on = |words: &str| {
+        let words: Vec<_> = words.split(' ').chain(["--database", &near]).collect();
+        run(PROGRAM, folder.path(), &words).exits(0).stdout
+    };
+    on("migrate");
+    let key = on("keys create --name a --plan business");
+    for asked in ["", "?connect_timeout=10"] {
+        let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+        wire.delay(ROUND_TRIP);
+        let far = near.replace(&postgres.port().to_string(), &wire.port().to_string());
+        let far = format!("{far}{asked}");
+        let node = Process::serve(PROGRAM, folder.path(), &["--database", &far]);
+        let client = node.client(Some(key.trim_end()));
+        // Not there, so it is asked for each time.
+        let reads = || client.get("/v1/pets/1").status == 404;
+        eventually(BACK, "the node reads", reads);
+        wire.cut_now();
+        eventually(BACK, "the node reads again", reads);
+    }
+}
