@@ -50,9 +50,9 @@ impl<'a> Authority<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let is_valid = match bytes {
             [b'[', rest @ ..] => is_ipv6(rest),
-            _ => match bytes.split_at(name_length(bytes)) {
-                ([], _) => false,
-                (_, port) => is_port(port),
+            _ => match bytes.iter().rposition(|byte| *byte == b':') {
+                Some(colon) => is_name(&bytes[..colon]) && is_port(&bytes[colon + 1..]),
+                None => is_name(bytes),
             },
         };
         if is_valid && bytes.len() <= LONGEST {
@@ -80,32 +80,28 @@ const NAME: [bool; 256] = {
     allowed
 };
 
-/// How many bytes at the beginning are those of a name or an IPv4 address.
-fn name_length(bytes: &[u8]) -> usize {
-    let mut length = 0;
-    loop {
-        let rest = &bytes[length..];
-        let is_other = |byte: &u8| !NAME[usize::from(*byte)];
-        length += rest.iter().position(is_other).unwrap_or(rest.len());
-        match bytes[length..] {
+/// A name or an IPv4 address.
+fn is_name(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(other) = rest.iter().position(|byte| !NAME[usize::from(*byte)]) {
+        match rest[other..] {
             [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                length += 3;
+                rest = &rest[other + 3..];
             }
-            _ => return length,
+            _ => return false,
         }
     }
+    !bytes.is_empty()
 }
 
-/// Nothing, or a colon and a port. RFC 3986 allows for a port without digits.
+/// A port. RFC 3986 allows for one without digits, and for leading zeros.
 fn is_port(bytes: &[u8]) -> bool {
-    let [b':', digits @ ..] = bytes else {
-        return bytes.is_empty();
-    };
-    let value = digits.iter().try_fold(0_u32, |value, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10 && value <= 0xffff).then(|| value * 10 + u32::from(digit))
-    });
-    value.is_some_and(|value| value <= 0xffff)
+    let mut digits = bytes;
+    while let [b'0', rest @ ..] = digits {
+        digits = rest;
+    }
+    digits.iter().all(u8::is_ascii_digit)
+        && (digits.len() < 5 || (digits.len() == 5 && digits <= b"65535".as_slice()))
 }
 
 /// An IPv6 address behind its opening bracket, and perhaps a port.
@@ -115,5 +111,10 @@ fn is_ipv6(bytes: &[u8]) -> bool {
         return false;
     };
     let address = std::str::from_utf8(address).unwrap_or_default();
-    address.parse::<Ipv6Addr>().is_ok() && is_port(port)
+    let is_port = match port {
+        [] => true,
+        [b':', port @ ..] => is_port(port),
+        _ => false,
+    };
+    address.parse::<Ipv6Addr>().is_ok() && is_port
 }

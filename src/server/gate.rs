@@ -81,19 +81,24 @@ impl Answers for Gate {
             client,
             now,
         };
-        let result = {
-            let way = pin!(self.pass(&asked, &mut *body, &entry.learned));
-            caught(way).await
-        };
-        let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
-        let mut answer = result.unwrap_or_else(|error| {
+        let refuse = |error: ApiError| {
             self.log_failure(&entry, &error);
             let destination = || Destination {
                 https: client.https,
                 authority: Authority::of(&head).ok().flatten(),
             };
             self.shared.api.refuse(&route, destination, &error)
-        });
+        };
+        let result = {
+            let way = pin!(self.pass(&asked, &mut *body, &entry.learned));
+            caught(way).await
+        };
+        // In one match: a response is large, and each step on its way moves it as a whole.
+        let mut answer = match result {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => refuse(error),
+            Err(cause) => refuse(ApiError::Internal { cause }),
+        };
 
         let rate = route.is_api().then(|| {
             let learned = entry.learned.rate.get();
