@@ -4,4 +4,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod every_status;
+mod linters;
 mod schemathesis;

@@ -47,6 +47,15 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
         response.is_object(),
         "the document does not know this status: {answer}"
     );
+    if answer.status >= 400 && !answer.body.is_empty() {
+        let known =
+            &DOCUMENT["components"]["schemas"]["Error"]["properties"]["code"]["x-extensible-enum"];
+        let known = known.as_array().expect("codes");
+        assert!(
+            known.contains(&answer.code().into()),
+            "the document does not know this code: {answer}"
+        );
+    }
     let headers = response["headers"].as_object().expect("headers");
     for (name, _) in &answer.headers {
         let known = headers.keys().any(|known| known.eq_ignore_ascii_case(name));
