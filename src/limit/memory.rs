@@ -152,26 +152,6 @@ impl Meter {
         std::mem::take(&mut self.lock().unread)
     }
 
-    /// Puts back what could not be told.
-    pub fn put_back(&self, uses: Vec<DayUse>) {
-        let state = &mut *self.lock();
-        // The latest last, as they were.
-        for use_then in uses.into_iter().rev() {
-            match state
-                .unread
-                .iter_mut()
-                .find(|other| other.day == use_then.day)
-            {
-                Some(other) => {
-                    other.requests += use_then.requests;
-                    other.refused += use_then.refused;
-                    other.last = other.last.max(use_then.last);
-                }
-                None => state.unread.insert(0, use_then),
-            }
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing inside can panic half-way; a poisoned lock still holds whole counters.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -355,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_told_is_added_to_what_came_since() {
+    fn reading_out_takes_all_that_came_since_the_last_time() {
         let meter = Meter::default();
         let count = |secs| {
             meter.decide(
@@ -366,14 +346,14 @@ mod tests {
         };
         assert!(count(10).first_unread);
         assert!(!count(20).first_unread);
-        let taken = meter.read_out();
+        let read = || {
+            let uses = meter.read_out();
+            assert_eq!(uses.len(), 1);
+            (uses[0].requests, uses[0].last)
+        };
+        assert_eq!(read(), (2, Timestamp::from_secs(20)));
         assert!(count(30).first_unread);
-        meter.put_back(taken);
-        let all = meter.read_out();
-        assert_eq!(all.len(), 1);
-        assert_eq!(
-            (all[0].requests, all[0].last),
-            (3, Timestamp::from_secs(30))
-        );
+        assert_eq!(read(), (1, Timestamp::from_secs(30)));
+        assert!(meter.read_out().is_empty());
     }
 }

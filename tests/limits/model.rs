@@ -61,7 +61,7 @@ fn run(
             Step::ToTheEndOf { period, beside } => now = (end_of(period, now) + beside).max(begun),
             Step::Limit { key, limits } => keys[key].limits = limits,
             Step::Unban { key } => keys[key].unban(now),
-            Step::Store { key, works } => keys[key].store(works)?,
+            Step::Store { key } => keys[key].store()?,
             Step::Restart => {
                 keys.iter_mut().try_for_each(|key| key.restart(now))?;
                 if limiter.has_redis() {
@@ -82,7 +82,7 @@ fn run(
             begun = now;
         }
     }
-    keys.iter_mut().try_for_each(|key| key.store(true))
+    keys.iter_mut().try_for_each(|key| key.store())
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Pair {
         self.model.unban();
     }
 
-    pub(super) fn store(&mut self, works: bool) -> Result<(), TestCaseError> {
+    pub(super) fn store(&mut self) -> Result<(), TestCaseError> {
         let uses: Vec<DayUse> = self.meter.read_out();
         let mut told = 0;
         for day in uses.iter().map(|on| on.day) {
@@ -82,16 +82,12 @@ impl Pair {
             told += on.requests as usize + on.refused as usize;
         }
         prop_assert_eq!(told, self.model.untold.len());
-        if works {
-            self.model.told.append(&mut self.model.untold);
-        } else {
-            self.meter.put_back(uses);
-        }
+        self.model.told.append(&mut self.model.untold);
         Ok(())
     }
 
     pub(super) fn restart(&mut self, now: i64) -> Result<(), TestCaseError> {
-        self.store(true)?;
+        self.store()?;
         self.model.restart(now);
         // All that was only in memory is forgotten, the server's own and Redis'.
         self.meter = Meter::default();

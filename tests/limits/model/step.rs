@@ -23,8 +23,8 @@ pub(super) enum Step {
     Limit { key: usize, limits: (u32, u32) },
     /// An operator unbans a key.
     Unban { key: usize },
-    /// What a key used is stored, or cannot be.
-    Store { key: usize, works: bool },
+    /// What a key used is stored.
+    Store { key: usize },
     /// The server starts again with what was stored.
     Restart,
     /// Redis, where there is one, goes away.
@@ -55,7 +55,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => key.clone().prop_map(|key| Step::Unban { key }),
         1 => (jump, any::<bool>()).prop_map(|(by, back)| Step::Jump { by: if back { -by } else { by } }),
         1 => Just(Step::SetRight),
-        2 => (key, any::<bool>()).prop_map(|(key, works)| Step::Store { key, works }),
+        2 => key.prop_map(|key| Step::Store { key }),
         1 => Just(Step::Restart),
         1 => Just(Step::RedisGoes),
         3 => any::<bool>().prop_map(|is_empty| Step::RedisReturns { is_empty }),
