@@ -99,7 +99,7 @@ fn a_rotated_key_has_its_new_secret_at_once_and_its_old_one_until_the_grace_ends
     let second = shop.server.client(Some(&shop.keys(&["rotate", "1"])));
     served(&second, 1);
     served(&first, 1);
-    let rotated = shop.keys(&["rotate", "1", "--grace", "0s"]);
+    let rotated = shop.keys(&["rotate", "1", "--grace", "0s", "--yes"]);
     within_a_second("the end of the old", &second, |answer| answer.status == 401);
     ask(&first).is_error(401, "invalid_api_key");
     served(&shop.server.client(Some(&rotated)), 1);

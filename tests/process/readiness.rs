@@ -19,7 +19,7 @@ fn not_ready_during_a_drain_is_no_error_in_the_log() {
         page.contains("animal_store_open_connections 1\n")
     });
     server.signal("TERM");
-    let mut log = logged(&server, &["stopping"]);
+    let mut log = logged(&server, &["shutting down"]);
     connection.send(b"\r\n");
     let answer = connection.answer();
     answer.is_error(503, "unavailable");
