@@ -310,6 +310,33 @@ mod tests {
     }
 
     #[test]
+    fn refusals_of_a_minute_that_a_ruling_has_ended_do_not_count_in_the_next() {
+        let meter = Meter::default();
+        let policy = BanPolicy {
+            after: 10,
+            ..BanPolicy::default()
+        };
+        let alone = |secs, times: usize| {
+            let now = Timestamp::from_secs(secs);
+            let decide = |_| meter.decide(limits(1, 99), &policy, now).verdict;
+            (0..times).map(decide).collect::<Vec<_>>()
+        };
+        // Redis is away for 1 request and 8 refusals, decides the first of the next minute, and is away again.
+        assert_eq!(alone(10, 9)[0], Verdict::Admitted);
+        let ruling = Ruling {
+            now: Timestamp::from_secs(61),
+            admitted: true,
+            is_new_ban: false,
+            windows: Windows::at((1, 1), (0, 2)),
+            ban: None,
+        };
+        meter.adopt(limits(1, 99), &ruling);
+        let is_refusal = |verdict: &Verdict| matches!(verdict, Verdict::RateLimited { .. });
+        let next = alone(62, 3);
+        assert!(next.iter().all(is_refusal), "{next:?}");
+    }
+
+    #[test]
     fn a_ban_that_the_store_has_not_seen_yet_is_kept() {
         let meter = Meter::default();
         let ban = Ban {
