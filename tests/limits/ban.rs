@@ -234,6 +234,7 @@ fn a_ban_from_a_clock_that_jumped_ahead_holds_its_length_from_when_that_was_set_
         assert_eq!(retry_after(&banned(&key)), secs(200), "after {jump} s");
         set(&app, now + 300);
         served(&key, 1);
+        set(&app, now + 360);
         app.restart();
         served(&again(&app, &key), 1);
         set(&app, now);
