@@ -1,5 +1,6 @@
 //! The host that a request is addressed to: from its target, or from its `Host`.
 
+use std::cell::RefCell;
 use std::net::Ipv6Addr;
 
 use hyper::header::HOST;
@@ -46,16 +47,20 @@ impl<'a> Authority<'a> {
         }
     }
 
-    /// Reads `host [":" port]` of RFC 3986, without user information.
     fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
-        let is_valid = match bytes {
-            [b'[', rest @ ..] => is_ipv6(rest),
-            _ => match bytes.iter().rposition(|byte| *byte == b':') {
-                Some(colon) => is_name(&bytes[..colon]) && is_port(&bytes[colon + 1..]),
-                None => is_name(bytes),
-            },
-        };
-        if is_valid && bytes.len() <= LONGEST {
+        let is_valid = LAST.with_borrow_mut(|last| {
+            // Nothing was taken yet where it is empty, and an empty one is never taken.
+            if last == bytes && !bytes.is_empty() {
+                return true;
+            }
+            let is_valid = is_authority(bytes);
+            if is_valid {
+                last.clear();
+                last.extend_from_slice(bytes);
+            }
+            is_valid
+        });
+        if is_valid {
             Ok(Self(bytes))
         } else {
             Err(InvalidAuthority::Malformed)
@@ -66,6 +71,24 @@ impl<'a> Authority<'a> {
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
+}
+
+thread_local! {
+    /// The authority that this thread took last, of at most [`LONGEST`] bytes. Clients know a deployment by one name or very few, and
+    /// comparing costs a quarter of checking: 0.7 % of the instructions of a list.
+    static LAST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether this is `host [":" port]` of RFC 3986, without user information, and not too long.
+fn is_authority(bytes: &[u8]) -> bool {
+    let is_valid = match bytes {
+        [b'[', rest @ ..] => is_ipv6(rest),
+        _ => match bytes.iter().rposition(|byte| *byte == b':') {
+            Some(colon) => is_name(&bytes[..colon]) && is_port(&bytes[colon + 1..]),
+            None => is_name(bytes),
+        },
+    };
+    is_valid && bytes.len() <= LONGEST
 }
 
 /// What a name or an IPv4 address consists of, besides percent-encoded bytes: what RFC 3986 calls unreserved characters and delimiters.
