@@ -72,7 +72,8 @@ struct Known {
     revision: i64,
     meter: Arc<Meter>,
     hash: KeyHash,
-    old_hash: Option<KeyHash>,
+    /// Few keys have one, so it takes no room in the others.
+    old_hash: Option<Box<KeyHash>>,
 }
 
 impl Default for Directory {
@@ -122,7 +123,7 @@ impl Directory {
             revision: record.revision,
             meter,
             hash: record.hash,
-            old_hash: old.map(|(hash, _)| hash),
+            old_hash: old.map(|(hash, _)| Box::new(hash)),
         };
         let before = keys.insert(record.id, now);
         let ended = before
@@ -166,7 +167,7 @@ impl Directory {
 
 impl Known {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
-        std::iter::once(self.hash).chain(self.old_hash)
+        std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }
 }
 
