@@ -98,7 +98,16 @@ fn cpu_micros(redis: &Redis) -> f64 {
     stats.lines().filter_map(seconds).sum::<f64>() * 1e6
 }
 
+/// Creates the tables, and a key without limits.
 fn add_key(program: &Path, database: &str) -> Result<String> {
+    let migrated = Command::new(program)
+        .args(["migrate", "--database", database])
+        .output()?;
+    let errors = String::from_utf8_lossy(&migrated.stderr).into_owned();
+    ensure!(
+        migrated.status.success(),
+        "cannot create the tables: {errors}"
+    );
     let output = Command::new(program)
         .args(["keys", "create", "--name", "bench", "--plan", "enterprise"])
         .args(["--per-minute", UNLIMITED, "--per-day", UNLIMITED])
