@@ -326,9 +326,10 @@ impl AsyncWrite for Stream<'_> {
                 this.linger = Linger::begin(this.lingering);
             }
         }
+        let evicted = this.progress.0.entered.activity().is_evicted();
         match &mut this.linger {
-            Some(linger) => linger.poll(&mut this.tcp, &mut this.timer, cx).map(Ok),
-            None => Poll::Ready(Ok(())),
+            Some(linger) if !evicted => linger.poll(&mut this.tcp, &mut this.timer, cx).map(Ok),
+            _ => Poll::Ready(Ok(())),
         }
     }
 }
