@@ -55,9 +55,10 @@ impl Ledger {
     /// Tells the store of the bans. One that was stored already changes nothing: the store takes only a later one.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
         let mut taken = Taken::all(&self.bans);
-        while let Some((key, ban)) = taken.list.last().copied() {
+        // In the order in which they came: of two for one key, the later one stays.
+        while let Some((key, ban)) = taken.list.first().copied() {
             store.record_ban(key, ban).await?;
-            taken.list.pop();
+            taken.list.remove(0);
         }
         Ok(())
     }
