@@ -33,7 +33,7 @@ fn round(format: LogFormat) -> std::io::Result<Duration> {
     for number in 0..LINES {
         log.write(black_box(&RequestLine {
             at: Timestamp::from_millis(1_794_700_800_000 + i64::from(number) / 50),
-            id: "kLfWTmop-123456",
+            id: b"kLfWTmop-123456",
             method: Some("GET"),
             operation: "listPets",
             client: std::net::Ipv4Addr::LOCALHOST.into(),

@@ -5,12 +5,14 @@ pub(crate) mod health;
 mod metrics;
 mod process;
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::Method;
+use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::{Method, Request};
 
 use crate::access::Presented;
 use crate::access::address::AddressTable;
@@ -25,7 +27,7 @@ use crate::server::answers::Answers;
 use crate::server::panic::caught;
 use crate::server::readiness::Readiness;
 use crate::server::request_id::{RequestId, RequestIds};
-use crate::server::stream::Work;
+use crate::server::stream::Progress;
 use crate::server::tallies::Tallies;
 use crate::store::Store;
 use crate::tally::Counter;
@@ -122,11 +124,13 @@ impl Desk {
 impl Answers for Desk {
     async fn answer(
         &self,
-        head: Parts,
-        body: &mut RequestBody,
+        request: Request<Incoming>,
         peer: IpAddr,
-        work: Work<'_>,
-    ) -> Answer {
+        progress: &Progress,
+    ) -> Result<Answer, Infallible> {
+        let work = progress.begin();
+        let (head, incoming) = request.into_parts();
+        let mut body = RequestBody::new(incoming, &head.headers);
         let id = self.ids.of(&head.headers);
         let result = caught(pin!(self.show(&head, peer))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
@@ -138,7 +142,9 @@ impl Answers for Desk {
         });
         body.drain().await;
         work.done();
-        dressed(answer, id)
+        let mut answer = dressed(answer, id);
+        progress.finish(&mut answer, &body);
+        Ok(answer)
     }
 
     fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {

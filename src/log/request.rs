@@ -18,7 +18,7 @@ pub struct RequestLine<'a> {
     /// When it came.
     pub at: Timestamp,
     /// Its `X-Request-Id`.
-    pub id: &'a str,
+    pub id: &'a [u8],
     /// Its method, or none where there was no request.
     pub method: Option<&'static str>,
     /// What it asked for.
@@ -38,14 +38,16 @@ pub struct RequestLine<'a> {
 pub struct RequestLog {
     format: LogFormat,
     buffer: Option<Buffer>,
-    second: RefCell<Second>,
+    last: RefCell<Last>,
 }
 
-/// A second as text: most lines of a busy server share it with the line before.
+/// What most lines of a busy server share with the line before, as text: the second, and the client.
 #[derive(Debug, Default)]
-struct Second {
-    number: i64,
-    text: Vec<u8>,
+struct Last {
+    second: i64,
+    second_text: Vec<u8>,
+    client: Option<IpAddr>,
+    client_text: Vec<u8>,
 }
 
 impl RequestLog {
@@ -55,34 +57,43 @@ impl RequestLog {
         Self {
             format,
             buffer,
-            second: RefCell::default(),
+            last: RefCell::default(),
         }
     }
 
     /// Writes one line.
     pub fn write(&self, line: &RequestLine<'_>) {
         let Some(buffer) = &self.buffer else { return };
-        let mut second = self.second.borrow_mut();
-        second.enter(line.at);
+        let mut last = self.last.borrow_mut();
+        last.enter(line.at);
+        last.meet(line.client);
         buffer.put_with(|out| match self.format {
-            LogFormat::Text => write_text(out, &second, line),
-            LogFormat::Json => write_json(out, &second, line),
+            LogFormat::Text => write_text(out, &last, line),
+            LogFormat::Json => write_json(out, &last, line),
         });
     }
 }
 
-impl Second {
+impl Last {
     fn enter(&mut self, at: Timestamp) {
-        let number = at.as_millis().div_euclid(1000);
-        if number != self.number || self.text.is_empty() {
-            self.number = number;
-            self.text = at.to_string().trim_end_matches('Z').into();
+        let second = at.as_millis().div_euclid(1000);
+        if second != self.second || self.second_text.is_empty() {
+            self.second = second;
+            self.second_text = at.to_string().trim_end_matches('Z').into();
+        }
+    }
+
+    fn meet(&mut self, client: IpAddr) {
+        if self.client != Some(client) {
+            self.client = Some(client);
+            self.client_text.clear();
+            push_address(&mut self.client_text, client);
         }
     }
 
     /// A moment in this second, with its milliseconds: `2026-11-15T08:00:00.123Z`.
     fn write(&self, out: &mut Vec<u8>, at: Timestamp) {
-        out.extend_from_slice(&self.text);
+        out.extend_from_slice(&self.second_text);
         out.push(b'.');
         digits::push_three(out, at.as_millis().rem_euclid(1000).unsigned_abs());
         out.push(b'Z');
@@ -91,58 +102,56 @@ impl Second {
 
 /// A moment as it stands at the beginning of a line.
 pub(super) fn time(at: Timestamp) -> String {
-    let mut second = Second::default();
-    second.enter(at);
+    let mut last = Last::default();
+    last.enter(at);
     let mut out = Vec::new();
-    second.write(&mut out, at);
+    last.write(&mut out, at);
     String::from_utf8(out).unwrap_or_default()
 }
 
 // No part of a line needs escaping: an id has only letters, digits, - _ and dots.
 
-fn write_text(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
-    second.write(out, line.at);
-    put(out, "  INFO request id=", line.id);
+fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
+    last.write(out, line.at);
+    out.extend_from_slice(b"  INFO request id=");
+    out.extend_from_slice(line.id);
     if let Some(method) = line.method {
         put(out, " method=", method);
     }
     put(out, " operation=", line.operation);
-    put(out, " client=", "");
-    push_address(out, line.client);
-    put(out, " status=", "");
+    out.extend_from_slice(b" client=");
+    out.extend_from_slice(&last.client_text);
+    out.extend_from_slice(b" status=");
     digits::push(out, line.status.into());
-    put(out, " ms=", "");
+    out.extend_from_slice(b" ms=");
     push_millis(out, line.took);
     if let Some(key) = line.key {
-        put(out, " key=", "");
+        out.extend_from_slice(b" key=");
         digits::push_signed(out, key.0);
     }
     out.push(b'\n');
 }
 
-fn write_json(out: &mut Vec<u8>, second: &Second, line: &RequestLine<'_>) {
-    put(out, "{\"timestamp\":\"", "");
-    second.write(out, line.at);
-    put(
-        out,
-        "\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"",
-        line.id,
-    );
+fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
+    out.extend_from_slice(b"{\"timestamp\":\"");
+    last.write(out, line.at);
+    out.extend_from_slice(b"\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"");
+    out.extend_from_slice(line.id);
     if let Some(method) = line.method {
         put(out, "\",\"method\":\"", method);
     }
     put(out, "\",\"operation\":\"", line.operation);
-    put(out, "\",\"client\":\"", "");
-    push_address(out, line.client);
-    put(out, "\",\"status\":", "");
+    out.extend_from_slice(b"\",\"client\":\"");
+    out.extend_from_slice(&last.client_text);
+    out.extend_from_slice(b"\",\"status\":");
     digits::push(out, line.status.into());
-    put(out, ",\"ms\":", "");
+    out.extend_from_slice(b",\"ms\":");
     push_millis(out, line.took);
     if let Some(key) = line.key {
-        put(out, ",\"key\":", "");
+        out.extend_from_slice(b",\"key\":");
         digits::push_signed(out, key.0);
     }
-    put(out, "}\n", "");
+    out.extend_from_slice(b"}\n");
 }
 
 /// Appends a name and its value.
@@ -155,11 +164,13 @@ fn put(out: &mut Vec<u8>, name: &str, value: &str) {
 fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            for (before, octet) in [("", a), (".", b), (".", c), (".", d)] {
-                put(out, before, "");
-                digits::push(out, octet.into());
+            let (mut text, mut length) = ([b'.'; 16], 0);
+            for octet in address.octets() {
+                length += digits::write(&mut text[length..length + 3], octet.into()) + 1;
+                // What a longer number has left there.
+                text[length - 1] = b'.';
             }
+            out.extend_from_slice(&text[..length - 1]);
         }
         // Writing to a Vec cannot fail.
         IpAddr::V6(address) => drop(write!(out, "{address}")),
@@ -182,7 +193,7 @@ mod tests {
 
     const LINE: RequestLine<'_> = RequestLine {
         at: Timestamp::from_millis(1_794_700_800_042),
-        id: "abc-1",
+        id: b"abc-1",
         method: Some("GET"),
         operation: "listPets",
         client: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)),
@@ -191,14 +202,12 @@ mod tests {
         key: Some(KeyId(7)),
     };
 
-    fn written(
-        write: fn(&mut Vec<u8>, &Second, &RequestLine<'_>),
-        line: &RequestLine<'_>,
-    ) -> String {
-        let mut second = Second::default();
-        second.enter(line.at);
+    fn written(write: fn(&mut Vec<u8>, &Last, &RequestLine<'_>), line: &RequestLine<'_>) -> String {
+        let mut last = Last::default();
+        last.enter(line.at);
+        last.meet(line.client);
         let mut out = Vec::new();
-        write(&mut out, &second, line);
+        write(&mut out, &last, line);
         String::from_utf8(out).unwrap()
     }
 

@@ -1,25 +1,26 @@
 //! What a connection needs of those who answer: the gate of the API, and the desk of the admin listener.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
-use hyper::http::request::Parts;
+use hyper::Request;
+use hyper::body::Incoming;
 
-use super::stream::Work;
+use super::stream::Progress;
 use crate::api::{Answer, ApiError};
 use crate::clock::Timestamp;
-use crate::http::RequestBody;
 
 /// Who answers the requests of a connection.
 pub(crate) trait Answers {
-    /// The answer to one request from this address. It MUST say when the work is done, and before that read what is left of a
-    /// small body ([`RequestBody::drain`]).
+    /// The answer to one request from this address. It MUST say when the work is done; before that read what is left of a small
+    /// body ([`RequestBody::drain`](crate::http::RequestBody::drain)), and [`Progress::finish`] the answer. All of it in one
+    /// future: one around another is copied with it, for each request (3 % of the instructions of a list).
     async fn answer(
         &self,
-        head: Parts,
-        body: &mut RequestBody,
+        request: Request<Incoming>,
         peer: IpAddr,
-        work: Work<'_>,
-    ) -> Answer;
+        progress: &Progress,
+    ) -> Result<Answer, Infallible>;
 
     /// An answer to this address where there is no request: too many connections, or a head that never ended.
     /// Nobody knows what was going to be asked, so it carries all that any answer does.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -17,6 +17,9 @@ const FOUND_AT_ONCE: usize = 64;
 
 /// How many connections may be making room at a time.
 const MOST_CLOSING: usize = 16;
+
+/// The most connections that are being told at the same time why they are refused.
+const MOST_REFUSING: usize = 32;
 
 /// [`Activity::idle_since`] of a connection with a request at work.
 const BUSY: u64 = u64::MAX;
@@ -42,6 +45,8 @@ struct Shared {
     /// The moment that times are counted from.
     epoch: Instant,
     open: Mutex<Open>,
+    /// Those that are being refused.
+    refusing: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +76,7 @@ impl Connections {
             caps,
             epoch: Instant::now(),
             open: Mutex::default(),
+            refusing: AtomicUsize::new(0),
         }))
     }
 
@@ -106,6 +112,21 @@ impl Connections {
     /// Whether so many are still making room that no further one should be accepted: each of them has its file open yet.
     pub(super) fn are_closing(&self) -> bool {
         self.0.lock().closing >= MOST_CLOSING
+    }
+
+    /// Room for one more that is told why it is refused, until what is returned is dropped. None where there are too many of them:
+    /// each has its file open.
+    pub(super) fn refuse(&self) -> Option<Refusing> {
+        let before = self.0.refusing.fetch_add(1, Ordering::Relaxed);
+        let refusing = Refusing(self.clone());
+        (before < MOST_REFUSING).then_some(refusing)
+    }
+
+    /// Wakes every connection, so that it sees that the server shuts down.
+    pub(super) fn wake_all(&self) {
+        for connection in self.0.lock().by_id.values() {
+            connection.wake();
+        }
     }
 
     /// How many are open.
@@ -153,6 +174,16 @@ impl Open {
         }
         idle.sort_unstable_by(|one, other| other.cmp(one));
         self.longest_idle = idle;
+    }
+}
+
+/// A connection that is being refused.
+#[derive(Debug)]
+pub(super) struct Refusing(Connections);
+
+impl Drop for Refusing {
+    fn drop(&mut self) {
+        self.0.0.refusing.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -246,6 +277,10 @@ impl Activity {
 
     fn evict(&self) {
         self.evicted.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(task) = self.task.get() {
             task.wake_by_ref();
         }

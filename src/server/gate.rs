@@ -2,19 +2,21 @@
 //! The order of these steps is decided here and nowhere else.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, Request};
 
 use super::Shared;
 use super::answers::Answers;
 use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
-use super::stream::Work;
+use super::stream::{Progress, Work};
 use super::tallies::{GIVEN_UP, Refused, Subject};
 use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
@@ -60,11 +62,13 @@ impl Gate {
 impl Answers for Gate {
     async fn answer(
         &self,
-        head: Parts,
-        body: &mut RequestBody,
+        request: Request<Incoming>,
         peer: IpAddr,
-        work: Work<'_>,
-    ) -> Answer {
+        progress: &Progress,
+    ) -> Result<Answer, Infallible> {
+        let work = progress.begin();
+        let (head, incoming) = request.into_parts();
+        let mut body = RequestBody::new(incoming, &head.headers);
         let now = self.shared.clock.now();
         let path = decode_path(head.uri.path());
         let route = Route::of(&head.method, &path);
@@ -90,7 +94,7 @@ impl Answers for Gate {
             self.shared.api.refuse(&route, destination, &error)
         };
         let result = {
-            let way = pin!(self.pass(&asked, &mut *body, &entry.learned));
+            let way = pin!(self.pass(&asked, &mut body, &entry.learned));
             caught(way).await
         };
         // In one match: a response is large, and each step on its way moves it as a whole.
@@ -106,10 +110,12 @@ impl Answers for Gate {
         });
         answer::finish(&mut answer, rate, entry.id.value());
         entry.status = answer.status().as_u16();
-        if !body.is_read() && !answer.headers().contains_key(CONNECTION) {
-            Box::pin(body.drain()).await;
+        if !body.is_read() {
+            // In a box of its own: an answer that waits here would be moved once more for every request.
+            return Ok(Box::pin(early(answer, body, progress, entry)).await);
         }
-        answer
+        progress.finish(&mut answer, &body);
+        Ok(answer)
     }
 
     fn unasked(&self, error: &ApiError, peer: IpAddr) -> Answer {
@@ -138,6 +144,22 @@ impl Answers for Gate {
     fn closed(&self) {
         self.shared.tallies.open_connections.add(-1);
     }
+}
+
+/// An answer that was made before the body of its request was read. Where the connection can go on, what is left of the body
+/// is read first.
+async fn early(
+    mut answer: Answer,
+    mut body: RequestBody,
+    progress: &Progress,
+    entry: Entry<'_>,
+) -> Answer {
+    if !answer.headers().contains_key(CONNECTION) {
+        body.drain().await;
+    }
+    progress.finish(&mut answer, &body);
+    drop(entry);
+    answer
 }
 
 /// What is learned of a request on its way, for its answer and its line in the log.
@@ -400,7 +422,7 @@ impl Drop for Entry<'_> {
         if self.subject != Subject::Health {
             self.gate.log.write(&RequestLine {
                 at: self.now,
-                id: self.id.as_str(),
+                id: self.id.as_bytes(),
                 method: self.method,
                 operation: self.subject.name(),
                 client: self.client,

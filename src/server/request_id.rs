@@ -33,6 +33,11 @@ impl RequestId {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 
+    /// As bytes: letters, digits, `-`, `_` and `.` alone.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
     /// As a header's value.
     pub(crate) fn value(&self) -> HeaderValue {
         HeaderValue::from_bytes(&self.bytes[..self.length]).unwrap_or(HeaderValue::from_static(""))

@@ -8,12 +8,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hyper::header::{CONNECTION, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connections::Entered;
 use super::linger::Linger;
+use crate::api::Answer;
+use crate::http::RequestBody;
 
 /// Bytes a second that a client has to take of a response, measured over the idle timeout. Only one that lets us wait is measured.
 const SLOWEST: u64 = 1024;
@@ -51,14 +54,14 @@ enum Phase {
 /// What a connection waits for, and since when. The clock is asked once for each step, and all who need the time of a step
 /// look here.
 #[derive(Clone, Debug)]
-pub(super) struct Progress(Rc<Step>);
+pub(crate) struct Progress(Rc<Step>);
 
 #[derive(Debug)]
 struct Step {
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// The connection ends with its next response.
-    draining: Cell<bool>,
+    /// The server shuts down: the connection ends with its next response.
+    draining: Rc<Cell<bool>>,
     /// One without a request ends now.
     ending: Cell<bool>,
     /// The last response was sent before the body of its request was read.
@@ -68,7 +71,7 @@ struct Step {
 
 impl Progress {
     /// A head has arrived: we are at work until the work is said to be done.
-    pub(super) fn begin(&self) -> Work<'_> {
+    pub(crate) fn begin(&self) -> Work<'_> {
         if self.0.phase.get() != Phase::Head {
             // It came in one piece with the request before.
             self.0.since.set(Instant::now());
@@ -78,23 +81,21 @@ impl Progress {
         Work(&self.0)
     }
 
-    /// From now on each response is the last one of its connection.
-    pub(super) fn drain(&self) {
-        self.0.draining.set(true);
-    }
-
     /// From now on no first request is waited for.
     pub(super) fn end(&self) {
         self.0.ending.set(true);
     }
 
-    pub(super) fn is_draining(&self) -> bool {
-        self.0.draining.get()
-    }
-
-    /// The connection is closed without having read all that the client sends.
-    pub(super) fn linger(&self) {
-        self.0.lingers.set(true);
+    /// The last step of an answer: it says whether it is the last one of the connection.
+    pub(crate) fn finish(&self, answer: &mut Answer, body: &RequestBody) {
+        let unread = !body.is_read();
+        if unread {
+            self.0.lingers.set(true);
+        }
+        if unread || self.0.draining.get() {
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+        }
     }
 
     fn phase(&self) -> Phase {
@@ -159,6 +160,7 @@ impl<'a> Stream<'a> {
         entered: Entered,
         timeouts: Timeouts,
         lingering: &'a Cell<usize>,
+        draining: &Rc<Cell<bool>>,
         too_slow: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
         let now = Instant::now();
@@ -169,7 +171,7 @@ impl<'a> Stream<'a> {
             progress: Progress(Rc::new(Step {
                 phase: Cell::new(Phase::New),
                 since: Cell::new(now),
-                draining: Cell::new(false),
+                draining: Rc::clone(draining),
                 ending: Cell::new(false),
                 lingers: Cell::new(false),
                 entered,

@@ -13,14 +13,14 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::answers::Answers;
 use super::connection;
-use super::connections::{Connections, Entered};
+use super::connections::{Connections, Entered, Refusing};
 use super::stream::Timeouts;
 use super::{DRAIN, listen, raw};
 use crate::api::ApiError;
 use crate::fault::Fault;
 
-/// Connections of one thread that are being refused politely at the same time.
-const REFUSING: usize = 32;
+/// How often at most: one that does not close must not keep others out.
+const WAITS: u32 = 50;
 
 /// How long an accept loop waits when the system cannot give it another connection.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,8 +28,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long an accept loop waits for connections that make room.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// How long connections that were being made when the server began to shut down are still accepted.
-const LAST_CALL: Duration = Duration::from_millis(100);
+/// How long connections that were being made when the server began to shut down are still accepted: the round trip to a client
+/// that is far away.
+const LAST_CALL: Duration = Duration::from_millis(300);
 
 /// Starts a thread with a runtime of its own. Its end is told to `ended`, with the reason: it panicked, it failed, or it was
 /// done because the server shuts down.
@@ -84,15 +85,16 @@ pub(super) async fn accept<A: Answers + 'static>(
         answers,
         connections,
         timeouts,
-        stopping: stopping.clone(),
+        draining: Rc::default(),
         open: Rc::default(),
-        refusing: Rc::default(),
         lingering: Cell::new(0),
     });
     tokio::select! {
         () = worker.accept_all(&listener) => {}
         _ = stopping.wait_for(|stop| *stop) => {}
     }
+    worker.draining.set(true);
+    worker.connections.wake_all();
     // A connection that waits to be accepted would be reset. None is added to them, and then they are taken.
     if !Fault::DropsQueue.is_on() {
         listen::refuse_new(&listener);
@@ -114,9 +116,9 @@ struct Worker<A> {
     answers: A,
     connections: Connections,
     timeouts: Timeouts,
-    stopping: watch::Receiver<bool>,
+    /// Whether the server shuts down.
+    draining: Rc<Cell<bool>>,
     open: Rc<Open>,
-    refusing: Rc<Open>,
     /// How many connections linger.
     lingering: Cell<usize>,
 }
@@ -124,7 +126,10 @@ struct Worker<A> {
 impl<A: Answers + 'static> Worker<A> {
     async fn accept_all(self: &Rc<Self>, listener: &tokio::net::TcpListener) {
         loop {
-            while self.connections.are_closing() {
+            for _ in 0..WAITS {
+                if !self.connections.are_closing() {
+                    break;
+                }
                 tokio::time::sleep(ROOM).await;
             }
             let (tcp, peer) = match listener.accept().await {
@@ -154,12 +159,11 @@ impl<A: Answers + 'static> Worker<A> {
             let Worker {
                 answers,
                 timeouts,
-                stopping,
+                draining,
                 lingering,
                 ..
             } = &*worker;
-            let stopping = stopping.clone();
-            connection::serve(tcp, entered, peer, answers, *timeouts, lingering, stopping).await;
+            connection::serve(tcp, entered, peer, answers, *timeouts, lingering, draining).await;
             answers.closed();
             drop(mark);
         });
@@ -170,17 +174,16 @@ impl<A: Answers + 'static> Worker<A> {
             cause: "too many connections".into(),
         };
         let answer = raw::unasked(&self.answers, &error, peer);
-        if self.refusing.count() < REFUSING {
-            tokio::task::spawn_local(refuse(tcp, answer, self.refusing.enter()));
-        } else {
+        match self.connections.refuse() {
+            Some(refusing) => drop(tokio::task::spawn_local(refuse(tcp, answer, refusing))),
             // What fits is sent, and the connection ends.
-            let _ = tcp.try_write(&answer);
+            None => drop(tcp.try_write(&answer)),
         }
     }
 }
 
 /// Says that there are too many connections. What the client sends meanwhile is read, or it would lose the response.
-async fn refuse(tcp: TcpStream, answer: Vec<u8>, _mark: Mark) {
+async fn refuse(tcp: TcpStream, answer: Vec<u8>, _until_done: Refusing) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (mut read, mut write) = tcp.into_split();
     let talk = async {

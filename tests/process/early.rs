@@ -211,3 +211,29 @@ fn bodies_that_nobody_reads_do_not_keep_others_from_being_served() {
     );
     assert!(began.elapsed() < Duration::from_secs(2));
 }
+
+#[test]
+fn connections_that_linger_make_room_for_others() {
+    let (_app, _, key) = App::start_with(|config| config.max_connections = 40);
+    let rest = "Content-Length: 100000000\r\n";
+    let head = head(Some("wrong"), "/v1/pets", "application/json", rest);
+    let lingering: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut stream = TcpStream::connect(key.address).expect("a connection");
+            stream.write_all(head.as_bytes()).expect("a head");
+            let mut start = [0; 12];
+            stream.read_exact(&mut start).expect("a response");
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    for _ in 0..40 {
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(lingering);
+}

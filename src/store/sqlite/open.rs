@@ -213,6 +213,9 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
 pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    // A savepoint that changes many pages would need a temporary file, which cannot be had where only the folder of the data can
+    // be written, or where all files that may be open are. It is small.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     // Otherwise SQLite prepares a statement anew whenever a bound value changes, in case another plan fits it better. There is
     // one plan for each of ours, and preparing was 42 % of the instructions of a page.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
