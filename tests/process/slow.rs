@@ -385,7 +385,7 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
     let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
     let lock = hold(&app);
     let began = Instant::now();
-    // The first is with the writer, three wait, and the next is refused.
+    // The first is with the writer, unless background work is; three wait, and the next is refused.
     let mut asked = at_work(&key, 1);
     eventually(Duration::from_secs(1), "a refusal", || {
         asked.push(create(&key, "patient"));
@@ -420,7 +420,7 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
     };
     let (stored, refused) = (count(201), count(503));
     assert!(
-        stored >= 4 && refused >= 1 && stored + refused == answers.len(),
+        stored >= 3 && refused >= 1 && stored + refused == answers.len(),
         "{stored} {refused}"
     );
     assert_eq!(
