@@ -63,12 +63,8 @@ impl Sqlite {
         max_waiting: usize,
         notice: Option<fn()>,
     ) -> std::result::Result<Self, Refusal> {
-        let mut opened =
-            open::open(path, mode).map_err(|refusal| permission::explain(path, refusal))?;
-        if let (Some(connection), Some(notice)) = (&mut opened.writer, notice) {
-            lock_wait::as_a_command(connection, notice)
-                .map_err(|error| Refusal::of(path, &error))?;
-        }
+        let opened =
+            open::open(path, mode, notice).map_err(|refusal| permission::explain(path, refusal))?;
         let writer = opened
             .writer
             .map(|connection| Writer::start(connection, max_waiting))

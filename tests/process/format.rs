@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use harness::Process;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::refusal::contents;
+use crate::sweep::while_locked;
 use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
 
 const FILE: &str = "animal-store.db";
@@ -182,4 +184,18 @@ fn the_file_of_a_running_server_is_not_migrated() {
         "{line}"
     );
     assert_eq!(format(folder.path()), 2);
+}
+
+#[test]
+fn a_migration_waits_for_the_lock_of_another_process_as_any_command_does() {
+    let folder = folder();
+    older(folder.path());
+    // Longer than a server waits.
+    let migrated = while_locked(folder.path(), Duration::from_secs(4), || {
+        run(folder.path(), &[], &["migrate"])
+    });
+    let said =
+        "animal-store: waiting up to 30 s for the database lock, which another process holds\n";
+    assert_eq!(migrated.exits(0).stderr.matches(said).count(), 1);
+    assert_eq!(format(folder.path()), present());
 }

@@ -60,7 +60,7 @@ fn figures(took: &[Duration]) -> [Duration; 3] {
 }
 
 /// Lets no one else write for so long, while something happens.
-fn while_locked<T>(folder: &Path, time: Duration, happens: impl FnOnce() -> T) -> T {
+pub(crate) fn while_locked<T>(folder: &Path, time: Duration, happens: impl FnOnce() -> T) -> T {
     let file = open(folder);
     file.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     std::thread::scope(|scope| {

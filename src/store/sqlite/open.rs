@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::inspect::{Found, look};
 use super::lock::FileLock;
-use super::{Refusal, migrations};
+use super::{Refusal, lock_wait, migrations};
 use crate::store::{Migration, Mode, WrongFormat};
 
 /// Older ones can lose commits in WAL mode.
@@ -36,8 +36,8 @@ pub(super) struct Opened {
     pub(super) migration: Migration,
 }
 
-/// Opens the file in this mode, or refuses it without touching it.
-pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened, Refusal> {
+/// Opens the file in this mode, or refuses it without touching it. With a `notice` it waits for locks as a command does.
+pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Refusal> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(Refusal::UnsafeSqlite(rusqlite::version()));
     }
@@ -71,7 +71,7 @@ pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened, Refusal> {
         one_name(path)?;
     }
     let created = migrates && !path.exists() && create(path)?;
-    let (connection, before) = connect(path, mode)?;
+    let (connection, before) = connect(path, mode, notice)?;
     Ok(Opened {
         writer: Some(connection),
         lock: lock.filter(|_| mode.serves()),
@@ -130,7 +130,7 @@ fn create(path: &Path) -> Result<bool, Refusal> {
         path,
         &format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)),
     );
-    let made = connect(&unfinished, Mode::Migrate).and_then(|(connection, _)| {
+    let made = connect(&unfinished, Mode::Migrate, None).and_then(|(connection, _)| {
         // It holds the hashes of keys. The log, when there is one, gets what the file has.
         std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(cannot)?;
         // Closing folds the log into the file.
@@ -159,13 +159,20 @@ fn create(path: &Path) -> Result<bool, Refusal> {
 }
 
 /// Opens a file for writing, and brings it to the present format if this mode allows that. Gives the format it had before.
-fn connect(path: &Path, mode: Mode) -> Result<(Connection, Option<i32>), Refusal> {
+fn connect(
+    path: &Path,
+    mode: Mode,
+    notice: Option<fn()>,
+) -> Result<(Connection, Option<i32>), Refusal> {
     let set_up = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(WRITE_WAIT)?;
+        match notice {
+            Some(notice) => lock_wait::as_a_command(&mut connection, notice)?,
+            None => connection.busy_timeout(WRITE_WAIT)?,
+        }
         let journal: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
