@@ -279,9 +279,7 @@ impl Postgres {
     }
 
     async fn transact<T>(&self, write: impl AsyncFn(&Transaction<'_>) -> Answer<T>) -> Result<T> {
-        let done = in_time(PATIENCE, transact(&self.connections, write)).await?;
-        self.writer.health().succeeded();
-        Ok(done)
+        Ok(in_time(PATIENCE, transact(&self.connections, write)).await?)
     }
 }
 

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node on a database of its own, and a client of it.
 struct Node {
-    _process: Process,
+    process: Process,
     client: Client,
     url: String,
     _folder: TempDir,
@@ -23,13 +23,13 @@ impl Node {
     fn on(url: String) -> Self {
         let folder = TempDir::new().expect("a folder");
         let database = ["--database", &url];
-        let words = [&["--no-first-key", "--log-level", "warn"], &database[..]].concat();
+        let words = [&["--no-first-key", "--log-level", "info"], &database[..]].concat();
         let process = Process::serve(PROGRAM, folder.path(), &words);
         let create = ["keys", "create", "--name", "a", "--plan", "business"];
         let key = run(PROGRAM, folder.path(), &[&create[..], &database].concat()).exits(0);
         let client = process.client(Some(key.stdout.trim_end()));
         Self {
-            _process: process,
+            process,
             client,
             url,
             _folder: folder,
@@ -104,4 +104,34 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
     eventually(PATIENCE, "all of them were deadlocks", || {
         postgres.psql("postgres", deadlocks) == "10"
     });
+}
+
+#[test]
+fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes_do() {
+    let postgres = Postgres::start();
+    let node = Node::on(postgres.url());
+    assert_eq!(create(&node.client, "first").status, 201);
+    let by_hand = node.by_hand();
+    by_hand.lock("pets");
+    let writer = || node.client.get("/readyz?verbose").json()["checks"]["writer"].clone();
+    let stored = "select coalesce(sum(requests), 0) from usage_by_day";
+    let used = || -> u32 { postgres.psql("postgres", stored).parse().expect("a sum") };
+    for number in 1..=3 {
+        let before = used();
+        create(&node.client, &format!("refused-{number}")).is_error(503, "unavailable");
+        eventually(PATIENCE, "its use is stored", || used() > before);
+        eventually(PATIENCE, "the writer is degraded", || {
+            writer() == "degraded"
+        });
+    }
+    by_hand.release();
+    assert_eq!(create(&node.client, "last").status, 201);
+    eventually(PATIENCE, "the writer is well", || writer() == "ready");
+    let log = node.process.log();
+    for (told, times) in [
+        ("the database cannot be written", 1),
+        ("the database can be written again", 1),
+    ] {
+        assert_eq!(log.matches(told).count(), times, "{log}");
+    }
 }
