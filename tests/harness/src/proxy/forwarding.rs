@@ -1,15 +1,19 @@
-//! The threads of a proxy: one that accepts, and two for each connection, one each way.
+//! The threads of a proxy: one that accepts, and three for each connection: one to the server, two to the
+//! client, since a delay holds each piece for itself and not those behind it as well.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::state::{Connection, Mode, State};
 
 /// How long a server has to work on what it got, before its client is cut off.
 const WORK: Duration = Duration::from_millis(20);
+
+/// Pieces of a connection that may be under way at once.
+const PIECES: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -104,12 +108,13 @@ impl Shared {
         }
     }
 
-    fn to_client(&self, id: usize, mut server: TcpStream, mut client: TcpStream) -> Option<()> {
-        let mut buffer = vec![0; 64 * 1024];
+    fn to_client(&self, id: usize, server: TcpStream, mut client: TcpStream) -> Option<()> {
+        let pieces = pieces(server);
         loop {
-            let length = server.read(&mut buffer).ok()?;
+            let (arrived, piece) = pieces.recv().ok()?;
+            let length = piece.len();
             let delay = self.state().delay;
-            thread::sleep(delay);
+            thread::sleep(delay.saturating_sub(arrived.elapsed()));
             let mut state = self.when_open(id)?;
             if state.connections.get(&id)?.muted {
                 if length == 0 {
@@ -123,7 +128,7 @@ impl Shared {
             }
             let (allowed, cut) = state.allow(id, length)?;
             drop(state);
-            client.write_all(&buffer[..allowed]).ok()?;
+            client.write_all(&piece[..allowed]).ok()?;
             if cut {
                 self.state().cut(id);
             }
@@ -140,4 +145,22 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner);
         state.connections.contains_key(&id).then_some(state)
     }
+}
+
+/// What a server sends, and when each piece of it arrived; the last one is empty.
+fn pieces(mut server: TcpStream) -> mpsc::Receiver<(Instant, Vec<u8>)> {
+    let (send, pieces) = mpsc::sync_channel(PIECES);
+    thread::spawn(move || {
+        loop {
+            let mut piece = vec![0; 64 * 1024];
+            let Ok(length) = server.read(&mut piece) else {
+                return;
+            };
+            piece.truncate(length);
+            if send.send((Instant::now(), piece)).is_err() || length == 0 {
+                return;
+            }
+        }
+    });
+    pieces
 }
