@@ -41,7 +41,7 @@ use writer::Writer;
 /// How often a transaction is tried that others made impossible. Whoever waits for it gives up before that, as a rule.
 const TRIES: u32 = 20;
 
-/// How long what is large may take, such as all keys at the start of a node.
+/// How long what is large may take, such as one page of all keys, or a year of use.
 const START: Duration = Duration::from_secs(30);
 
 /// An open database.
@@ -135,13 +135,10 @@ impl Postgres {
         revision: i64,
         each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let reading = async {
-            let mut lease = self.connections.borrow().await?;
-            keys::since(&mut lease, revision, each).await?;
-            lease.give_back();
-            Ok(())
-        };
-        Ok(in_time(START, reading).await?)
+        let mut lease = self.connections.borrow_within(START).await?;
+        keys::since(&mut lease, revision, each).await?;
+        lease.give_back();
+        Ok(())
     }
 
     pub(super) async fn change_key<E>(
@@ -188,8 +185,10 @@ impl Postgres {
         ship_date: Option<Timestamp>,
         now: Timestamp,
     ) -> Allowed<Order> {
-        self.transact(async |transaction| orders::place(transaction, pet, ship_date, now).await)
-            .await
+        self.transact(async |transaction| {
+            orders::place(transaction, pet, ship_date, now).await
+        })
+        .await
     }
 
     pub(super) async fn end_order(
@@ -198,8 +197,10 @@ impl Postgres {
         event: Event,
         now: Timestamp,
     ) -> Allowed<Order> {
-        self.transact(async |transaction| orders::end(transaction, id, event, now).await)
-            .await
+        self.transact(async |transaction| {
+            orders::end(transaction, id, event, now).await
+        })
+        .await
     }
 
     pub(super) async fn set_status(
@@ -326,5 +327,5 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = Answer<T>>) -> An
     }
     tokio::time::timeout(time, work)
         .await
-        .unwrap_or_else(|_| Err(Trouble::late()))
+        .unwrap_or_else(|_| Err(Trouble::late(time)))
 }

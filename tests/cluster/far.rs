@@ -1,15 +1,21 @@
 //! A PostgreSQL that is far away: every round trip to it takes 400 ms.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use harness::{Postgres, Process, Proxy, eventually, run};
+use harness::{ByHand, Postgres, Process, Proxy, eventually, run};
 use tempfile::TempDir;
 
 use crate::PROGRAM;
 
 /// How long a round trip takes.
 const ROUND_TRIP: Duration = Duration::from_millis(400);
+
+/// How long a page of keys may take.
+const ONE_PAGE: Duration = Duration::from_secs(30);
+
+/// So many keys are more than 80 pages of 500.
+const KEYS: u32 = 40_500;
 
 /// How soon after its connections were cut a node reads from the database again.
 const BACK: Duration = Duration::from_secs(10);
@@ -38,4 +44,21 @@ fn a_node_connects_to_a_database_that_is_far_away_and_does_so_again_after_a_cut(
         wire.cut_now();
         eventually(BACK, "the node reads again", reads);
     }
+}
+
+#[test]
+fn a_node_reads_all_keys_however_long_they_take_altogether() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let near = postgres.url();
+    run(PROGRAM, folder.path(), &["migrate", "--database", &near]).exits(0);
+    ByHand::open(&near.parse().expect("a database")).add_keys(KEYS);
+    let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+    wire.delay(ROUND_TRIP);
+    let far = near.replace(&postgres.port().to_string(), &wire.port().to_string());
+    let began = Instant::now();
+    let node = Process::serve(PROGRAM, folder.path(), &["--database", &far]);
+    let took = began.elapsed();
+    assert!(took > ONE_PAGE, "only {took:?}: too few keys to prove it");
+    assert_eq!(node.client(None).get("/v1/pets").status, 401);
 }

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 
 use super::connect::Lease;
 use super::pets::digest;
-use super::{Answer, Trouble};
+use super::{Answer, START, Trouble, in_time};
 use crate::clock::{Sample, Timestamp};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
@@ -86,33 +86,39 @@ pub(super) async fn after(lease: &Lease, id: KeyId, limit: u16) -> Answer<Vec<Ke
 }
 
 /// One statement whose rows are fetched as they are taken. Pages would have to begin behind a revision, and whoever changes
-/// many keys by hand gives them all the same one.
+/// many keys by hand gives them all the same one. Each page has a deadline of its own: how long all of them take depends on how
+/// many there are and on how far away the database is.
 pub(super) async fn since(
     lease: &mut Lease,
     revision: i64,
     mut each: impl FnMut(Vec<KeyRecord>),
 ) -> Answer<()> {
-    let transaction = lease.transaction().await?;
-    transaction
-        .batch_execute("SET LOCAL statement_timeout = 30000")
-        .await?;
-    let which = "WHERE revision > $1 ORDER BY revision";
-    let statement = transaction
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
-        .await?;
-    let portal = transaction.bind(&statement, &[&revision]).await?;
-    loop {
-        let rows = transaction
-            .query_portal(&portal, i32::from(KEYS_AT_ONCE))
+    let beginning = async {
+        let transaction = lease.transaction().await?;
+        transaction
+            .batch_execute("SET LOCAL statement_timeout = 30000")
             .await?;
-        let page: Vec<KeyRecord> = rows.iter().map(record).collect::<Answer<_>>()?;
+        let which = "WHERE revision > $1 ORDER BY revision";
+        let statement = transaction
+            .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
+            .await?;
+        let portal = transaction.bind(&statement, &[&revision]).await?;
+        Ok((transaction, portal))
+    };
+    let (transaction, portal) = in_time(START, beginning).await?;
+    loop {
+        let reading = async {
+            let rows = transaction.query_portal(&portal, i32::from(KEYS_AT_ONCE));
+            rows.await?.iter().map(record).collect::<Answer<Vec<_>>>()
+        };
+        let page = in_time(START, reading).await?;
         let is_last = page.len() < usize::from(KEYS_AT_ONCE);
         each(page);
         if is_last {
             break;
         }
     }
-    Ok(transaction.commit().await?)
+    in_time(START, async { Ok(transaction.commit().await?) }).await
 }
 
 /// Changes a key as `decide` says. The row of the revision is locked first: no other change comes between.

@@ -23,8 +23,8 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    pub(super) fn late() -> Self {
-        Self::Away(format!("PostgreSQL did not answer within {PATIENCE:?}"))
+    pub(super) fn late(time: Duration) -> Self {
+        Self::Away(format!("PostgreSQL did not answer within {time:?}"))
     }
 }
 
