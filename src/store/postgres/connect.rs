@@ -1,22 +1,26 @@
 //! Connections: how they are made, what time-outs they have, and that one with which anything went wrong is thrown away.
 
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleError, RecycleResult};
+use deadpool_postgres::{ClientWrapper, Transaction};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::config::TargetSessionAttrs;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, NoTls, Row};
 
-use super::in_time;
 use super::trouble::Trouble;
+use super::{in_time, keys, pets, sweep, usage};
 use crate::fault::Fault;
 
 /// The most connections of one node.
@@ -39,15 +43,18 @@ pub(super) const LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
 
+/// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
+const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
+
 /// The connections of one node.
 #[derive(Clone, Debug)]
-pub(super) struct Connections(Pool);
+pub(super) struct Connections(Pool<AtHome>);
 
 impl Connections {
     /// Connections to whichever of these servers takes writes, all of them at home on `thread`.
     pub(super) fn new(servers: &[Config], thread: Handle) -> anyhow::Result<Self> {
         let servers: Arc<[Config]> = servers.iter().map(with_limits).collect();
-        let first = servers.first().cloned().context("no server")?;
+        servers.first().context("no server")?;
         let at_home = AtHome(Arc::new(Home {
             thread,
             servers,
@@ -55,11 +62,7 @@ impl Connections {
             attempts: Arc::new(Semaphore::new(CONNECTIONS)),
             spares: Mutex::default(),
         }));
-        let fast = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
-        let manager = Manager::from_connect(first, at_home, fast);
-        Ok(Self(Pool::builder(manager).max_size(CONNECTIONS).build()?))
+        Ok(Self(Pool::builder(at_home).max_size(CONNECTIONS).build()?))
     }
 
     /// Borrows one.
@@ -97,7 +100,7 @@ fn connect_timeout(server: &Config) -> Duration {
 
 /// A borrowed connection. It goes back only when it is given back: one that is dropped on the way, because of an error or
 /// because time was up, may still have something on its wire that nobody waits for, and is closed.
-pub(super) struct Lease(Option<Object>);
+pub(super) struct Lease(Option<Object<AtHome>>);
 
 impl Lease {
     pub(super) fn give_back(mut self) {
@@ -106,13 +109,13 @@ impl Lease {
 }
 
 impl Deref for Lease {
-    type Target = Object;
+    type Target = ClientWrapper;
 
     #[expect(
         clippy::expect_used,
         reason = "only giving back empties it, and takes it"
     )]
-    fn deref(&self) -> &Object {
+    fn deref(&self) -> &ClientWrapper {
         self.0.as_ref().expect("a connection")
     }
 }
@@ -122,7 +125,7 @@ impl DerefMut for Lease {
         clippy::expect_used,
         reason = "only giving back empties it, and takes it"
     )]
-    fn deref_mut(&mut self) -> &mut Object {
+    fn deref_mut(&mut self) -> &mut ClientWrapper {
         self.0.as_mut().expect("a connection")
     }
 }
@@ -135,10 +138,44 @@ impl Drop for Lease {
     }
 }
 
+/// A connection, or a transaction on one: both find statements in the cache of the connection.
+pub(super) trait Session {
+    /// The rows of a statement, which is prepared once.
+    fn rows(
+        &self,
+        statement: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send;
+}
+
+impl Session for ClientWrapper {
+    async fn rows(
+        &self,
+        statement: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare_cached(statement).await?;
+        self.query(&statement, values).await
+    }
+}
+
+impl Session for Transaction<'_> {
+    async fn rows(
+        &self,
+        statement: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare_cached(statement).await?;
+        self.query(&statement, values).await
+    }
+}
+
 /// Makes connections on one thread, whoever asks for them: a connection must not end because the thread of the request that
 /// happened to need it first has ended.
+#[derive(Debug)]
 struct AtHome(Arc<Home>);
 
+#[derive(Debug)]
 struct Home {
     thread: Handle,
     /// One for each server that may take writes.
@@ -149,51 +186,62 @@ struct Home {
     /// would otherwise collect them.
     attempts: Arc<Semaphore>,
     /// What came too late.
-    spares: Mutex<Vec<Connection>>,
+    spares: Mutex<Vec<ClientWrapper>>,
 }
 
-type Connection = (Client, JoinHandle<()>);
-type Connected = Result<Connection, tokio_postgres::Error>;
+type Connected = Result<ClientWrapper, tokio_postgres::Error>;
 
-impl Connect for AtHome {
-    fn connect(&self, _: &Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
-        Box::pin(async move {
-            loop {
-                let attempt = Arc::clone(&self.0.attempts).acquire_owned().await;
-                if let Some(spare) = self.0.spare() {
-                    return Ok(spare);
-                }
-                let (reply, answer) = oneshot::channel();
-                let home = Arc::clone(&self.0);
-                self.0.thread.spawn(async move {
-                    let connected = home.connect().await;
-                    if let Err(Some(Ok(unclaimed))) = reply.send(connected) {
-                        home.keep(unclaimed);
-                    }
-                    drop(attempt);
-                });
-                match answer.await {
-                    Ok(Some(connected)) => return connected,
-                    // All servers were late. Whoever waits here gives up when its own time is up.
-                    Ok(None) => {}
-                    // The thread is ending, and so is whoever waits here.
-                    Err(_) => return std::future::pending().await,
-                }
+impl Manager for AtHome {
+    type Type = ClientWrapper;
+    type Error = tokio_postgres::Error;
+
+    async fn create(&self) -> Connected {
+        loop {
+            let attempt = Arc::clone(&self.0.attempts).acquire_owned().await;
+            if let Some(spare) = self.0.spare() {
+                return Ok(spare);
             }
-        })
+            let (reply, answer) = oneshot::channel();
+            let home = Arc::clone(&self.0);
+            self.0.thread.spawn(async move {
+                let connected = home.connect().await;
+                if let Err(Some(Ok(unclaimed))) = reply.send(connected) {
+                    home.keep(unclaimed);
+                }
+                drop(attempt);
+            });
+            match answer.await {
+                Ok(Some(connected)) => return connected,
+                // All servers were late. Whoever waits here gives up when its own time is up.
+                Ok(None) => {}
+                // The thread is ending, and so is whoever waits here.
+                Err(_) => return std::future::pending().await,
+            }
+        }
+    }
+
+    async fn recycle(
+        &self,
+        client: &mut ClientWrapper,
+        _: &Metrics,
+    ) -> RecycleResult<tokio_postgres::Error> {
+        match client.is_closed() {
+            true => Err(RecycleError::message("the connection is closed")),
+            false => Ok(()),
+        }
     }
 }
 
 impl Home {
     /// A connection that nobody waited for any more.
-    fn spare(&self) -> Option<Connection> {
+    fn spare(&self) -> Option<ClientWrapper> {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
-        std::iter::from_fn(|| spares.pop()).find(|(client, _)| !client.is_closed())
+        std::iter::from_fn(|| spares.pop()).find(|client| !client.is_closed())
     }
 
-    fn keep(&self, unclaimed: Connection) {
+    fn keep(&self, unclaimed: ClientWrapper) {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
-        spares.retain(|(client, _)| !client.is_closed());
+        spares.retain(|client| !client.is_closed());
         if spares.len() < SPARES {
             spares.push(unclaimed);
         }
@@ -247,10 +295,45 @@ async fn connect_to(home: &Handle, server: &Config) -> Connected {
             tracing::debug!(%error, "a connection to PostgreSQL ended");
         }
     });
-    if !Fault::NoTimeouts.is_on() {
-        client.batch_execute(LIMITS).await?;
-    }
-    Ok((client, task))
+    let client = ClientWrapper::new(client, task);
+    prepare(&client).await?;
+    Ok(client)
+}
+
+/// Prepares what transactions need, and sets the limits. All of it is sent at once and costs one round trip; prepared one by one, as
+/// they are needed, the statements of a creation would cost more than its deadline where the database is far away.
+async fn prepare(client: &ClientWrapper) -> Result<(), tokio_postgres::Error> {
+    let (before, after) = match Fault::NoTimeouts.is_on() {
+        true => ("", ""),
+        false => (PREPARE_LIMITS, LIMITS),
+    };
+    let statements: Vec<String> = [
+        pets::statements(),
+        keys::statements(),
+        usage::statements(),
+        sweep::statements(),
+    ]
+    .concat();
+    let mut preparing: Vec<Pin<Box<_>>> = statements
+        .iter()
+        .map(|statement| Box::pin(client.prepare_cached(statement)))
+        .collect();
+    // One that cannot be prepared, because its table is locked or not yet there, is prepared when it is needed.
+    let prepared = poll_fn(|context| {
+        preparing.retain_mut(|statement| statement.as_mut().poll(context).is_pending());
+        match preparing.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    // They are sent in this order, and the server responds in this order.
+    let (limited, (), restored) = tokio::join!(
+        biased;
+        client.batch_execute(before),
+        prepared,
+        client.batch_execute(after)
+    );
+    limited.and(restored)
 }
 
 #[cfg(test)]

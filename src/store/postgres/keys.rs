@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::Lease;
+use super::connect::{Lease, Session};
 use super::pets::digest;
 use super::{Answer, START, Trouble, in_time};
 use crate::clock::{Sample, Timestamp};
@@ -18,6 +18,17 @@ use crate::store::{Changed, KEYS_AT_ONCE, KeyChange, KeyRecord, NewKey, Revision
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+
+const RAISE: &str = "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number";
+
+const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
+     WHERE id = $1 AND (banned_at = $5::int8 OR ( \
+         (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
+
+/// What storing a ban needs.
+pub(super) fn statements() -> Vec<String> {
+    [RAISE, BAN].map(String::from).into()
+}
 
 pub(super) async fn revisions(lease: &Lease) -> Answer<Revisions> {
     let statement = lease
@@ -71,7 +82,7 @@ pub(super) async fn add(
         .ok_or_else(|| Trouble::Failed("a key that was added is not there".into()))
 }
 
-pub(super) async fn by_id(client: &impl GenericClient, id: KeyId) -> Answer<Option<KeyRecord>> {
+pub(super) async fn by_id(client: &impl Session, id: KeyId) -> Answer<Option<KeyRecord>> {
     one(select(client, "WHERE id = $1", &[&id.0]).await?)
 }
 
@@ -184,19 +195,13 @@ pub(super) async fn ban(
     BanChange { ban, replaces }: BanChange,
 ) -> Answer<()> {
     let revision = raise(transaction, "api_keys").await?;
-    update(
-        transaction,
-        "SET banned_at = $3, banned_until = $4, revision = $2 WHERE id = $1 AND (banned_at = $5::int8 OR (
-             (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))",
-        &[
-            &id.0,
-            &revision,
-            &ban.began.as_millis(),
-            &ban.until.as_millis(),
-            &replaces.map(Timestamp::as_millis),
-        ],
-    )
-    .await
+    let statement = transaction.prepare_cached(BAN).await?;
+    let (began, until) = (ban.began.as_millis(), ban.until.as_millis());
+    let replaced = replaces.map(Timestamp::as_millis);
+    transaction
+        .execute(&statement, &[&id.0, &revision, &began, &until, &replaced])
+        .await?;
+    Ok(())
 }
 
 async fn update(
@@ -211,12 +216,8 @@ async fn update(
 
 /// Raises a revision.
 pub(super) async fn raise(transaction: &Transaction<'_>, what: &str) -> Answer<i64> {
-    let row = transaction
-        .query_one(
-            "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number",
-            &[&what],
-        )
-        .await?;
+    let statement = transaction.prepare_cached(RAISE).await?;
+    let row = transaction.query_one(&statement, &[&what]).await?;
     Ok(row.try_get(0)?)
 }
 
@@ -232,14 +233,12 @@ pub(super) async fn take_number(transaction: &Transaction<'_>, what: &str) -> An
 }
 
 async fn select(
-    client: &impl GenericClient,
+    client: &impl Session,
     which: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Answer<Vec<KeyRecord>> {
-    let statement = client
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
-        .await?;
-    let rows = client.query(&statement, values).await?;
+    let statement = format!("SELECT {COLUMNS} FROM api_keys {which}");
+    let rows = client.rows(&statement, values).await?;
     rows.iter().map(record).collect()
 }
 

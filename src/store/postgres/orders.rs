@@ -1,11 +1,11 @@
 //! Orders in SQL, and the statuses of animals that change with them. What is allowed is decided in `order::life`. Whoever
 //! changes an animal locks its row first, so that two never decide by the same state.
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::Lease;
+use super::connect::{Lease, Session};
 use super::keys::{raise, take_number};
 use super::{Answer, Trouble};
 use crate::clock::Timestamp;
@@ -140,14 +140,12 @@ async fn open_order(transaction: &Transaction<'_>, pet: PetId) -> Answer<Option<
 }
 
 async fn select(
-    client: &impl GenericClient,
+    client: &impl Session,
     which: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Answer<Vec<Order>> {
-    let statement = client
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM orders {which}"))
-        .await?;
-    let rows = client.query(&statement, values).await?;
+    let statement = format!("SELECT {COLUMNS} FROM orders {which}");
+    let rows = client.rows(&statement, values).await?;
     rows.iter().map(order).collect()
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
-use deadpool_postgres::{GenericClient, Transaction};
-use tokio_postgres::Row;
+use deadpool_postgres::Transaction;
+use tokio_postgres::{Row, Statement};
 
 use super::Answer;
 use super::connect::Lease;
@@ -16,13 +16,48 @@ use crate::pet::{self, NewPet, PetId};
 use crate::store::pages::{PageWriter, asked_for};
 use crate::store::{Created, Page, Retry};
 
+/// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records of retries
+/// that we write.
+const LAST_NUMBER: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
+
+const KNOWN_RETRIES: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
+     FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)
+     JOIN idempotency r
+       ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
+     WHERE r.created_at > asked.since";
+
+const INSERT: &str = "INSERT INTO pets (id, name, category_id, status)
+     SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[])";
+
+const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
+
+const INSERT_RETRIES: &str =
+    "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
+     SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[])
+     ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
+     SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
+
+/// What a creation needs.
+pub(super) fn statements() -> Vec<String> {
+    [LAST_NUMBER, KNOWN_RETRIES, INSERT, COUNT, INSERT_RETRIES]
+        .map(String::from)
+        .into()
+}
+
 /// Creates animals, except where a retry says that one was created before.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
 ) -> Answer<Vec<Created>> {
-    let last = last_number(transaction).await?;
-    let mut known = known_retries(transaction, batch).await?;
+    let lock = transaction.prepare_cached(LAST_NUMBER).await?;
+    let find = transaction.prepare_cached(KNOWN_RETRIES).await?;
+    // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.
+    let (last, known) = tokio::join!(
+        biased;
+        last_number(transaction, &lock),
+        known_retries(transaction, &find, batch)
+    );
+    let (last, mut known) = (last?, known?);
     let mut new = Rows::default();
     let created: Vec<_> = batch
         .iter()
@@ -32,9 +67,8 @@ pub(super) async fn create(
     Ok(created)
 }
 
-/// The last identifier given out. Locked until the commit: another node that creates waits here, and so finds the animals and
-/// the records of retries that we write.
-async fn last_number(transaction: &Transaction<'_>) -> Answer<i64> {
+/// The last identifier given out.
+async fn last_number(transaction: &Transaction<'_>, lock: &Statement) -> Answer<i64> {
     if Fault::IdsFromSequence.is_on() {
         // Leaps, so that a whole batch has room behind each number.
         let make = "CREATE SEQUENCE IF NOT EXISTS broken INCREMENT 1000";
@@ -44,10 +78,7 @@ async fn last_number(transaction: &Transaction<'_>) -> Answer<i64> {
             .await?;
         return Ok(row.try_get(0)?);
     }
-    let statement = transaction
-        .prepare_cached("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE")
-        .await?;
-    Ok(transaction.query_one(&statement, &[]).await?.try_get(0)?)
+    Ok(transaction.query_one(lock, &[]).await?.try_get(0)?)
 }
 
 /// Whose retry it is, and its token.
@@ -59,6 +90,7 @@ type Record = (PetId, [u8; 32]);
 /// The records there are of the retries in a batch.
 async fn known_retries(
     transaction: &Transaction<'_>,
+    find: &Statement,
     batch: &[Creation],
 ) -> Answer<HashMap<Name, Record>> {
     let retries: Vec<&Retry> = batch
@@ -74,18 +106,7 @@ async fn known_retries(
         .iter()
         .map(|retry| retry.now.before(Retry::KEPT).as_millis())
         .collect();
-    let statement = transaction
-        .prepare_cached(
-            "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
-             FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)
-             JOIN idempotency r
-               ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
-             WHERE r.created_at > asked.since",
-        )
-        .await?;
-    let rows = transaction
-        .query(&statement, &[&keys, &tokens, &since])
-        .await?;
+    let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
     rows.iter()
         .map(|row| {
             let name = (row.try_get(0)?, digest(row, 1)?);
@@ -145,15 +166,10 @@ impl<'a> Rows<'a> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let insert = transaction
-            .prepare_cached(
-                "INSERT INTO pets (id, name, category_id, status)
-                 SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[])",
-            )
-            .await?;
+        let insert = transaction.prepare_cached(INSERT).await?;
         let count = transaction
             .prepare_cached(match Fault::IdsFromSequence.is_on() {
-                false => "UPDATE counters SET number = $1 WHERE what = 'pets'",
+                false => COUNT,
                 true => "SELECT $1::int8",
             })
             .await?;
@@ -191,14 +207,7 @@ impl<'a> Rows<'a> {
             .iter()
             .map(|(retry, _)| &retry.fingerprint[..])
             .collect();
-        let statement = transaction
-            .prepare_cached(
-                "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
-                 SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[])
-                 ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
-                 SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at",
-            )
-            .await?;
+        let statement = transaction.prepare_cached(INSERT_RETRIES).await?;
         transaction
             .execute(&statement, &[&keys, &tokens, &bodies, &pets, &times])
             .await?;

@@ -10,14 +10,24 @@ use crate::clock::{Day, Timestamp};
 /// reads the whole table.
 const CHUNK: u64 = 500;
 
+const RETRIES: &str = "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
+     (SELECT api_key_id, idempotency_key FROM idempotency
+      WHERE created_at <= $1 ORDER BY created_at LIMIT 500 FOR UPDATE SKIP LOCKED)";
+
+const BATCHES: &str = "DELETE FROM use_batches WHERE recorder IN
+     (SELECT recorder FROM use_batches WHERE made_at <= $1 LIMIT 500 FOR UPDATE SKIP LOCKED)";
+
+const USAGE: &str = "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
+     (SELECT day, api_key_id FROM usage_by_day
+      WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)";
+
+/// What sweeping needs.
+pub(super) fn statements() -> Vec<String> {
+    [RETRIES, BATCHES, USAGE].map(String::from).into()
+}
+
 pub(super) async fn retries(transaction: &Transaction<'_>, before: Timestamp) -> Answer<bool> {
-    let statement = transaction
-        .prepare_cached(
-            "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
-                 (SELECT api_key_id, idempotency_key FROM idempotency
-                  WHERE created_at <= $1 ORDER BY created_at LIMIT 500 FOR UPDATE SKIP LOCKED)",
-        )
-        .await?;
+    let statement = transaction.prepare_cached(RETRIES).await?;
     let deleted = transaction
         .execute(&statement, &[&before.as_millis()])
         .await?;
@@ -29,22 +39,11 @@ pub(super) async fn usage(
     day: Day,
     batches: Timestamp,
 ) -> Answer<bool> {
-    let statement = transaction
-        .prepare_cached(
-            "DELETE FROM use_batches WHERE recorder IN
-                 (SELECT recorder FROM use_batches WHERE made_at <= $1 LIMIT 500 FOR UPDATE SKIP LOCKED)",
-        )
-        .await?;
+    let statement = transaction.prepare_cached(BATCHES).await?;
     let batches = transaction
         .execute(&statement, &[&batches.as_millis()])
         .await?;
-    let statement = transaction
-        .prepare_cached(
-            "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
-                 (SELECT day, api_key_id FROM usage_by_day
-                  WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)",
-        )
-        .await?;
+    let statement = transaction.prepare_cached(USAGE).await?;
     let uses = transaction.execute(&statement, &[&day.to_string()]).await?;
     Ok(batches.max(uses) == CHUNK)
 }

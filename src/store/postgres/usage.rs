@@ -1,6 +1,7 @@
 //! The use of keys by day, in SQL.
 
 use deadpool_postgres::Transaction;
+use tokio_postgres::types::ToSql;
 
 use super::Answer;
 use super::connect::Lease;
@@ -9,6 +10,24 @@ use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::limit::DayUse;
 use crate::store::{UsageRow, UseBatch};
+
+const RECORD: &str = "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
+     ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
+     WHERE use_batches.number < excluded.number";
+
+const COUNT: &str = "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
+     SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[])
+     ON CONFLICT (day, api_key_id) DO UPDATE
+     SET requests = usage_by_day.requests + excluded.requests, refused = usage_by_day.refused + excluded.refused";
+
+const TOUCH: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_used_at, 0), used.last)
+     FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
+     WHERE api_keys.id = used.id";
+
+/// What adding a batch needs.
+pub(super) fn statements() -> Vec<String> {
+    [RECORD, COUNT, TOUCH].map(String::from).into()
+}
 
 /// Adds a batch, unless its number says that it was added before. A try of the same batch that is still at work holds the row
 /// of its number, so this one waits for its outcome.
@@ -24,37 +43,25 @@ pub(super) async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> Answ
     let requests = column(|on| on.requests.into());
     let refused = column(|on| on.refused.into());
     let last = column(|on| on.last.as_millis());
-    let count = transaction
-        .prepare_cached(
-            "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
-             SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[])
-             ON CONFLICT (day, api_key_id) DO UPDATE
-             SET requests = usage_by_day.requests + excluded.requests, refused = usage_by_day.refused + excluded.refused",
-        )
-        .await?;
-    transaction
-        .execute(&count, &[&days, &keys, &requests, &refused])
-        .await?;
-    let touch = transaction
-        .prepare_cached(
-            "UPDATE api_keys SET last_used_at = greatest(coalesce(last_used_at, 0), used.last)
-             FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
-             WHERE api_keys.id = used.id",
-        )
-        .await?;
-    transaction.execute(&touch, &[&keys, &last]).await?;
+    let count = transaction.prepare_cached(COUNT).await?;
+    let touch = transaction.prepare_cached(TOUCH).await?;
+    let counted: [&(dyn ToSql + Sync); 4] = [&days, &keys, &requests, &refused];
+    let touched: [&(dyn ToSql + Sync); 2] = [&keys, &last];
+    // Sent together, for one round trip.
+    let (counted, touched) = tokio::join!(
+        biased;
+        transaction.execute(&count, &counted),
+        transaction.execute(&touch, &touched)
+    );
+    // The error of the first says why: that of the second may only say that there was one.
+    counted?;
+    touched?;
     Ok(())
 }
 
 /// Records the number of a batch. Returns whether it is a new one.
 async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<bool> {
-    let record = transaction
-        .prepare_cached(
-            "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
-             ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
-             WHERE use_batches.number < excluded.number",
-        )
-        .await?;
+    let record = transaction.prepare_cached(RECORD).await?;
     let made_at = batch.made_at.as_millis();
     let rows = transaction
         .execute(&record, &[&batch.recorder, &batch.number, &made_at])
