@@ -6,6 +6,7 @@ pub(crate) mod answers;
 mod background;
 mod connection;
 mod connections;
+mod failure_log;
 mod gate;
 mod ledger;
 mod linger;
@@ -40,6 +41,7 @@ use crate::log::{RequestLog, Sink};
 use crate::store::{self, Mode, Store};
 use background::Background;
 use connections::{Caps, Connections};
+use failure_log::FailureLog;
 use ledger::Ledger;
 use pages::Pages;
 use readiness::Readiness;
@@ -70,6 +72,7 @@ struct Shared {
     /// How long use by day is kept.
     keep_usage: Duration,
     readiness: Arc<Readiness>,
+    failure_log: FailureLog,
     /// Told to all when the server stops.
     stopping: watch::Receiver<bool>,
 }
@@ -145,6 +148,7 @@ impl Server {
             keep_usage: config.keep_usage,
             ledger: Ledger::new().context("no random numbers")?,
             readiness: Arc::default(),
+            failure_log: FailureLog::default(),
             stopping,
             store,
             clock,

@@ -263,16 +263,27 @@ impl Gate {
         }
     }
 
-    /// Logs the cause of a 5xx. While nothing can be written, every creation fails for the same cause, which was logged when that
-    /// began: thousands of lines would hide everything else.
+    /// Logs the cause of a 5xx. During an outage every request fails for the same cause, which was logged when that began:
+    /// thousands of lines would hide everything else.
     fn log_failure(&self, entry: &Entry<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
         let (id, operation) = (entry.id.as_str(), entry.subject.name());
-        let is_outage = matches!(error, ApiError::Unavailable { .. });
-        if is_outage && self.shared.store.write_trouble().is_some() {
-            tracing::debug!(id, operation, cause, "request failed");
-        } else {
-            tracing::error!(id, operation, cause, "request failed");
+        let Shared {
+            store,
+            readiness,
+            failure_log,
+            ..
+        } = &*self.shared;
+        let is_logged = match (error, entry.subject) {
+            (ApiError::Unavailable { .. }, Subject::CreatePet) => {
+                store.write_trouble().is_none() && failure_log.has_room(entry.now, readiness)
+            }
+            (ApiError::Unavailable { .. }, _) => failure_log.has_room(entry.now, readiness),
+            _ => true,
+        };
+        match is_logged {
+            true => tracing::error!(id, operation, cause, "request failed"),
+            false => tracing::debug!(id, operation, cause, "request failed"),
         }
     }
 

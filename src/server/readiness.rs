@@ -129,9 +129,10 @@ impl Readiness {
             if place.as_ref() == Some(&state) {
                 return false;
             }
-            // Told at each turn. The first round tells nothing unless something is wrong.
+            // Told at each turn. The first round tells nothing unless something is wrong, and another reason is no turn.
             match &state {
                 State::Ready if place.is_none() => {}
+                _ if place.as_ref().map(State::word) == Some(state.word()) => {}
                 State::Ready => tracing::info!(check = check.name(), "ready again"),
                 State::Degraded(reason) | State::Failed(reason) => {
                     tracing::warn!(check = check.name(), reason = %reason, "{}", state.word());
@@ -146,6 +147,12 @@ impl Readiness {
     pub(crate) fn checked(&self) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.checked.store(millis, Ordering::Relaxed);
+    }
+
+    /// Whether the data cannot be read, by the last round of checks.
+    pub(crate) fn store_has_failed(&self) -> bool {
+        let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(checks.states[Check::Store as usize], Some(State::Failed(_)))
     }
 
     /// Not ready from now on: the server is shutting down.

@@ -2,12 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use harness::eventually;
+use harness::{Answer, ByHand, Postgres, Process, eventually, run};
+use tempfile::TempDir;
 
-use crate::Cluster;
+use crate::{Cluster, PROGRAM};
 
 /// How long a response may take that asks nobody.
 const AT_ONCE: Duration = Duration::from_millis(200);
+
+/// How long anything else may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
@@ -55,4 +59,66 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
         client.get("/readyz?verbose").status == 200 && client.get("/v1/pets?limit=5").status == 401
     });
     assert!(age() < 5.0);
+}
+
+#[test]
+fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_alone_has_its_own() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let url = postgres.url();
+    let words = ["--no-first-key", "--database", &url];
+    let node = Process::serve(PROGRAM, folder.path(), &words);
+    let create = ["keys", "create", "--name", "a", "--plan", "business"];
+    let database = ["--database", &url];
+    let key = run(PROGRAM, folder.path(), &[&create[..], &database].concat()).exits(0);
+    let client = node.client(Some(key.stdout.trim_end()));
+    // Not there, so it is asked for each time.
+    let read = || client.get("/v1/pets/1");
+    assert_eq!(read().status, 404);
+
+    // The log up to the line of this request.
+    let log_until = |answer: &Answer| {
+        let line = format!(
+            " request id={} ",
+            answer.header("x-request-id").expect("an ID")
+        );
+        let mut log = String::new();
+        eventually(PATIENCE, "its line is written", || {
+            log += &node.log();
+            log.contains(&line)
+        });
+        log
+    };
+
+    postgres.stop_immediately();
+    let began = Instant::now();
+    let mut count = 0;
+    let last = loop {
+        let refused = read();
+        refused.is_error(503, "unavailable");
+        count += 1;
+        if count > 200 && client.get("/readyz").status == 503 {
+            break refused;
+        }
+        assert!(began.elapsed() < PATIENCE, "still ready");
+    };
+    let log = log_until(&last);
+    let lines = log.matches(" ERROR request failed ").count();
+    assert!((1..=4).contains(&lines), "{lines} of {count}: {log}");
+    let turns = log.matches("failed check=\"store\"").count();
+    assert_eq!(turns, 1, "{log}");
+
+    postgres.start_again();
+    eventually(PATIENCE, "it reads again", || {
+        read().status == 404 && client.get("/readyz").status == 200
+    });
+    let by_hand = ByHand::open(&url.parse().expect("a database"));
+    by_hand.ask("BEGIN");
+    by_hand.ask("LOCK TABLE pets IN ACCESS EXCLUSIVE MODE");
+    let refused = read();
+    refused.is_error(503, "unavailable");
+    let log = log_until(&refused);
+    let id = refused.header("x-request-id").expect("an ID");
+    let line = format!(r#" ERROR request failed id="{id}" operation="getPet""#);
+    assert!(log.contains(&line), "{log}");
 }
