@@ -135,3 +135,23 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
         assert_eq!(log.matches(told).count(), times, "{log}");
     }
 }
+
+#[test]
+fn a_node_starts_and_reads_while_no_table_can_be_written() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let url = postgres.url();
+    let on = |words: &str| {
+        let words: Vec<_> = words.split(' ').chain(["--database", &url]).collect();
+        run(PROGRAM, folder.path(), &words).exits(0).stdout
+    };
+    on("migrate");
+    let key = on("keys create --name a --plan business");
+    let by_hand = ByHand::open(&url.parse().expect("a database"));
+    by_hand.hold();
+    let process = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
+    let client = process.client(Some(key.trim_end()));
+    assert_eq!(client.get("/v1/pets/1").status, 404);
+    by_hand.release();
+    assert_eq!(create(&client, "first").status, 201);
+}
