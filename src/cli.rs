@@ -1,5 +1,6 @@
 //! The command line: one file for each command. What is typed wrongly is told in one line, exit 2; what fails, exit 1.
 
+mod allocator;
 mod ask;
 mod completions;
 mod data;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, anyhow};
 
 use super::signals::Signals;
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, allocator};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
@@ -25,6 +25,7 @@ impl Serve {
     pub(super) fn run(self) -> Outcome {
         let config =
             Config::try_from(self.options).map_err(|error| Failure::Usage(error.to_string()))?;
+        allocator::give_memory_back();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

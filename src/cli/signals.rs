@@ -2,12 +2,17 @@
 //! rest of it waits for.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::print;
+
+/// The same signal within this time is no second one.
+const SAME: Duration = Duration::from_millis(50);
 
 /// Whether a shutdown was asked for.
 #[derive(Debug)]
@@ -26,8 +31,16 @@ impl Signals {
             )
         };
         let both = async move {
-            first.send_replace(Some(next(&mut terminate, &mut interrupt).await));
-            let second = next(&mut terminate, &mut interrupt).await;
+            let name = next(&mut terminate, &mut interrupt).await;
+            first.send_replace(Some(name));
+            // Some programs send a signal to the process and to its group. That is one signal, not an operator who cannot wait.
+            let once_more = Instant::now() + SAME;
+            let second = loop {
+                let second = next(&mut terminate, &mut interrupt).await;
+                if second != name || Instant::now() >= once_more {
+                    break second;
+                }
+            };
             print::error(&format!(
                 "stopped by a second {second}, before the shutdown was complete"
             ));

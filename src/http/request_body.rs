@@ -11,6 +11,9 @@ use hyper::header::EXPECT;
 /// The most of a body that is read only to keep the connection usable.
 const REMAINDER: usize = 64 * 1024;
 
+/// The most parts that it may come in: one byte in each would be 60,000 of them.
+const PARTS: usize = 1_000;
+
 /// How long such a remainder may take to arrive. A client that sends head and body in two packets needs a moment.
 const MOMENT: Duration = Duration::from_millis(250);
 
@@ -21,6 +24,7 @@ pub struct RequestBody {
     /// The client sends it after a `100 Continue`, which the first read causes.
     awaits_continue: bool,
     ended: bool,
+    broken: bool,
 }
 
 /// A body that the client broke off, or whose chunks are malformed.
@@ -35,6 +39,7 @@ impl RequestBody {
         Self {
             awaits_continue: !ended && headers.contains_key(EXPECT),
             ended,
+            broken: false,
             incoming,
         }
     }
@@ -51,19 +56,22 @@ impl RequestBody {
 
     /// Whether all of it has been read.
     pub fn is_read(&self) -> bool {
-        self.ended || self.incoming.is_end_stream()
+        !self.broken && (self.ended || self.incoming.is_end_stream())
     }
 
     /// The next part. `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Incomplete> {
         self.awaits_continue = false;
         loop {
+            if self.broken {
+                return Err(Incomplete);
+            }
             match self.incoming.frame().await {
                 None => {
                     self.ended = true;
                     return Ok(None);
                 }
-                Some(Err(_)) => return Err(Incomplete),
+                Some(Err(_)) => self.broken = true,
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
@@ -81,10 +89,11 @@ impl RequestBody {
             return;
         }
         let all = async {
-            let mut length = 0;
+            let (mut length, mut parts) = (0, 0);
             while let Ok(Some(data)) = self.next().await {
                 length += data.len();
-                if length > REMAINDER {
+                parts += 1;
+                if length > REMAINDER || parts > PARTS {
                     return;
                 }
             }

@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 const TOTAL: Duration = Duration::from_secs(10);
 
 /// The most connections of one thread that linger at the same time. Others are closed at once.
-const MOST: usize = 256;
+const MOST: usize = 1_024;
 
 /// Bytes read at a time.
 const DISCARDED: usize = 16 * 1024;

@@ -250,6 +250,9 @@ impl<'a> Stream<'a> {
             self.taken += done.as_ref().map_or(0, |taken| *taken);
             if self.taken >= self.timeouts.quota() {
                 self.move_on();
+            } else {
+                // One that reads, however slowly, is not the one that has been idle longest.
+                self.progress.0.entered.activity().is_idle(Instant::now());
             }
         }
         // Reading may be waiting since before the response, when there was no deadline; from now on there is.

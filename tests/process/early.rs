@@ -237,3 +237,23 @@ fn connections_that_linger_make_room_for_others() {
     );
     drop(lingering);
 }
+
+#[test]
+fn a_body_whose_chunks_are_malformed_is_400_and_the_connection_ends_announced() {
+    let (_app, _, key) = App::start();
+    let head = head(
+        key.key.as_deref(),
+        "/v1/pets",
+        "application/json",
+        "Transfer-Encoding: chunked\r\n",
+    );
+    for body in ["zz\r\n", "0x5\r\nabcde\r\n0\r\n\r\n", "5\r\nabcdefgh\r\n"] {
+        let mut connection = key.connect();
+        connection.send(format!("{head}{body}").as_bytes());
+        let answer = connection.answer();
+        answer.is_error(400, "invalid_body");
+        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        connection.end();
+        assert!(connection.is_closed());
+    }
+}

@@ -55,21 +55,23 @@ fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut 
     let (start, _) = memory(&process);
 
     let first = first(&key);
-    let mut open: Vec<TcpStream> = (0..MANY)
-        .map(|_| connect(process.address, &first))
-        .collect();
-    then(&mut open);
-    assert_eq!(client.get("/v1/pets").status, 200, "others are served");
-    let (_, peak) = memory(&process);
-    drop(open);
-
     let mut left = 0;
-    eventually(Duration::from_secs(60), "memory that is given back", || {
-        // A process that does nothing at all has no occasion to give anything back.
-        assert_eq!(client.get("/v1/pets").status, 200);
-        left = memory(&process).0.saturating_sub(start);
-        left <= LEFT
-    });
+    // More than once: an allocator may give back what it took first, and keep what it took again.
+    for _ in 0..2 {
+        let mut open: Vec<TcpStream> = (0..MANY)
+            .map(|_| connect(process.address, &first))
+            .collect();
+        then(&mut open);
+        assert_eq!(client.get("/v1/pets").status, 200, "others are served");
+        drop(open);
+        eventually(Duration::from_secs(60), "memory that is given back", || {
+            // A process that does nothing at all has no occasion to give anything back.
+            assert_eq!(client.get("/v1/pets").status, 200);
+            left = memory(&process).0.saturating_sub(start);
+            left <= LEFT
+        });
+    }
+    let (_, peak) = memory(&process);
     let mib = |bytes: u64| bytes >> 20;
     println!(
         "{kind}: {MANY} connections, {} MiB before, {} at most, {} more after",

@@ -67,9 +67,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         true => Some(FileLock::take(path)?),
         false => None,
     };
-    if mode.serves() {
-        one_name(path)?;
-    }
+    one_name(path)?;
     let created = migrates && !path.exists() && create(path)?;
     let (connection, before) = connect(path, mode, notice)?;
     Ok(Opened {
