@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, LINK};
 
 use super::url::LinkBase;
-use super::{Answer, answer, frame};
+use super::{Answer, ApiError, answer, frame};
 use crate::digits;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
@@ -17,13 +17,19 @@ pub(super) fn answer(
     path: &str,
     limit: PageSize,
     scope: Scope,
-) -> Answer {
-    match page.next {
+) -> Result<Answer, ApiError> {
+    let mut answer = match page.next {
         Some(next) => {
             let link = link(next, base, path, limit, scope);
             frame::WITH_LINK.answer_with(StatusCode::OK, page.json, &LINK, link)
         }
         None => answer::json(StatusCode::OK, page.json),
+    };
+    match answer.body_mut().hold() {
+        true => Ok(answer),
+        false => Err(ApiError::Unavailable {
+            cause: "too many large pages are not taken by their clients".into(),
+        }),
     }
 }
 

@@ -12,12 +12,12 @@ impl Api {
     ) -> Result<Answer, ApiError> {
         let query = query::of_orders(query)?;
         let page = self.store.order_page(query).await?;
-        Ok(link::answer(
+        link::answer(
             page,
             base,
             "/v1/store/orders?limit=",
             query.limit,
             Scope::Orders,
-        ))
+        )
     }
 }

@@ -11,12 +11,6 @@ impl Api {
     ) -> Result<Answer, ApiError> {
         let query = query::of_pets(query)?;
         let page = self.store.page(query).await?;
-        Ok(link::answer(
-            page,
-            base,
-            "/v1/pets?limit=",
-            query.limit,
-            query.scope(),
-        ))
+        link::answer(page, base, "/v1/pets?limit=", query.limit, query.scope())
     }
 }

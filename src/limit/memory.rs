@@ -190,13 +190,17 @@ impl State {
 
     /// Takes over the ban of a ruling. Returns it if the ruling has moved it from the future, where the store has it.
     fn adopt_ban(&mut self, ruling: &Ruling) -> Option<BanChange> {
-        let before = std::mem::replace(&mut self.ban, ruling.ban);
-        if before == ruling.ban {
+        // An unban that this node heard of while the question was on its way is newer than the ruling.
+        let is_overtaken = self.pardoned > ruling.asked_after;
+        let is_ended = |ban: &Ban| is_overtaken && Some(ban.began) <= self.pardoned;
+        let ban = ruling.ban.filter(|ban| !is_ended(ban));
+        let before = std::mem::replace(&mut self.ban, ban);
+        if before == ban {
             return None;
         }
         // Another ban, or none after an unban: it does not count what came before.
         self.refusals = 0;
-        let (before, ban) = (before?, ruling.ban?);
+        let (before, ban) = (before?, ban?);
         let is_moved = before.began > ruling.now && ban.holds(ruling.now) && !ruling.is_new_ban;
         is_moved.then_some(BanChange {
             ban,
@@ -329,11 +333,34 @@ mod tests {
             is_new_ban: false,
             windows: Windows::at((1, 1), (0, 2)),
             ban: None,
+            asked_after: None,
         };
         meter.adopt(limits(1, 99), &ruling);
         let is_refusal = |verdict: &Verdict| matches!(verdict, Verdict::RateLimited { .. });
         let next = alone(62, 3);
         assert!(next.iter().all(is_refusal), "{next:?}");
+    }
+
+    #[test]
+    fn an_unban_that_overtakes_a_ruling_ends_the_ban_all_the_same() {
+        let (meter, now) = (Meter::default(), Timestamp::from_secs(60));
+        let ban = Ban {
+            began: Timestamp::from_secs(50),
+            until: Timestamp::from_secs(350),
+        };
+        let ruling = Ruling {
+            now,
+            admitted: false,
+            is_new_ban: false,
+            windows: Windows::at((1, 1), (0, 2)),
+            ban: Some(ban),
+            asked_after: None,
+        };
+        meter.adopt(limits(1, 99), &ruling);
+        assert_eq!(meter.known().ban, Some(ban));
+        meter.obey(None, Some(now));
+        meter.adopt(limits(1, 99), &ruling);
+        assert_eq!(meter.known().ban, None);
     }
 
     #[test]

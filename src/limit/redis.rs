@@ -130,10 +130,14 @@ impl Line {
             known: meter.known(),
             now: self.clock.standing(),
         };
-        match Fault::ReadThenWrite.is_on() {
+        let ruling = match Fault::ReadThenWrite.is_on() {
             true => Box::pin(self.script.read_then_write(&mut wire, &question)).await,
             false => self.script.ask(&mut wire, &question).await,
-        }
+        };
+        ruling.map(|ruling| Ruling {
+            asked_after: question.known.pardoned,
+            ..ruling
+        })
     }
 
     fn wire(&self) -> MutexGuard<'_, Option<Wire>> {

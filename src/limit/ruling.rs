@@ -28,4 +28,6 @@ pub struct Ruling {
     pub windows: Windows,
     /// The last ban, running or over.
     pub ban: Option<Ban>,
+    /// The last unban that the asking node knew of.
+    pub asked_after: Option<Timestamp>,
 }

@@ -27,7 +27,7 @@ use crate::api::percent::decode_path;
 use crate::api::{Answer, ApiError, Destination, Route, answer};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
-use crate::http::RequestBody;
+use crate::http::{self, RequestBody};
 use crate::key::{KeyId, NoRandomness};
 use crate::limit::{BanChange, Limiter, Rate, Verdict};
 use crate::log::{RequestLine, RequestLog};
@@ -67,8 +67,11 @@ impl Answers for Gate {
         progress: &Progress,
     ) -> Result<Answer, Infallible> {
         let work = progress.begin();
-        let (head, incoming) = request.into_parts();
+        let (mut head, incoming) = request.into_parts();
         let mut body = RequestBody::new(incoming, &head.headers);
+        if !body.is_read() {
+            http::compact(&mut head);
+        }
         let now = self.shared.clock.now();
         let path = decode_path(head.uri.path());
         let route = Route::of(&head.method, &path);

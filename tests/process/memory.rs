@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use animal_store::page::{Cursor, Scope};
 use harness::{Process, eventually};
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 use crate::{PROGRAM, folder, large_key};
 
@@ -13,6 +16,9 @@ const MANY: usize = 5_000;
 
 /// Memory that they may take the process to.
 const PEAK: u64 = 400 << 20;
+
+/// What each of them may cost.
+const EACH: u64 = 64 << 10;
 
 /// What may be left of it within a minute after they have ended.
 const LEFT: u64 = 50 << 20;
@@ -80,6 +86,8 @@ fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut 
         mib(left)
     );
     assert!(peak <= PEAK, "{kind}: {} MiB", mib(peak));
+    let each = (peak - start) / MANY as u64;
+    assert!(each <= EACH, "{kind}: {each} bytes for each connection");
 }
 
 const ASSET: &[u8] = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -125,6 +133,71 @@ fn a_body_that_does_not_end_costs_little() {
     };
     let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
     costs_little("slow bodies", first, wait);
+}
+
+#[test]
+fn a_body_that_does_not_end_costs_little_also_behind_a_large_head() {
+    let first = |key: &str| {
+        let mut request = format!(
+            "POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: 16000\r\n"
+        )
+        .into_bytes();
+        for number in 0..90 {
+            request.extend_from_slice(format!("X-{number}: {}\r\n", "x".repeat(140)).as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        request.resize(request.len() + 15_000, b' ');
+        request
+    };
+    let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
+    costs_little("slow bodies behind large heads", first, wait);
+}
+
+#[test]
+fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let words = [
+        "--max-connections-per-address",
+        "10000",
+        "--log-level",
+        "error",
+    ];
+    let process = Process::serve(PROGRAM, folder.path(), &words);
+    let client = process.client(Some(&key));
+    for _ in 0..1_200 {
+        let made = client.create(&json!({"name": "🐕".repeat(255), "categoryId": 1}));
+        assert_eq!(made.status, 201);
+    }
+    let open: Vec<TcpStream> = (0..MANY as i64)
+        .map(|number| {
+            let cursor = Cursor::after(number % 1_000).bound_to(Scope::Pets(None));
+            let request = format!(
+                "GET /v1/pets?limit=100&cursor={cursor} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+            );
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            // Otherwise the system takes the whole page for the client.
+            socket.set_recv_buffer_size(2_304).expect("a small buffer");
+            socket.connect(&process.address.into()).expect("a connection");
+            let mut stream = TcpStream::from(socket);
+            stream.write_all(request.as_bytes()).expect("room for a request");
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let small = client.get("/v1/pets?limit=1");
+    assert_eq!(small.status, 200, "{small}");
+    let (_, peak) = memory(&process);
+    println!(
+        "large pages: {MANY} connections, {} MiB at most",
+        peak >> 20
+    );
+    assert!(peak <= PEAK, "{} MiB", peak >> 20);
+    drop(open);
+    eventually(Duration::from_secs(10), "large pages again", || {
+        client.get("/v1/pets?limit=100").status == 200
+    });
 }
 
 #[test]

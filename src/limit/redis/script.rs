@@ -158,6 +158,7 @@ impl FromRedisValue for Ruling {
             is_new_ban: verdict == 3,
             windows: Windows::at((minute, used(in_minute)), (day, used(in_day))),
             ban: (began > Timestamp::default()).then_some(Ban { began, until }),
+            asked_after: None,
         })
     }
 }
@@ -188,6 +189,7 @@ impl Script {
             is_new_ban: false,
             windows: Windows::at((minute, used), (now.as_millis() / 86_400_000, used)),
             ban: None,
+            asked_after: None,
         })
     }
 }
