@@ -35,7 +35,7 @@ impl Key {
 /// that even its growth is not noticed: with a million keys one map would be copied for a tenth of a second, under its lock.
 const PARTS: usize = 256;
 
-/// All keys. Requests look in [`ByHash`]; only changes look in [`ById`].
+/// All keys. Requests look in `ByHash`; only changes look in `ById`.
 #[derive(Debug)]
 pub struct Directory {
     by_hash: Box<[Part<RwLock<ByHash>>; PARTS]>,

@@ -151,10 +151,13 @@ fn creations_that_wait_are_on_the_page() {
     let other = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
     other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     std::thread::scope(|scope| {
+        let create = || client.create(&json!({"name": "Rex", "categoryId": 1}));
+        // The writer takes the first, and waits for the lock.
+        scope.spawn(create);
+        std::thread::sleep(Duration::from_millis(200));
         for _ in 0..5 {
-            scope.spawn(|| client.create(&json!({"name": "Rex", "categoryId": 1})));
+            scope.spawn(create);
         }
-        // One of them is taken by the writer, which waits for the lock.
         eventually(Duration::from_secs(2), "creations that wait", || {
             value(&server, "animal_store_waiting_writes") >= 3.0
         });
