@@ -1,50 +1,42 @@
 //! Whose address counts when a proxy stands in front: the last one that no trusted proxy wrote.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use ipnet::{IpNet, Ipv6Net};
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// A range of addresses, as in `10.0.0.0/8`.
+/// A range of addresses, as in `10.0.0.0/8`. IPv4 is kept in its place within IPv6, so that a range means the same for a listener of either
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr {
-    base: u128,
-    mask: u128,
-}
+pub struct Cidr(Ipv6Net);
 
-/// A text that is no range of addresses.
+/// The text is not a range of addresses.
 #[derive(Debug, thiserror::Error)]
-#[error("takes an address or a range such as 10.0.0.0/8 or fd00::/8")]
-pub struct NotACidr;
+#[error("must be an address or a range, such as 10.0.0.0/8 or fd00::/8")]
+pub struct InvalidCidr;
 
-/// Every address as a number: IPv4 in its place within IPv6.
-fn number(address: IpAddr) -> u128 {
+fn mapped(address: IpAddr) -> Ipv6Addr {
     match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
     }
 }
 
 impl FromStr for Cidr {
-    type Err = NotACidr;
+    type Err = InvalidCidr;
 
-    fn from_str(text: &str) -> Result<Self, NotACidr> {
-        let (address, bits) = text
-            .split_once('/')
-            .map_or((text, None), |(address, bits)| (address, Some(bits)));
-        let address: IpAddr = address.parse().map_err(|_| NotACidr)?;
-        let width: u32 = if address.is_ipv4() { 32 } else { 128 };
-        let fixed = bits.map_or(Ok(width), str::parse).map_err(|_| NotACidr)?;
-        let open = width.checked_sub(fixed).ok_or(NotACidr)?;
-        let mask = u128::MAX.checked_shl(open).unwrap_or(0);
-        Ok(Self {
-            base: number(address) & mask,
-            mask,
-        })
+    fn from_str(text: &str) -> Result<Self, InvalidCidr> {
+        let alone = || text.parse().map(|address: IpAddr| IpNet::from(address));
+        let range: IpNet = text.parse().or_else(|_| alone()).map_err(|_| InvalidCidr)?;
+        let outside = range.max_prefix_len() - range.prefix_len();
+        Ipv6Net::new(mapped(range.addr()), 128 - outside)
+            .map(Self)
+            .map_err(|_| InvalidCidr)
     }
 }
 
@@ -109,10 +101,8 @@ impl TrustedProxies {
 
     /// Whether this is one of them.
     pub fn trusts(&self, address: IpAddr) -> bool {
-        let address = number(address);
-        self.0
-            .iter()
-            .any(|range| address & range.mask == range.base)
+        let address = mapped(address);
+        self.0.iter().any(|Cidr(range)| range.contains(&address))
     }
 }
 
@@ -221,7 +211,22 @@ mod tests {
         ] {
             assert!(bad.parse::<Cidr>().is_err(), "{bad}");
         }
-        let all_of_ipv4: Cidr = "0.0.0.0/0".parse().unwrap();
-        assert!(!TrustedProxies::new(vec![all_of_ipv4]).trusts("2001:db8::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_ipv4_range_holds_ipv4_addresses_in_either_form_and_no_other() {
+        for (range, address, is_within) in [
+            ("10.1.2.3/8", "10.9.9.9", true),
+            ("10.0.0.0/8", "::ffff:10.9.9.9", true),
+            ("::ffff:10.0.0.0/104", "10.9.9.9", true),
+            ("10.0.0.0/8", "11.0.0.0", false),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("::/0", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+        ] {
+            let trusted = TrustedProxies::new(vec![range.parse().unwrap()]);
+            let trusts = trusted.trusts(address.parse().unwrap());
+            assert_eq!(trusts, is_within, "{range} {address}");
+        }
     }
 }
