@@ -18,7 +18,6 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod digits;
 pub mod fault;
 mod hosts;
 pub mod http;

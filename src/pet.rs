@@ -10,7 +10,6 @@ pub use body::BodyProblems;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::digits;
 use blank::is_blank;
 
 /// An animal's identifier, assigned on creation and never used again.
@@ -173,12 +172,12 @@ impl Pet {
 /// Appends the JSON object of an animal given by its parts, so that a store can write rows without owning them.
 pub fn write_json(out: &mut Vec<u8>, id: PetId, name: &str, category_id: i64, status: &str) {
     out.extend_from_slice(b"{\"id\":");
-    digits::push_signed(out, id.0);
+    out.extend_from_slice(itoa::Buffer::new().format(id.0).as_bytes());
     out.extend_from_slice(b",\"name\":");
     // Writing to a Vec cannot fail, and a str always has a JSON form.
     let _ = serde_json::to_writer(&mut *out, name);
     out.extend_from_slice(b",\"categoryId\":");
-    digits::push_signed(out, category_id);
+    out.extend_from_slice(itoa::Buffer::new().format(category_id).as_bytes());
     out.extend_from_slice(b",\"status\":\"");
     out.extend_from_slice(status.as_bytes());
     out.extend_from_slice(b"\"}");

@@ -12,7 +12,6 @@ use serde::Serializer;
 
 use super::answer::Answer;
 use super::frame::{self, Frame};
-use crate::digits;
 use crate::limit::Period;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
@@ -245,7 +244,7 @@ impl ApiError {
             _ => drop(serde_json::Serializer::new(&mut body).collect_str(self)),
         }
         body.extend_from_slice(b",\"status\":");
-        digits::push(&mut body, status.as_u16().into());
+        body.extend_from_slice(status.as_str().as_bytes());
         body.push(b'}');
         body
     }
@@ -294,7 +293,7 @@ impl ApiError {
 fn push_refusal(body: &mut Vec<u8>, why: &str, retry_after: u64) {
     body.push(b'"');
     body.extend_from_slice(why.as_bytes());
-    digits::push(body, retry_after);
+    body.extend_from_slice(itoa::Buffer::new().format(retry_after).as_bytes());
     body.extend_from_slice(SECONDS.as_bytes());
     body.push(b'"');
 }

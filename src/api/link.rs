@@ -6,7 +6,6 @@ use hyper::header::{HeaderValue, LINK};
 
 use super::url::LinkBase;
 use super::{Answer, ApiError, answer, frame};
-use crate::digits;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
@@ -49,8 +48,7 @@ fn link(
     });
     put(base.place());
     put(path.as_bytes());
-    digits::push(&mut link, limit.get() as u64);
-    let mut put = |text: &[u8]| link.extend_from_slice(text);
+    put(itoa::Buffer::new().format(limit.get()).as_bytes());
     if let Scope::Pets(Some(status)) = scope {
         put(b"&status=");
         put(status.word().as_bytes());

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::sink::{Buffer, Sink};
 use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
-use crate::digits;
 use crate::key::KeyId;
 
 /// What is told of a request.
@@ -95,7 +94,7 @@ impl Last {
     fn write(&self, out: &mut Vec<u8>, at: Timestamp) {
         out.extend_from_slice(&self.second_text);
         out.push(b'.');
-        digits::push_three(out, at.as_millis().rem_euclid(1000).unsigned_abs());
+        push_three(out, at.as_millis().rem_euclid(1000).unsigned_abs());
         out.push(b'Z');
     }
 }
@@ -122,12 +121,12 @@ fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     out.extend_from_slice(b" client=");
     out.extend_from_slice(&last.client_text);
     out.extend_from_slice(b" status=");
-    digits::push(out, line.status.into());
+    push(out, line.status);
     out.extend_from_slice(b" ms=");
     push_millis(out, line.took);
     if let Some(key) = line.key {
         out.extend_from_slice(b" key=");
-        digits::push_signed(out, key.0);
+        push(out, key.0);
     }
     out.push(b'\n');
 }
@@ -144,12 +143,12 @@ fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     out.extend_from_slice(b"\",\"client\":\"");
     out.extend_from_slice(&last.client_text);
     out.extend_from_slice(b"\",\"status\":");
-    digits::push(out, line.status.into());
+    push(out, line.status);
     out.extend_from_slice(b",\"ms\":");
     push_millis(out, line.took);
     if let Some(key) = line.key {
         out.extend_from_slice(b",\"key\":");
-        digits::push_signed(out, key.0);
+        push(out, key.0);
     }
     out.extend_from_slice(b"}\n");
 }
@@ -164,13 +163,11 @@ fn put(out: &mut Vec<u8>, name: &str, value: &str) {
 fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
-            let (mut text, mut length) = ([b'.'; 16], 0);
             for octet in address.octets() {
-                length += digits::write(&mut text[length..length + 3], octet.into()) + 1;
-                // What a longer number has left there.
-                text[length - 1] = b'.';
+                push(out, octet);
+                out.push(b'.');
             }
-            out.extend_from_slice(&text[..length - 1]);
+            out.pop();
         }
         // Writing to a Vec cannot fail.
         IpAddr::V6(address) => drop(write!(out, "{address}")),
@@ -180,9 +177,18 @@ fn push_address(out: &mut Vec<u8>, address: IpAddr) {
 /// A duration in milliseconds to three places.
 fn push_millis(out: &mut Vec<u8>, took: Duration) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    digits::push(out, micros / 1000);
+    push(out, micros / 1000);
     out.push(b'.');
-    digits::push_three(out, micros);
+    push_three(out, micros % 1000);
+}
+
+fn push(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Three digits of a number below a thousand.
+fn push_three(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&itoa::Buffer::new().format(1000 + number).as_bytes()[1..]);
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
 use crate::api::header;
-use crate::digits;
 use crate::key::{KeyHash, NoRandomness, Secret};
 
 /// The longest id.
@@ -65,7 +64,11 @@ impl RequestIds {
     pub(crate) fn next(&self) -> RequestId {
         self.count.set(self.count.get() + 1);
         let mut id = RequestId::new(self.start.as_bytes());
-        id.length += digits::write(&mut id.bytes[id.length..], self.count.get());
+        let mut count = itoa::Buffer::new();
+        let count = count.format(self.count.get()).as_bytes();
+        let start = id.length;
+        id.length += count.len();
+        id.bytes[start..id.length].copy_from_slice(count);
         id
     }
 

@@ -7,7 +7,6 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ParsingError, RedisResult, ServerErr
 
 use super::wire::Wire;
 use crate::clock::Timestamp;
-use crate::digits;
 use crate::key::KeyId;
 use crate::limit::ruling::{Known, Ruling};
 use crate::limit::window::Windows;
@@ -72,7 +71,7 @@ impl Script {
     fn name_of(&self, question: &Question) -> Vec<u8> {
         let mut name = Vec::with_capacity(64);
         name.extend_from_slice(&self.prefix);
-        digits::push_signed(&mut name, question.key.0);
+        name.extend_from_slice(itoa::Buffer::new().format(question.key.0).as_bytes());
         name.push(b'}');
         if question.is_trial {
             name.extend_from_slice(b":trial");
