@@ -63,23 +63,23 @@ impl Timestamp {
     }
 }
 
-/// A text that is no moment.
+/// The text is not a point in time.
 #[derive(Debug, thiserror::Error)]
-#[error("takes a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
-pub struct NotAMoment;
+#[error("must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
+pub struct InvalidTimestamp;
 
 /// Reads RFC 3339, or a date, which is its first moment in UTC. To the second.
 impl FromStr for Timestamp {
-    type Err = NotAMoment;
+    type Err = InvalidTimestamp;
 
-    fn from_str(text: &str) -> Result<Self, NotAMoment> {
+    fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
         let date_alone = text.len() == "2026-12-24".len();
         let whole = if date_alone {
             format!("{text}T00:00:00Z")
         } else {
             text.to_owned()
         };
-        let moment: jiff::Timestamp = whole.parse().map_err(|_| NotAMoment)?;
+        let moment: jiff::Timestamp = whole.parse().map_err(|_| InvalidTimestamp)?;
         Ok(Self::from_secs(moment.as_second()))
     }
 }

@@ -24,10 +24,10 @@ use crate::store::Database;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken([u8; 32]);
 
-/// A text that is no token.
+/// The text is not a token.
 #[derive(Debug, thiserror::Error)]
-#[error("takes 16 visible ASCII characters or more")]
-pub struct NotAToken;
+#[error("must be at least 16 visible ASCII characters")]
+pub struct InvalidToken;
 
 impl AdminToken {
     /// Whether `presented` is the token.
@@ -37,11 +37,11 @@ impl AdminToken {
 }
 
 impl FromStr for AdminToken {
-    type Err = NotAToken;
+    type Err = InvalidToken;
 
-    fn from_str(text: &str) -> Result<Self, NotAToken> {
+    fn from_str(text: &str) -> Result<Self, InvalidToken> {
         if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(NotAToken);
+            return Err(InvalidToken);
         }
         Ok(Self(Sha256::digest(text).into()))
     }
@@ -123,9 +123,9 @@ impl TryFrom<ServeOptions> for Config {
             trusted_proxies: TrustedProxies::new(options.trusted_proxy),
             bans: BanPolicy {
                 after: options.ban_after,
-                first: options.ban_for.duration(),
+                first: options.ban_for,
             },
-            keep_usage: options.keep_usage.duration(),
+            keep_usage: options.keep_usage,
             log: options.log,
             log_level: options.log_level,
             first_key: !options.no_first_key,
@@ -133,8 +133,8 @@ impl TryFrom<ServeOptions> for Config {
             max_connections: options.max_connections,
             max_connections_per_address: options.max_connections_per_address,
             max_waiting_writes: options.max_waiting_writes,
-            request_timeout: options.request_timeout.duration(),
-            idle_timeout: options.idle_timeout.duration(),
+            request_timeout: options.request_timeout,
+            idle_timeout: options.idle_timeout,
         })
     }
 }

@@ -3,7 +3,7 @@
 
 mod name;
 
-pub use name::{BadName, KeyName};
+pub use name::{InvalidKeyName, KeyName};
 
 use std::time::Duration;
 

@@ -30,6 +30,5 @@ pub mod page;
 pub mod pet;
 pub mod plan;
 pub mod server;
-pub mod span;
 pub mod store;
 pub mod tally;

@@ -8,8 +8,6 @@ mod sink;
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
 
-use std::str::FromStr;
-
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
@@ -17,67 +15,25 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::clock::Clock;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The format of lines: for people, or one JSON object each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum LogFormat {
-    /// For people.
     #[default]
     Text,
-    /// For machines: one JSON object a line.
     Json,
 }
 
-/// A word that names no format.
-#[derive(Debug, thiserror::Error)]
-#[error("takes text or json")]
-pub struct NotAFormat;
-
-impl FromStr for LogFormat {
-    type Err = NotAFormat;
-
-    fn from_str(word: &str) -> Result<Self, NotAFormat> {
-        match word {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(NotAFormat),
-        }
-    }
-}
-
-/// How much is written. Requests are written at `Info` and finer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The least severe level that is written. Requests are written at `Info`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum LogLevel {
-    /// Only what failed.
     Error,
-    /// Also what may come to fail.
     Warn,
-    /// Also each request.
     #[default]
     Info,
-    /// Also what helps to find a fault.
     Debug,
-    /// Everything.
     Trace,
-}
-
-/// A word that names no level.
-#[derive(Debug, thiserror::Error)]
-#[error("takes error, warn, info, debug or trace")]
-pub struct NotALevel;
-
-impl FromStr for LogLevel {
-    type Err = NotALevel;
-
-    fn from_str(word: &str) -> Result<Self, NotALevel> {
-        Ok(match word {
-            "error" => Self::Error,
-            "warn" => Self::Warn,
-            "info" => Self::Info,
-            "debug" => Self::Debug,
-            "trace" => Self::Trace,
-            _ => return Err(NotALevel),
-        })
-    }
 }
 
 /// Sends everything that is told with `tracing` to the sink, in this format. To be called once in a process.

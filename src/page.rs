@@ -28,7 +28,7 @@ impl Default for PageSize {
 
 /// A text that is no page size.
 #[derive(Debug, thiserror::Error)]
-#[error("takes a whole number from 1 to 100")]
+#[error("must be between 1 and 100")]
 pub struct NotAPageSize;
 
 impl FromStr for PageSize {

@@ -68,14 +68,12 @@ impl PetName {
     }
 }
 
-/// Whether an animal can be adopted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Whether an animal can be adopted: it is pending while an order for it is open, and sold when that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum PetStatus {
-    /// It waits for a home.
     Available,
-    /// Someone has asked for it.
     Pending,
-    /// It has found one.
     Sold,
 }
 
@@ -93,19 +91,19 @@ impl PetStatus {
     }
 }
 
-/// A word that names no status.
+/// The word is not a status.
 #[derive(Debug, thiserror::Error)]
 #[error("must be one of available, pending, sold")]
-pub struct NotAStatus;
+pub struct InvalidStatus;
 
 impl FromStr for PetStatus {
-    type Err = NotAStatus;
+    type Err = InvalidStatus;
 
-    fn from_str(word: &str) -> Result<Self, NotAStatus> {
+    fn from_str(word: &str) -> Result<Self, InvalidStatus> {
         Self::ALL
             .into_iter()
             .find(|status| status.word() == word)
-            .ok_or(NotAStatus)
+            .ok_or(InvalidStatus)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 /// How many requests a key may make in each window. Both at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -15,15 +17,15 @@ pub const LARGEST_LIMIT: u32 = 1_000_000_000;
 
 /// A limit of nothing, or of more than can be counted.
 #[derive(Debug, thiserror::Error)]
-#[error("takes a whole number from 1 to 1000000000")]
-pub struct BadLimit;
+#[error("must be between 1 and 1000000000")]
+pub struct InvalidLimit;
 
 impl Limits {
     /// Checked limits.
-    pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, BadLimit> {
+    pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, InvalidLimit> {
         if per_minute == 0 || per_minute > LARGEST_LIMIT || per_day == 0 || per_day > LARGEST_LIMIT
         {
-            return Err(BadLimit);
+            return Err(InvalidLimit);
         }
         Ok(Self {
             per_minute,
@@ -86,16 +88,13 @@ impl Plan {
     }
 }
 
-/// A plan's name, without the figures that only Enterprise has to be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A plan's name, without the limits that only Enterprise has to be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum PlanName {
-    /// `free`
     Free,
-    /// `pro`
     Pro,
-    /// `business`
     Business,
-    /// `enterprise`
     Enterprise,
 }
 
@@ -110,13 +109,10 @@ pub enum BadPlan {
     LimitsFixed(PlanName),
     /// The figures themselves are wrong.
     #[error("a limit {0}")]
-    Limit(#[from] BadLimit),
+    Limit(#[from] InvalidLimit),
 }
 
 impl PlanName {
-    /// Every name.
-    pub const ALL: [Self; 4] = [Self::Free, Self::Pro, Self::Business, Self::Enterprise];
-
     /// The word used on the command line and in the database.
     pub const fn word(self) -> &'static str {
         match self {
@@ -148,19 +144,16 @@ impl fmt::Display for PlanName {
     }
 }
 
-/// A word that names no plan.
+/// The name is not a plan's.
 #[derive(Debug, thiserror::Error)]
-#[error("takes one of free, pro, business, enterprise")]
-pub struct NotAPlan;
+#[error("unknown plan")]
+pub struct UnknownPlan;
 
 impl FromStr for PlanName {
-    type Err = NotAPlan;
+    type Err = UnknownPlan;
 
-    fn from_str(word: &str) -> Result<Self, NotAPlan> {
-        Self::ALL
-            .into_iter()
-            .find(|plan| plan.word() == word)
-            .ok_or(NotAPlan)
+    fn from_str(name: &str) -> Result<Self, UnknownPlan> {
+        ValueEnum::from_str(name, false).map_err(|_| UnknownPlan)
     }
 }
 
@@ -174,6 +167,14 @@ mod tests {
         assert_eq!(figures(Plan::Free), (60, 1_000));
         assert_eq!(figures(Plan::Pro), (300, 10_000));
         assert_eq!(figures(Plan::Business), (1_000, 100_000));
+    }
+
+    #[test]
+    fn a_plan_is_read_by_the_name_that_is_stored() {
+        for plan in PlanName::value_variants() {
+            assert_eq!(plan.word().parse::<PlanName>().unwrap(), *plan);
+        }
+        assert!("Free".parse::<PlanName>().is_err());
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, ApiError> {
         || !(1..=255).contains(&bytes.len())
         || !bytes.iter().all(u8::is_ascii_graphic)
     {
-        let problem = "takes 1 to 255 visible ASCII characters, and is given once".into();
+        let problem = "must be 1 to 255 visible ASCII characters, and given at most once".into();
         return Err(ApiError::InvalidParameter {
             name: "Idempotency-Key",
             problem,

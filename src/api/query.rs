@@ -70,7 +70,7 @@ fn once<T: FromStr<Err: ToString>>(
 ) -> Result<(), ApiError> {
     let problem = |problem: String| ApiError::InvalidParameter { name, problem };
     if place.is_some() {
-        return Err(problem("is given twice: give it once".into()));
+        return Err(problem("must be given at most once".into()));
     }
     // A value that cannot be decoded, or has a plus that means a space, is none that any of these takes.
     let value = decode(value).unwrap_or_default();
@@ -101,19 +101,19 @@ mod tests {
     #[test]
     fn a_bad_or_repeated_parameter_is_named_with_what_it_takes() {
         for (query, message) in [
-            ("limit=0", "limit takes a whole number from 1 to 100."),
-            ("limit", "limit takes a whole number from 1 to 100."),
-            ("limit=%35%", "limit takes a whole number from 1 to 100."),
+            ("limit=0", "limit must be between 1 and 100."),
+            ("limit", "limit must be between 1 and 100."),
+            ("limit=%35%", "limit must be between 1 and 100."),
             (
                 "status=Sold",
                 "status must be one of available, pending, sold.",
             ),
             (
                 "cursor=",
-                "cursor takes only the value from a Link header of this service, unchanged.",
+                "cursor must be the value from a Link header of this service, unchanged.",
             ),
-            ("limit=1&limit=1", "limit is given twice: give it once."),
-            ("limit=1&l%69mit=2", "limit is given twice: give it once."),
+            ("limit=1&limit=1", "limit must be given at most once."),
+            ("limit=1&l%69mit=2", "limit must be given at most once."),
         ] {
             assert_eq!(
                 of_pets(Some(query)).unwrap_err().to_string(),

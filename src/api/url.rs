@@ -12,10 +12,10 @@ use super::authority::Authority;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
-/// A text that is no base address.
+/// The text is not a base URL.
 #[derive(Debug, thiserror::Error)]
-#[error("takes an http or https address that ends in /v1, such as https://animals.example/v1")]
-pub struct NotABaseUrl;
+#[error("must be an http or https URL that ends in /v1, such as https://animals.example/v1")]
+pub struct InvalidBaseUrl;
 
 /// What the links of one response begin with, up to `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +89,10 @@ impl BaseUrl {
 }
 
 impl FromStr for BaseUrl {
-    type Err = NotABaseUrl;
+    type Err = InvalidBaseUrl;
 
-    fn from_str(text: &str) -> Result<Self, NotABaseUrl> {
-        let uri: Uri = text.parse().map_err(|_| NotABaseUrl)?;
+    fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
+        let uri: Uri = text.parse().map_err(|_| InvalidBaseUrl)?;
         let scheme = uri.scheme_str().unwrap_or_default();
         // An address ends up between < and > in a Link header.
         let plain = text
@@ -105,10 +105,10 @@ impl FromStr for BaseUrl {
             || text.contains('#')
             || !text.ends_with("/v1")
         {
-            return Err(NotABaseUrl);
+            return Err(InvalidBaseUrl);
         }
         // Schemes have no case, and what compares them later need not know that.
-        let (_, rest) = text.split_once("://").ok_or(NotABaseUrl)?;
+        let (_, rest) = text.split_once("://").ok_or(InvalidBaseUrl)?;
         Ok(Self(format!("{scheme}://{rest}")))
     }
 }

@@ -31,7 +31,7 @@ impl Healthcheck {
             .unwrap_or_else(|| format!("http://{}/readyz", reachable(self.listen)));
         let wrong = || {
             Failure::Usage(format!(
-                "healthcheck {url}: takes an address such as http://127.0.0.1:8080/readyz"
+                "healthcheck {url}: must be a URL such as http://127.0.0.1:8080/readyz"
             ))
         };
         let uri: Uri = url.parse().map_err(|_| wrong())?;

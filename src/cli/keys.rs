@@ -14,7 +14,6 @@ use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
 use crate::plan::{Plan, PlanName};
-use crate::span::Span;
 use crate::store::{KEYS_AT_ONCE, KeyRecord, Store};
 use report::HandOver;
 
@@ -32,14 +31,14 @@ enum Command {
         /// What you call it: 1 to 100 characters
         #[arg(long)]
         name: KeyName,
-        /// free, pro, business or enterprise
+        /// Plan
         #[arg(long)]
         plan: PlanName,
         #[command(flatten)]
         limits: EnterpriseLimits,
         /// When it ends by itself, for example 90d
-        #[arg(long, value_name = "TIME", value_parser = options::positive)]
-        expires: Option<Span>,
+        #[arg(long, value_name = "DURATION", value_parser = options::positive)]
+        expires: Option<Duration>,
         #[command(flatten)]
         common: Common,
     },
@@ -66,7 +65,7 @@ enum Command {
         /// The key's ID
         #[arg(value_parser = options::id)]
         id: i64,
-        /// free, pro, business or enterprise
+        /// Plan
         plan: PlanName,
         #[command(flatten)]
         limits: EnterpriseLimits,
@@ -78,8 +77,8 @@ enum Command {
         #[command(flatten)]
         key: OneKey,
         /// How long the old secret still works; 0s ends it at once
-        #[arg(long, value_name = "TIME", default_value = "24h")]
-        grace: Span,
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
+        grace: Duration,
         /// Do not ask, even while the grace of an earlier rotation is running
         #[arg(long)]
         yes: bool,
@@ -141,7 +140,6 @@ impl Command {
                 let plan = limits.plan(plan)?;
                 let store = common.open(clock).await?;
                 let now = clock.now();
-                let expires = expires.map(Span::duration);
                 let issued = keys::create(&store, name, plan, expires, now).await?;
                 hand_over(&issued, now, common.json, "created")
             }
@@ -196,7 +194,7 @@ impl Command {
             Self::Rotate { key, grace, yes } => {
                 let store = key.common.open(clock).await?;
                 let now = clock.now();
-                let issued = rotate(&store, KeyId(key.id), grace.duration(), yes, now).await?;
+                let issued = rotate(&store, KeyId(key.id), grace, yes, now).await?;
                 let done = match issued.record.old.filter(|(_, until)| now < *until) {
                     None => "rotated, the old secret has ended".to_owned(),
                     Some((_, until)) => format!("rotated, the old secret works until {until}"),

@@ -24,7 +24,7 @@ enum Command {
         /// The animal's ID
         #[arg(value_parser = options::id)]
         id: i64,
-        /// available, pending or sold
+        /// New status
         status: PetStatus,
         /// Also against an open order, which is then withdrawn
         #[arg(long)]

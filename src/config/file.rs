@@ -46,11 +46,11 @@ pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, 
             return Err(at(start, &what));
         };
         let values = values(value).ok_or_else(|| {
-            let what = format!("{name} takes a text, a number or a list of texts");
+            let what = format!("{name} must be a string, a number or a list of strings");
             at(start, &what)
         })?;
         if values.len() != 1 && !matches!(option.get_action(), ArgAction::Append) {
-            return Err(at(start, &format!("{name} takes one value")));
+            return Err(at(start, &format!("{name} must be a single value")));
         }
         for (offset, value) in &values {
             check(option, name, value).map_err(|what| at(*offset, &what))?;
@@ -106,7 +106,7 @@ fn check(option: &Arg, name: &str, value: &str) -> Result<(), String> {
     if matches!(option.get_action(), ArgAction::SetTrue) {
         return match value {
             "true" | "false" => Ok(()),
-            _ => Err(format!("{name} takes true or false")),
+            _ => Err(format!("{name} must be true or false")),
         };
     }
     let parsed = Command::new("file")

@@ -46,10 +46,23 @@ pub fn one_line(error: &clap::Error) -> String {
     };
     if error.kind() == ErrorKind::UnknownArgument && named(error).is_some_and(looks_negative) {
         line.push_str(": a value cannot be negative");
+    } else if let Some((start, _)) = line.split_once(" [possible values: ") {
+        line = format!("{start}: use {}", possible_values(error));
     } else if let Some(meant) = suggestion(error) {
         line.push_str(&format!(": did you mean {meant}?"));
     }
     line
+}
+
+/// The possible values of an option, as in `free, pro or business`.
+fn possible_values(error: &clap::Error) -> String {
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) => match &values[..] {
+            [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            values => values.join(", "),
+        },
+        _ => String::new(),
+    }
 }
 
 /// The argument that an error is about, as clap writes it: `--listen <IP:PORT>`.

@@ -9,22 +9,22 @@ const LONGEST: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName(String);
 
-/// A text that is no name of a key.
+/// The text is not a key's name.
 #[derive(Debug, thiserror::Error)]
-#[error("takes 1 to 100 characters that can be seen")]
-pub struct BadName;
+#[error("must be 1 to 100 characters, not blank and without control characters")]
+pub struct InvalidKeyName;
 
 impl FromStr for KeyName {
-    type Err = BadName;
+    type Err = InvalidKeyName;
 
-    fn from_str(text: &str) -> Result<Self, BadName> {
+    fn from_str(text: &str) -> Result<Self, InvalidKeyName> {
         let fits = text.chars().count() <= LONGEST
             && !text.trim().is_empty()
             && !text.contains(char::is_control);
         if fits {
             Ok(Self(text.to_owned()))
         } else {
-            Err(BadName)
+            Err(InvalidKeyName)
         }
     }
 }

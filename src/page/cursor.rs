@@ -79,7 +79,7 @@ const LENGTH: usize = 34;
 
 /// A text that is no cursor of ours.
 #[derive(Debug, thiserror::Error)]
-#[error("takes only the value from a Link header of this service, unchanged")]
+#[error("must be the value from a Link header of this service, unchanged")]
 pub struct BrokenCursor;
 
 /// A cursor of another list.

@@ -21,7 +21,7 @@ impl BodyProblems {
 }
 
 const NOT_AN_OBJECT: &str =
-    "The body must be a JSON object with name and categoryId, and status if you like.";
+    "The body must be a JSON object with name, categoryId and, optionally, status.";
 
 pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     if body.iter().all(u8::is_ascii_whitespace) {
@@ -42,7 +42,7 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
 
     let mut problems = Vec::new();
     for name in members.twice {
-        problems.push(format!("{name} is given twice"));
+        problems.push(format!("{name} must be given at most once"));
     }
     let mut field = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
 
@@ -204,7 +204,7 @@ mod tests {
     fn every_problem_is_named_at_once() {
         assert_eq!(
             problem(r#"{"name":" ","categoryId":1.5,"status":null,"x":1,"x":2}"#),
-            "The body is not a valid animal: x is given twice; name must not be blank; \
+            "The body is not a valid animal: x must be given at most once; name must not be blank; \
              categoryId must be an integer from -9223372036854775808 to 9223372036854775807; \
              status must be one of available, pending, sold."
         );

@@ -20,7 +20,7 @@ pub enum Database {
 /// A text that names no database. What was wrong with it may hold a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "takes sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
+    "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
 )]
 pub struct NotADatabaseUrl;
 

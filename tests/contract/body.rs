@@ -155,7 +155,7 @@ fn every_problem_of_a_body_is_reported_in_one_message() {
         "name must",
         "categoryId must",
         "status must",
-        "x is given twice",
+        "x must be given at most once",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
@@ -183,7 +183,7 @@ fn a_member_given_twice_is_400_also_an_unknown_one() {
         let answer = send(&key, body);
         let message = answer.is_error(400, "invalid_body").message();
         assert!(
-            message.contains(&format!("{named} is given twice")),
+            message.contains(&format!("{named} must be given at most once")),
             "{body}: {message}"
         );
     }

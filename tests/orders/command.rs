@@ -150,15 +150,12 @@ fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
         ("orders place --pet x", "--pet"),
         (
             "orders place --pet 1 --ship-date tomorrow",
-            "takes a date, or a date and time",
+            "must be a date, or a date and time",
         ),
         ("orders place --pet 1 --ship-date 2026-02-30", "--ship-date"),
         ("orders complete", "<ID>"),
         ("orders cancel one", "<ID>"),
-        (
-            "pets set-status 1 lost",
-            "must be one of available, pending, sold",
-        ),
+        ("pets set-status 1 lost", "use available, pending or sold"),
         ("pets set-status 1", "<STATUS>"),
         ("orders", "subcommand"),
     ] {

@@ -87,8 +87,8 @@ fn a_mistyped_word_gets_a_suggestion() {
 
 #[test]
 fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
-    const ID: &str = "takes an ID, which is a whole number from 1 on";
-    const LIMIT: &str = "takes a whole number from 1 to 1000000000";
+    const ID: &str = "must be an ID, a whole number of at least 1";
+    const LIMIT: &str = "must be between 1 and 1000000000";
     let empty = folder();
     let enterprise = "keys create --name a --plan enterprise --per-day 5 --per-minute";
     for (words, told) in [
@@ -127,7 +127,7 @@ fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
         ),
         (
             "serve --ban-after -1",
-            "invalid value '-1' for '--ban-after <N>': takes a whole number".to_owned(),
+            "invalid value '-1' for '--ban-after <N>': must be a whole number".to_owned(),
         ),
         (
             "keys create --name a --plan free --expires -5d",
@@ -143,12 +143,53 @@ fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
 }
 
 #[test]
+fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
+    let empty = folder();
+    let plans = "use free, pro, business or enterprise";
+    let levels = "use error, warn, info, debug or trace";
+    for (words, told) in [
+        (
+            "keys create --name a --plan gold",
+            format!("invalid value 'gold' for '--plan <PLAN>': {plans}"),
+        ),
+        (
+            "keys set-plan 1 fre",
+            format!("invalid value 'fre' for '<PLAN>': {plans}"),
+        ),
+        (
+            "pets set-status 1 gone",
+            "invalid value 'gone' for '<STATUS>': use available, pending or sold".to_owned(),
+        ),
+        (
+            "serve --log-level Info",
+            format!("invalid value 'Info' for '--log-level <LEVEL>': {levels}"),
+        ),
+        (
+            "serve --log xml",
+            "invalid value 'xml' for '--log <FORMAT>': use text or json".to_owned(),
+        ),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(
+            run(empty.path(), &[], &words).refuses(2),
+            format!("animal-store: {told} (see --help)")
+        );
+    }
+    let print = |words: &[&str]| run(empty.path(), &[], words).exits(0).stdout;
+    let help = print(&["serve", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("[possible values: text, json]"), "{help}");
+    let script = print(&["completions", "bash"]);
+    assert!(script.contains("free pro business enterprise"), "{script}");
+}
+
+#[test]
 fn a_wrong_switch_in_the_environment_is_named_by_its_variable() {
     let wrong = ("ANIMAL_STORE_NO_FIRST_KEY", "maybe");
     let line = run(folder().path(), &[wrong], &["serve"]).refuses(2);
     assert_eq!(
         line,
-        "animal-store: invalid value 'maybe' for ANIMAL_STORE_NO_FIRST_KEY [possible values: true, false] (see --help)"
+        "animal-store: invalid value 'maybe' for ANIMAL_STORE_NO_FIRST_KEY: use true or false (see --help)"
     );
 }
 

@@ -31,8 +31,8 @@ enum Target {
 /// A text that names no Redis. It may hold a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "takes redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
-     or several nodes of a cluster with commas between"
+    "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
+     or several nodes of a cluster separated by commas"
 )]
 pub struct NotARedisUrl;
 
