@@ -1,4 +1,4 @@
-//! One run: what was asked for, where the programs are, where data may be put.
+//! One run of the benchmark: its options, the programs, and a directory for data.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use crate::options::Pace;
 use crate::progress::Progress;
 
-/// What every row needs.
+/// The environment of all rows.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// How long everything takes.
+    /// The durations and sizes of this run.
     pub(crate) pace: Pace,
-    /// The bar.
+    /// The progress bar.
     pub(crate) progress: Progress,
     programs: PathBuf,
     root: TempDir,
@@ -22,8 +22,10 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn new(pace: Pace) -> Result<Self> {
         let program = std::env::current_exe()?;
-        let programs = program.parent().context("the program is in no folder")?;
-        // Beside the programs, and not where temporary files are: that may be memory, which makes every commit cheap.
+        let programs = program
+            .parent()
+            .context("the program has no parent directory")?;
+        // Next to the programs: a directory for temporary files may be in memory, where commits are cheap.
         let root = tempfile::Builder::new()
             .prefix("bench-")
             .tempdir_in(programs)?;
@@ -35,17 +37,17 @@ impl Bench {
         })
     }
 
-    /// A program that was built along with this one.
+    /// A program that was built together with this one.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name)
     }
 
-    /// Where what was installed for a run is: `target/NAME`.
+    /// A directory with installed tools: `target/NAME`.
     pub(crate) fn installed(&self, name: &str) -> PathBuf {
         self.programs.parent().unwrap_or(Path::new(".")).join(name)
     }
 
-    /// A new folder. It goes when it is dropped.
+    /// A new directory, deleted when dropped.
     pub(crate) fn folder(&self) -> Result<TempDir> {
         Ok(tempfile::tempdir_in(&self.root)?)
     }

@@ -1,4 +1,4 @@
-//! One SQLite commit for each row, in the service's own tables: what a service without group commit could do at most.
+//! One SQLite commit per row, in the tables of the service: the upper bound for a service without group commit.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::cores::Place;
 use crate::data::Data;
 use crate::load::Round;
 
-/// Writes animals for so long, each on disk before the next.
+/// Inserts animals for this time, one commit each.
 pub(crate) fn round(data: &Data, length: Duration) -> Result<Round> {
     let file: Connection = data.connect()?;
     file.pragma_update(None, "journal_mode", "WAL")?;
@@ -25,7 +25,7 @@ pub(crate) fn round(data: &Data, length: Duration) -> Result<Round> {
     }
     let rate = f64::from(rows) / began.elapsed().as_secs_f64();
     Place::Load.enter()?;
-    // Its CPU time is this program's own, and nobody is compared with it.
+    // The CPU time is that of this program, and is not compared.
     Ok(Round {
         rate,
         cpu: f64::NAN,

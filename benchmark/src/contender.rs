@@ -1,4 +1,4 @@
-//! Those who run against each other, and their rounds: one of each in turn, so that all meet the same machine.
+//! The contenders of a row and their rounds. Rounds alternate between contenders, so that all see the same machine.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::figure::Figure;
 use crate::load::{self, Requests, Round};
 use crate::process::Process;
 
-/// One of them.
+/// One server, or another program that is measured.
 pub(crate) struct Contender<'a> {
     name: String,
     measure: Box<dyn FnMut(Duration) -> Result<Round> + 'a>,
@@ -27,7 +27,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// A server on its core, with the load on another.
+    /// A server on its core, with the load generator on another.
     pub(crate) fn pinned(
         name: impl Into<String>,
         server: &'a Process,
@@ -49,7 +49,7 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// A server that may use every core; so may the load.
+    /// A server that may use all cores, as may the load generator.
     pub(crate) fn free(
         name: impl Into<String>,
         server: &'a Process,

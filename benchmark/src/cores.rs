@@ -1,4 +1,4 @@
-//! Which core runs what: servers on the first, the load on the second, so that neither takes time from the other.
+//! CPU affinity: servers on the first core, the load generator on the second, so that neither takes time from the other.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -6,21 +6,21 @@ use std::sync::OnceLock;
 use anyhow::{Result, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores this process was given.
+/// The cores that are available to this process.
 static GIVEN: OnceLock<Vec<usize>> = OnceLock::new();
 
-/// Where something runs.
+/// The cores that a process runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On the servers' core.
+    /// The core of the servers.
     Server,
-    /// On the load's core.
+    /// The core of the load generator.
     Load,
-    /// Wherever the kernel likes.
+    /// All cores.
     Anywhere,
 }
 
-/// Looks which cores there are. To be called first, before anything is pinned.
+/// Finds the available cores. Must be called before anything is pinned.
 pub(crate) fn look() -> Result<usize> {
     let set = sched_getaffinity(None)?;
     let given: Vec<usize> = (0..CpuSet::MAX_CPU)
@@ -28,7 +28,7 @@ pub(crate) fn look() -> Result<usize> {
         .collect();
     ensure!(
         given.len() >= 2,
-        "two cores are needed: one for the server and one for the load"
+        "needs two cores: one for the server and one for the load generator"
     );
     Ok(GIVEN.get_or_init(|| given).len())
 }
@@ -44,7 +44,7 @@ impl Place {
         .unwrap_or_default()
     }
 
-    /// Moves the calling thread there.
+    /// Pins the calling thread.
     pub(crate) fn enter(self) -> Result<()> {
         let mut set = CpuSet::new();
         for core in self.cores() {
@@ -53,7 +53,7 @@ impl Place {
         Ok(sched_setaffinity(None, &set)?)
     }
 
-    /// A command that runs a program there. The program keeps the process id of the command.
+    /// A command that runs a program on these cores. The program has the process ID of the command.
     pub(crate) fn command(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let cores: Vec<String> = self.cores().iter().map(usize::to_string).collect();
         let mut command = Command::new("taskset");

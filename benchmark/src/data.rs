@@ -1,4 +1,4 @@
-//! A database of the service with as many animals and keys as wanted, and the service on it.
+//! A database with a given number of animals and keys, and a server on it.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -15,28 +15,28 @@ use crate::cores::Place;
 use crate::process::Process;
 use crate::stop;
 
-/// The file, in a folder of its own.
+/// The file name of the database.
 const FILE: &str = "animal-store.db";
 
 /// A limit that no round reaches.
 pub(crate) const UNLIMITED: &str = "1000000000";
 
-/// How many rows are written in one transaction.
+/// Rows per transaction.
 const CHUNK: u32 = 500_000;
 
-/// A folder with a database. It goes when this is dropped.
+/// A directory with a database, deleted when dropped.
 #[derive(Debug)]
 pub(crate) struct Data {
     folder: TempDir,
     program: PathBuf,
-    /// How many animals there are.
+    /// The number of animals.
     pub(crate) animals: u32,
-    /// A key that is never limited.
+    /// A key with limits that are never reached.
     pub(crate) key: String,
 }
 
 impl Data {
-    /// So many animals and one key.
+    /// Creates a database with this number of animals and one key.
     pub(crate) fn new(bench: &Bench, animals: u32) -> Result<Self> {
         let mut data = Self {
             folder: bench.folder()?,
@@ -46,14 +46,12 @@ impl Data {
         };
         data.migrate()?;
         data.key = data.add_key(UNLIMITED, UNLIMITED)?;
-        bench
-            .progress
-            .show("data", &format!("{animals} animals are put in"));
+        bench.progress.show("data", &format!("{animals} animals"));
         data.add_animals()?;
         Ok(data)
     }
 
-    /// Creates the database, as an operator does.
+    /// Creates the database with the command line.
     fn migrate(&self) -> Result<()> {
         let output = Command::new(&self.program)
             .arg("migrate")
@@ -68,7 +66,7 @@ impl Data {
         Ok(())
     }
 
-    /// Makes a key with these limits, as an operator does.
+    /// Creates a key with these limits with the command line.
     pub(crate) fn add_key(&self, per_minute: &str, per_day: &str) -> Result<String> {
         let output = Command::new(&self.program)
             .args(["keys", "create", "--name", "bench", "--plan", "enterprise"])
@@ -78,23 +76,23 @@ impl Data {
             .output()?;
         ensure!(
             output.status.success(),
-            "cannot make a key: {}",
+            "cannot create a key: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// Where the file is.
+    /// The path of the database.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join(FILE)
     }
 
-    /// A connection to the file, for what no command does.
+    /// Opens a connection to the database, for what no command does.
     pub(crate) fn connect(&self) -> Result<Connection> {
         Ok(Connection::open(self.file())?)
     }
 
-    /// Fills in straight by SQL: a request for each of ten million would take minutes.
+    /// Inserts the animals with SQL: ten million requests would take minutes.
     fn add_animals(&self) -> Result<()> {
         let file = self.connect()?;
         file.pragma_update(None, "synchronous", "OFF")?;
@@ -108,10 +106,10 @@ impl Data {
                 [begin, self.animals.min(begin + CHUNK)],
             )?;
         }
-        settle(&file)
+        checkpoint(&file)
     }
 
-    /// Adds so many keys, and gives their secrets.
+    /// Adds this number of keys and returns their secrets.
     pub(crate) fn add_keys(&self, count: usize) -> Result<Vec<String>> {
         let mut file = self.connect()?;
         file.pragma_update(None, "synchronous", "OFF")?;
@@ -134,25 +132,25 @@ impl Data {
             }
         }
         transaction.commit()?;
-        settle(&file)?;
+        checkpoint(&file)?;
         Ok(secrets)
     }
 
-    /// Starts the service, with its log of requests on, as it is by default.
-    pub(crate) fn serve(&self, place: Place, words: &[&str]) -> Result<Process> {
+    /// Starts a server, with request logging on as by default.
+    pub(crate) fn serve(&self, place: Place, arguments: &[&str]) -> Result<Process> {
         let mut command = place.command(&self.program);
         command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(["--admin-listen", "127.0.0.1:0"])
-            .args(words)
+            .args(arguments)
             .current_dir(self.folder.path());
         Process::announced(command, api_address)
     }
 }
 
-/// Where the greeting says that the API is.
-pub(crate) fn api_address(greeting: &str) -> Option<SocketAddr> {
-    let line = greeting
+/// The address of the API in the startup output.
+pub(crate) fn api_address(output: &str) -> Option<SocketAddr> {
+    let line = output
         .lines()
         .find(|line| line.trim_start().starts_with("API"))?;
     let url = line.split_whitespace().last()?;
@@ -162,10 +160,10 @@ pub(crate) fn api_address(greeting: &str) -> Option<SocketAddr> {
         .ok()
 }
 
-/// Moves everything out of the log into the file, and onto the disk, so that no later round pays for it.
-fn settle(file: &Connection) -> Result<()> {
+/// Checkpoints the write-ahead log and syncs the file, so that no later round does it.
+fn checkpoint(file: &Connection) -> Result<()> {
     file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    let path = file.path().context("a database without a file")?;
+    let path = file.path().context("the database has no file")?;
     File::open(path)?.sync_all()?;
     Ok(())
 }
@@ -175,12 +173,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_is_found_in_the_greeting() {
-        let greeting = "Animal Store 0.1.0\n  API       http://127.0.0.1:4711/v1\n";
-        assert_eq!(
-            api_address(greeting),
-            Some("127.0.0.1:4711".parse().unwrap())
-        );
+    fn the_address_is_found_in_the_startup_output() {
+        let output = "Animal Store 0.1.0\n  API       http://127.0.0.1:4711/v1\n";
+        assert_eq!(api_address(output), Some("127.0.0.1:4711".parse().unwrap()));
         assert_eq!(api_address("Animal Store 0.1.0\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! One request and its answer, with no hurry: to see that a server is there, and to learn what it answers.
+//! Single requests, to check that a server is up and to get its response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// Sends these bytes and gives all that comes back until the server closes the connection.
+/// Sends these bytes and returns everything until the server closes the connection.
 fn exchange(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
     let mut tcp = TcpStream::connect(address)?;
     tcp.set_read_timeout(Some(Duration::from_secs(10)))?;
     tcp.write_all(request)?;
-    let mut answer = Vec::new();
-    tcp.read_to_end(&mut answer)?;
-    Ok(answer)
+    let mut response = Vec::new();
+    tcp.read_to_end(&mut response)?;
+    Ok(response)
 }
 
-/// Gets a path and gives the answer's status.
+/// Gets a path and returns the status.
 pub(crate) fn status_of(address: SocketAddr, path: &str) -> Result<u16> {
-    Answer::to_get(address, path, "").map(|answer| answer.status)
+    Response::to_get(address, path, "").map(|response| response.status)
 }
 
-/// An answer, taken apart.
+/// A parsed response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
-    /// The headers, without those that every server writes for itself.
+    /// The headers, without those that each server writes itself.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
-    /// The answer to a GET with these header lines.
+impl Response {
+    /// Sends a GET with these header lines and returns the response.
     pub(crate) fn to_get(address: SocketAddr, path: &str, headers: &str) -> Result<Self> {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}Connection: close\r\n\r\n");
@@ -39,11 +39,12 @@ impl Answer {
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {
-        let end = memchr::memmem::find(bytes, b"\r\n\r\n").context("an answer without an end")?;
+        let end =
+            memchr::memmem::find(bytes, b"\r\n\r\n").context("the response head is incomplete")?;
         let mut lines = std::str::from_utf8(&bytes[..end])?.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1));
         Ok(Self {
-            status: status.context("an answer without a status")?.parse()?,
+            status: status.context("the response has no status")?.parse()?,
             headers: lines
                 .filter_map(|line| line.split_once(": "))
                 .filter(|(name, _)| {
@@ -56,7 +57,7 @@ impl Answer {
         })
     }
 
-    /// The answer in the form in which it is on the wire.
+    /// The response as bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("HTTP/1.1 {}\r\n", self.status);
         for (name, value) in &self.headers {

@@ -1,4 +1,4 @@
-//! What the rounds of one contender come to.
+//! The results of one contender.
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -8,7 +8,7 @@ use crate::load::Round;
 /// The rounds of one contender in one row.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
-    /// Who it is.
+    /// The name of the contender.
     pub(crate) name: String,
     /// Its rounds, in the order in which they ran.
     pub(crate) rounds: Vec<Round>,
@@ -22,24 +22,24 @@ impl Figure {
         }
     }
 
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) fn rate(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.rate))
     }
 
-    /// Microseconds of CPU time for each request.
+    /// CPU time per request in microseconds.
     pub(crate) fn cpu(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.cpu))
     }
 
-    /// How many times the CPU time of another it takes. Rounds are compared one by one, each with the one that ran beside
-    /// it: a machine that is slower for a while is slower for both.
+    /// The ratio of CPU times. Each round is compared with the round that ran next to it: a machine that is temporarily slower is
+    /// slower for both.
     pub(crate) fn cpu_over(&self, other: &Self) -> f64 {
         let pairs = self.rounds.iter().zip(&other.rounds);
         median(pairs.map(|(mine, others)| mine.cpu / others.cpu))
     }
 
-    /// How many times the rate of another it has.
+    /// The ratio of rates.
     pub(crate) fn rate_over(&self, other: &Self) -> f64 {
         let pairs = self.rounds.iter().zip(&other.rounds);
         median(pairs.map(|(mine, others)| mine.rate / others.rate))
@@ -57,7 +57,7 @@ impl Serialize for Figure {
     }
 }
 
-/// The one in the middle.
+/// The median.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_compared_with_those_beside_them() {
+    fn rounds_are_compared_with_those_next_to_them() {
         let figure = |costs: [f64; 3]| Figure {
             name: String::new(),
             rounds: costs.map(|cpu| Round { rate: 1.0, cpu }).to_vec(),

@@ -1,5 +1,5 @@
-//! The load: prebuilt requests over keep-alive connections, from one thread that does as little as it can, so that the
-//! server is what is measured. `closed` sends as fast as answers come; `open` sends on a schedule, whatever comes.
+//! The load generator: prebuilt requests over keep-alive connections, from one thread that does as little as possible. `closed` is a
+//! closed loop, in which each connection sends after a response; `open` sends on a fixed schedule.
 
 mod closed;
 mod connection;
@@ -18,7 +18,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use connection::Connection;
 
-/// How many connections there are.
+/// The number of connections.
 pub(crate) const CONNECTIONS: usize = 64;
 
 /// The open connections of one round.
@@ -29,7 +29,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// To each address in turn.
+    /// Opens connections to each address in turn.
     fn open(addresses: &[SocketAddr]) -> Result<Self> {
         let poll = Poll::new()?;
         let mut all = Vec::with_capacity(CONNECTIONS);
@@ -47,13 +47,13 @@ impl Connections {
         })
     }
 
-    /// Waits until something arrived, and tells each connection whose answer is complete.
+    /// Waits for events, and calls `completed` for each connection with a complete response.
     fn wait(
         &mut self,
-        patience: Duration,
-        mut answered: impl FnMut(usize, &mut Connection, u16) -> Result<()>,
+        timeout: Duration,
+        mut completed: impl FnMut(usize, &mut Connection, u16) -> Result<()>,
     ) -> Result<()> {
-        if let Err(error) = self.poll.poll(&mut self.events, Some(patience))
+        if let Err(error) = self.poll.poll(&mut self.events, Some(timeout))
             && error.kind() != std::io::ErrorKind::Interrupted
         {
             return Err(error.into());
@@ -62,7 +62,7 @@ impl Connections {
             let number = event.token().0;
             let connection = self.all.get_mut(number).context("an unknown connection")?;
             if let Some(status) = connection.receive()? {
-                answered(number, connection, status)?;
+                completed(number, connection, status)?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Where it was measured, and with which versions.
+//! The machine and the versions of a run.
 
 use std::fs;
 use std::process::Command;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::anchors;
+use crate::baselines;
 use crate::bench::Bench;
 
-/// What this program was built from.
+/// The lock file that this program was built from.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// How long the machine is watched before the run.
+/// How long CPU use is measured before the run.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The machine and the versions.
@@ -23,9 +23,9 @@ pub(crate) struct Machine {
     /// In bytes.
     pub(crate) memory: u64,
     pub(crate) kernel: String,
-    /// The part of all cores that something else took before the run.
+    /// The share of all cores that other processes used before the run.
     pub(crate) busy: f64,
-    /// The part of the run's time on the cores that a host gave to other machines instead. Known at the end.
+    /// The share of CPU time that the host gave to other machines during the run. Set at the end.
     pub(crate) stolen: f64,
     pub(crate) rustc: String,
     pub(crate) hyper: String,
@@ -48,14 +48,14 @@ impl Machine {
             rustc: rustc().unwrap_or_else(|| UNKNOWN.into()),
             hyper: locked("hyper").unwrap_or(UNKNOWN).to_owned(),
             sqlite: rusqlite::version().to_owned(),
-            nginx: anchors::nginx_version(bench),
+            nginx: baselines::nginx_version(bench),
         }
     }
 }
 
 const UNKNOWN: &str = "unknown";
 
-/// What stands behind a name and a colon in a file of the kernel's.
+/// The value of a field in a file of `/proc`.
 fn field(file: &str, name: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with(name));
@@ -63,7 +63,7 @@ fn field(file: &str, name: &str) -> String {
         .map_or_else(|| UNKNOWN.into(), |(_, value)| value.trim().to_owned())
 }
 
-/// What all cores have done since the start of the machine, or since another such moment, in ticks.
+/// CPU time of all cores in ticks, since boot or since an earlier time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ticks {
     all: u64,
@@ -98,14 +98,14 @@ impl Ticks {
         1.0 - self.idle as f64 / self.all as f64
     }
 
-    /// The part of the time in which something wanted to run and a host did not let it.
+    /// The share of non-idle time that the host gave to other machines.
     pub(crate) fn stolen_since(self, before: Self) -> f64 {
         let run = self.since(before);
         run.stolen as f64 / run.all.saturating_sub(run.idle) as f64
     }
 }
 
-/// How busy the machine is with other things, over a moment.
+/// The CPU use of other processes, measured for a moment.
 fn busy() -> Option<f64> {
     let before = Ticks::now()?;
     std::thread::sleep(LOOK);
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn versions_are_those_of_the_lock_file() {
         assert!(locked("hyper").is_some_and(|version| version.starts_with("1.")));
-        assert_eq!(locked("no such thing"), None);
+        assert_eq!(locked("unknown-crate"), None);
     }
 
     #[test]
-    fn time_that_a_host_took_is_told_from_idle_and_busy_time() {
+    fn stolen_time_is_distinguished_from_idle_and_busy_time() {
         let at = |line: &str| Ticks::read(line).unwrap();
         let before = at("cpu  100 0 100 1000 0 0 0 50 0 0\ncpu0 1 1 1 1");
         let after = at("cpu  130 0 130 1020 0 0 0 70 9 9\n");

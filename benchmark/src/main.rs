@@ -1,8 +1,8 @@
-//! What a request costs animal-store, beside what it costs others: `./bench`.
+//! `./bench`: measures the cost of requests, compared with baselines.
 //!
-//! `rows` are what is measured, `load` is who asks, `report` is what is said of it.
+//! `rows` are the measurements, `load` generates the load, `report` presents the results.
 
-mod anchors;
+mod baselines;
 mod bench;
 mod commits;
 mod contender;
@@ -31,11 +31,11 @@ use cores::Place;
 use machine::{Machine, Ticks};
 use options::Options;
 
-// The load runs here: it must cost as little as it can.
+// The load generator runs in this process and must be cheap.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The part of the machine that others may take before a run is worth a warning.
+/// The CPU use of other processes above which there is a warning.
 const QUIET: f64 = 0.05;
 
 fn main() -> ExitCode {
@@ -57,14 +57,14 @@ fn run(options: &Options) -> Result<()> {
     if machine.busy > QUIET {
         let busy = machine.busy * 100.0;
         eprintln!(
-            "The machine is {busy:.0} % busy with other things: figures will be worse than they are."
+            "warning: other processes use {busy:.0} % of the CPU, so the figures will be too high"
         );
     }
     let begin = Ticks::now();
     let results = rows::run(&bench, options, machine);
     let end = Ticks::now();
     bench.progress.finish();
-    // Ctrl-c reaches the servers too: what failed because they went is not what to tell.
+    // Ctrl-C also stops the servers. Report the interruption, not the errors that follow from it.
     let mut results = results.map_err(|error| stop::check().err().unwrap_or(error))?;
     if let Some((begin, end)) = begin.zip(end) {
         results.machine.stolen = end.stolen_since(begin);

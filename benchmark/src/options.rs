@@ -1,30 +1,30 @@
-//! What may be asked for.
+//! The command line options.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-/// Measures what a request costs animal-store, beside bare hyper and nginx, in one run.
+/// Measures the cost of requests, compared with bare hyper and nginx, in one run.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Options {
-    /// Short rounds, and 10 thousand animals at most: to see that it works
+    /// Short rounds and at most 10 thousand animals, as a trial run
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Also what people would use instead: FastAPI, Fastify, json-server, Prism
+    /// Also measure alternatives: FastAPI, Fastify, json-server, Prism
     #[arg(long)]
     pub(crate) peers: bool,
     /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where the report goes; its plots go into a folder of the same name
+    /// The file for the report; plots go to a directory of the same name
     #[arg(long, value_name = "FILE", default_value = "docs/performance.md")]
     pub(crate) out: PathBuf,
-    /// Write the report also after a run that was not a full one
+    /// Write the report even if this is not a full run
     #[arg(long)]
     pub(crate) write: bool,
-    /// Only this row; may be given several times
+    /// Run only this row; can be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<Row>,
 }
@@ -32,32 +32,32 @@ pub(crate) struct Options {
 /// The rows, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
-    /// A page of 20 animals, beside the anchors
+    /// A page of 20 animals, compared with the baselines
     List,
-    /// One animal, beside the anchors
+    /// One animal, compared with the baselines
     Get,
-    /// A 401 and a 429, beside a 200
+    /// A 401 and a 429, compared with a 200
     #[value(alias = "401", alias = "429")]
     Refusals,
-    /// Creations, beside one commit for each row
+    /// Creations, compared with one commit per row
     Post,
-    /// Cost as animals grow: list, get, and a page by random cursor
+    /// Cost by number of animals: list, get, and a page by random cursor
     #[value(alias = "page")]
     Sizes,
-    /// Cost as keys grow
+    /// Cost by number of keys
     Keys,
-    /// Start to ready, memory at rest and under load
+    /// Startup time, idle memory and memory under load
     Start,
     /// Latency at half the peak rate
     Tail,
-    /// Three nodes on PostgreSQL and Redis, beside one embedded
+    /// Three nodes on PostgreSQL and Redis, compared with one embedded node
     Nodes,
-    /// What people would use instead
+    /// Alternatives: FastAPI, Fastify, json-server, Prism
     Peers,
 }
 
 impl Options {
-    /// Whether a row is to run.
+    /// Whether a row is selected.
     pub(crate) fn wants(&self, row: Row) -> bool {
         match (row, self.only.is_empty()) {
             (Row::Peers, true) => self.peers,
@@ -66,12 +66,12 @@ impl Options {
         }
     }
 
-    /// Whether the report is written: what was measured in passing must not replace what was measured well.
+    /// Whether the report is written: a trial run must not replace the results of a full run.
     pub(crate) fn writes(&self) -> bool {
         self.write || (!self.quick && self.only.is_empty())
     }
 
-    /// How long everything takes.
+    /// The durations and sizes of this run.
     pub(crate) fn pace(&self) -> Pace {
         if self.quick {
             Pace {
@@ -85,7 +85,7 @@ impl Options {
             }
         } else {
             Pace {
-                // Many and short: what runs beside each other should meet the same machine.
+                // Many short rounds, so that all contenders see the same machine.
                 rounds: 15,
                 round: Duration::from_secs(1),
                 warm_up: Duration::from_secs(1),
@@ -98,18 +98,18 @@ impl Options {
     }
 }
 
-/// How long and how much.
+/// Durations and sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Rounds of each contender that count.
+    /// Measured rounds per contender.
     pub(crate) rounds: usize,
-    /// How long one is.
+    /// The length of a round.
     pub(crate) round: Duration,
-    /// How long the round is that does not count.
+    /// The length of the warm-up round.
     pub(crate) warm_up: Duration,
-    /// How long latency is measured in one round.
+    /// The length of a round that measures latency.
     pub(crate) tail: Duration,
-    /// How many starts are timed.
+    /// The number of startups.
     pub(crate) starts: usize,
     /// Numbers of animals, ascending.
     pub(crate) sizes: &'static [u32],

@@ -1,4 +1,4 @@
-//! A server that the benchmark started, and what the kernel says it has used.
+//! A server started by the benchmark, and its resource usage.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,22 +11,22 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::exchange;
 
-/// How long a server may take to answer its first request.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take until its first response.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The address of one that never said where it is.
-const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+/// The address of a server that did not print one.
+const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running server. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// Where it serves.
+    /// The address it listens on.
     pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    /// Starts a command that prints where it serves; `address` finds it in what was printed so far.
+    /// Starts a command that prints its address. `address` finds it in the output so far.
     pub(crate) fn announced(
         mut command: Command,
         address: impl Fn(&str) -> Option<SocketAddr>,
@@ -34,16 +34,16 @@ impl Process {
         let mut child = quiet(&mut command).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let found = read_address(output, address);
-        // From here on it is ended by being dropped, also if it never said where it is.
+        // From here on, dropping it stops the process, also if no address was printed.
         let process = Self {
             child,
-            address: *found.as_ref().unwrap_or(&NOWHERE),
+            address: *found.as_ref().unwrap_or(&NO_ADDRESS),
         };
         found.with_context(|| format!("cannot start {command:?}"))?;
         Ok(process)
     }
 
-    /// Starts a command that was told where to serve, and waits until it does.
+    /// Starts a command that was given an address, and waits until it responds.
     pub(crate) fn told(mut command: Command, address: SocketAddr) -> Result<Self> {
         let child = quiet(&mut command).stdout(Stdio::null()).spawn()?;
         let mut process = Self { child, address };
@@ -52,15 +52,15 @@ impl Process {
             if let Some(status) = process.child.try_wait()? {
                 bail!("cannot start {command:?}: {status}");
             }
-            if began.elapsed() > PATIENCE {
-                bail!("{command:?} does not answer");
+            if began.elapsed() > TIMEOUT {
+                bail!("{command:?} does not respond");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(process)
     }
 
-    /// CPU time it has used so far, user and system, with all its children.
+    /// The CPU time used so far, user and system, including child processes.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let stats: Vec<Stat> = fs::read_dir("/proc")?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -79,7 +79,7 @@ impl Process {
         Ok(Duration::from_secs_f64(ticks as f64 / hertz as f64))
     }
 
-    /// A figure of its memory in bytes, such as `VmRSS` or `VmHWM`.
+    /// Its memory in bytes, by the name of the field, such as `VmRSS` or `VmHWM`.
     pub(crate) fn memory(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find(|line| line.starts_with(name));
@@ -90,8 +90,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Politely first: a server with children of its own takes them along. One that has ended already has no process id
-        // any more: it may be another's.
+        // SIGTERM first, so that a server stops its child processes. The ID of an exited process may belong to another one.
         if let (Ok(None), Ok(id)) = (self.child.try_wait(), i32::try_from(self.child.id()))
             && let Some(id) = Pid::from_raw(id)
         {
@@ -109,7 +108,7 @@ impl Drop for Process {
     }
 }
 
-/// A line for each request is written, and goes nowhere: what it costs the server counts, a terminal's speed does not.
+/// Discards the log: the cost of writing it is measured, the speed of a terminal is not.
 fn quiet(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
@@ -130,10 +129,10 @@ fn read_address(
             return Ok(address);
         }
     }
-    bail!("it ended without saying where it serves: {text}")
+    bail!("exited without printing its address: {text}")
 }
 
-/// What `/proc/PID/stat` tells.
+/// Fields of `/proc/PID/stat`.
 struct Stat {
     id: u32,
     parent: u32,
@@ -143,7 +142,7 @@ struct Stat {
 impl Stat {
     fn of(id: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The second field is a name in parentheses, and may hold spaces. Behind it follow the third and all others.
+        // The second field is a name in parentheses and may contain spaces. The third field follows it.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |place: usize| fields.get(place - 3)?.parse::<u64>().ok();
         Some(Self {

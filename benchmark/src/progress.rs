@@ -1,10 +1,10 @@
-//! How far the run is: a bar on standard error, where that is a terminal.
+//! A progress bar on standard error, if that is a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The bar. Each row adds what it is going to do.
+/// The progress bar. Each row adds its steps.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -18,22 +18,22 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many more steps are to come.
+    /// Adds steps.
     pub(crate) fn expect(&self, steps: usize) {
         self.0.inc_length(steps as u64);
     }
 
-    /// Says what is being done.
+    /// Shows the current step.
     pub(crate) fn show(&self, row: &str, what: &str) {
         self.0.set_message(format!("{row}: {what}"));
     }
 
-    /// One step is done.
+    /// Marks one step as done.
     pub(crate) fn step(&self) {
         self.0.inc(1);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.0.finish_and_clear();
     }

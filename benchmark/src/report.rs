@@ -1,4 +1,4 @@
-//! What is said of the results: tables for a terminal, and a report with plots.
+//! Presentation of the results: tables for a terminal, and a report with plots.
 
 mod goals;
 mod markdown;
@@ -13,10 +13,10 @@ use anyhow::{Context, Result};
 
 use crate::results::Results;
 
-/// A table, whoever shows it.
+/// A table, independent of its format.
 struct Table {
     title: &'static str,
-    /// What a reader must know to read it.
+    /// The text above the table.
     note: String,
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -38,12 +38,12 @@ pub(crate) fn text(results: &Results) -> String {
     text
 }
 
-/// Writes the report, and its plots into a folder beside it.
+/// Writes the report, and its plots to a directory next to it.
 pub(crate) fn write(results: &Results, file: &Path) -> Result<()> {
     let name = file
         .file_stem()
         .and_then(|name| name.to_str())
-        .context("the report needs a name")?;
+        .context("the report has no file name")?;
     let folder = file.with_extension("");
     let plots = plots::all(results);
     if !plots.is_empty() {

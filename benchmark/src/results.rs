@@ -1,17 +1,17 @@
-//! What a run measured, by row. A row that did not run is not there.
+//! The results of a run, by row. Rows that did not run are absent.
 
 use serde::Serialize;
 
 use crate::figure::Figure;
 use crate::machine::Machine;
 
-/// Everything.
+/// All results.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    pub(crate) list: Option<Anchored>,
-    pub(crate) get: Option<Anchored>,
+    pub(crate) list: Option<Compared>,
+    pub(crate) get: Option<Compared>,
     pub(crate) refusals: Option<Refusals>,
     pub(crate) post: Option<Post>,
     pub(crate) sizes: Vec<Size>,
@@ -22,16 +22,16 @@ pub(crate) struct Results {
     pub(crate) peers: Vec<Peer>,
 }
 
-/// The service beside those who send the same bytes with no logic.
+/// The service compared with the baselines.
 #[derive(Debug, Serialize)]
-pub(crate) struct Anchored {
+pub(crate) struct Compared {
     pub(crate) ours: Figure,
     pub(crate) hyper: Figure,
-    /// Not there where nginx is not installed.
+    /// Absent if nginx is not installed.
     pub(crate) nginx: Option<Figure>,
 }
 
-/// Refusals beside a success.
+/// Rejected requests compared with a success.
 #[derive(Debug, Serialize)]
 pub(crate) struct Refusals {
     pub(crate) get: Figure,
@@ -42,17 +42,17 @@ pub(crate) struct Refusals {
 /// Creations.
 #[derive(Debug, Serialize)]
 pub(crate) struct Post {
-    /// On one core: what one costs.
+    /// On one core, for the CPU time.
     pub(crate) pinned: Figure,
-    /// On every core: how many there are in a second.
+    /// On all cores, for the rate.
     pub(crate) free: Figure,
-    /// One commit for each row.
+    /// One commit per row.
     pub(crate) commits: Figure,
     /// One cached animal, for comparison.
     pub(crate) get: Figure,
 }
 
-/// With so many animals.
+/// Results for a number of animals.
 #[derive(Debug, Serialize)]
 pub(crate) struct Size {
     pub(crate) animals: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Size {
     pub(crate) page: Figure,
 }
 
-/// With so many keys.
+/// Results for a number of keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct Keys {
     pub(crate) keys: usize,
@@ -69,21 +69,21 @@ pub(crate) struct Keys {
     pub(crate) get: Figure,
 }
 
-/// Three nodes that share their data and their counters.
+/// Three nodes that share data and counters.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Nodes {
-    /// One node with its data embedded.
+    /// One node with the embedded database.
     pub(crate) embedded: Figure,
-    /// The CPU time is that of all three together.
+    /// The CPU time is the sum of all three.
     pub(crate) three: Figure,
-    /// Calls to Redis for each request.
+    /// Calls to Redis per request.
     pub(crate) round_trips: f64,
-    /// The CPU time of Redis for each of them.
+    /// CPU time of Redis per call, in microseconds.
     pub(crate) redis_micros: f64,
 }
 
-/// The start, and memory in bytes.
+/// Startup time, and memory in bytes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Start {
@@ -94,7 +94,7 @@ pub(crate) struct Start {
     pub(crate) memory_under_load: u64,
 }
 
-/// Latency in microseconds, at a rate.
+/// Latency in microseconds at a fixed rate.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tail {
@@ -106,14 +106,14 @@ pub(crate) struct Tail {
     pub(crate) p999: f64,
 }
 
-/// Another server, or why it is not there.
+/// An alternative, or the reason why it could not be measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Peer {
     pub(crate) name: String,
     pub(crate) measured: Result<PeerFigures, String>,
 }
 
-/// What it costs there.
+/// The figures of an alternative.
 #[derive(Debug, Serialize)]
 pub(crate) struct PeerFigures {
     pub(crate) list: Figure,

@@ -1,6 +1,6 @@
-//! The rows of the benchmark, each in a file of its own: it starts what it needs, measures, and clears away.
+//! The rows of the benchmark, one file each. A row starts its servers, measures, and cleans up.
 
-mod anchored;
+mod compared;
 mod growth;
 mod nodes;
 mod peers;
@@ -22,10 +22,10 @@ use crate::results::Results;
 const LIST: &str = "/v1/pets";
 const GET: &str = "/v1/pets/1";
 
-/// How many animals there are where their number does not matter.
+/// The number of animals where it does not matter.
 const FEW: u32 = 10_000;
 
-/// Runs every row that is wanted.
+/// Runs the selected rows.
 pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<Results> {
     let wants = |row| options.wants(row);
     let mut results = Results {
@@ -42,10 +42,10 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         peers: Vec::new(),
     };
     if wants(Row::List) {
-        results.list = Some(anchored::run(bench, "list", LIST)?);
+        results.list = Some(compared::run(bench, "list", LIST)?);
     }
     if wants(Row::Get) {
-        results.get = Some(anchored::run(bench, "get", GET)?);
+        results.get = Some(compared::run(bench, "get", GET)?);
     }
     if wants(Row::Refusals) {
         results.refusals = Some(refusals::run(bench)?);
@@ -65,7 +65,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     if wants(Row::Peers) {
         results.peers = peers::run(bench)?;
     }
-    // The largest database takes long to fill: it is made once, for both.
+    // Filling the largest database takes long, so both rows share it.
     let mut largest = None;
     if wants(Row::Sizes) {
         let (sizes, data) = growth::sizes(bench)?;
@@ -80,7 +80,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     Ok(results)
 }
 
-/// Takes the figures of a row apart, in the order of its contenders.
+/// The figures of a row, in the order of its contenders.
 fn take<const N: usize>(figures: Vec<Figure>) -> Result<[Figure; N]> {
     <[Figure; N]>::try_from(figures)
         .ok()

@@ -1,5 +1,4 @@
-//! Ctrl-c: the first one ends the run between two requests, so that servers and folders are cleared away; the second
-//! one ends it at once.
+//! Ctrl-C: the first one stops the run between two requests and cleans up servers and directories, the second one exits immediately.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -9,25 +8,25 @@ use anyhow::{Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Listens from now on.
+/// Installs the signal handlers.
 pub(crate) fn listen() -> Result<()> {
-    let asked = ASKED.get_or_init(Arc::default);
+    let requested = REQUESTED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(asked))?;
-        flag::register(signal, Arc::clone(asked))?;
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(requested))?;
+        flag::register(signal, Arc::clone(requested))?;
     }
     Ok(())
 }
 
-/// Fails once the user has asked to stop.
+/// Fails if a signal was received.
 pub(crate) fn check() -> Result<()> {
-    if ASKED
+    if REQUESTED
         .get()
-        .is_some_and(|asked| asked.load(Ordering::Relaxed))
+        .is_some_and(|requested| requested.load(Ordering::Relaxed))
     {
-        bail!("stopped");
+        bail!("interrupted");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-"""The list of animals and one animal, as most people would write them with FastAPI and sqlite3."""
+"""The list of animals and one animal, as commonly written with FastAPI and sqlite3."""
 
 import os
 import sqlite3

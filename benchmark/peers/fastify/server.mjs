@@ -1,7 +1,7 @@
-// The list of animals and one animal, as most people would write them with Fastify and better-sqlite3.
+// The list of animals and one animal, as commonly written with Fastify and better-sqlite3.
 import { createRequire } from 'node:module'
 
-// What was installed lies where this is started, not where this file is.
+// Packages are installed in the current directory, not next to this file.
 const require = createRequire(process.cwd() + '/')
 const app = require('fastify')()
 const Database = require('better-sqlite3')

@@ -1,4 +1,4 @@
-//! As fast as answers come: each connection sends its next request when it has the answer to the one before.
+//! A closed loop: each connection sends its next request when it has received a response.
 
 use std::time::{Duration, Instant};
 
@@ -9,27 +9,27 @@ use super::{Connections, Requests};
 use crate::process::Process;
 use crate::stop;
 
-/// The first part of a round does not count: connections are opened, caches and branch predictors wake up.
+/// The first part of a round is not measured: connections are opened, caches and branch predictors warm up.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// How long an answer may take before the round is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time without a response after which the round fails.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What one round measured.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Round {
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) rate: f64,
-    /// Microseconds of the server's CPU time for each.
+    /// CPU time of the server per request, in microseconds.
     pub(crate) cpu: f64,
 }
 
-/// Loads a server for so long. Fails if an answer has another status than it should.
+/// Loads a server for this time. Fails on an unexpected status.
 pub(crate) fn round(server: &Process, requests: &mut Requests, length: Duration) -> Result<Round> {
     round_of(std::slice::from_ref(server), requests, length)
 }
 
-/// Loads several servers at once, each with its part of the connections. Their CPU time is added up.
+/// Loads several servers at once, each with its share of the connections, and adds up their CPU time.
 pub(crate) fn round_of(
     servers: &[Process],
     requests: &mut Requests,
@@ -43,16 +43,16 @@ pub(crate) fn round_of(
     }
     drive(&mut load, requests, WARM_UP)?;
     let before = cpu()?;
-    let (answered, took) = drive(&mut load, requests, length)?;
+    let (completed, took) = drive(&mut load, requests, length)?;
     let cpu = cpu()?.saturating_sub(before);
-    ensure!(answered > 0, "no answer at all");
+    ensure!(completed > 0, "no response");
     Ok(Round {
-        rate: answered as f64 / took.as_secs_f64(),
-        cpu: cpu.as_secs_f64() * 1e6 / answered as f64,
+        rate: completed as f64 / took.as_secs_f64(),
+        cpu: cpu.as_secs_f64() * 1e6 / completed as f64,
     })
 }
 
-/// Goes on for so long; gives how many answers there were, and how long it really was.
+/// Sends requests for this time. Returns the number of responses and the actual time.
 fn drive(
     load: &mut Connections,
     requests: &mut Requests,
@@ -60,23 +60,23 @@ fn drive(
 ) -> Result<(u64, Duration)> {
     let began = Instant::now();
     let mut last = began;
-    let mut answered = 0_u64;
+    let mut completed = 0_u64;
     while began.elapsed() < length {
-        let before = answered;
+        let before = completed;
         load.wait(Duration::from_millis(100), |_, connection, status| {
             ensure!(
                 status == requests.status,
-                "answered {status} where {} was expected",
+                "unexpected status {status} instead of {}",
                 requests.status
             );
-            answered += 1;
+            completed += 1;
             connection.send(requests.next())
         })?;
-        if answered > before {
+        if completed > before {
             last = Instant::now();
         }
-        ensure!(last.elapsed() < PATIENCE, "no answer within {PATIENCE:?}");
+        ensure!(last.elapsed() < TIMEOUT, "no response within {TIMEOUT:?}");
         stop::check()?;
     }
-    Ok((answered, began.elapsed()))
+    Ok((completed, began.elapsed()))
 }

@@ -1,4 +1,4 @@
-//! One connection of the load, and just enough of HTTP to know when an answer is complete.
+//! One connection of the load generator, with enough HTTP to detect the end of a response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result, bail, ensure};
 use mio::net::TcpStream;
 
-/// Enough for any answer that is asked for: an answer is read in one call.
+/// Larger than every response, so that a response is read in one call.
 const BUFFER: usize = 64 * 1024;
 
 /// One connection. It carries one request at a time.
@@ -34,13 +34,13 @@ impl Connection {
 
     /// Sends a request.
     pub(super) fn send(&mut self, request: &[u8]) -> Result<()> {
-        // A request is small and nothing else is under way: the kernel takes it whole.
+        // A request is small and no other is in flight, so the kernel accepts all of it.
         let sent = self.tcp.write(request).context("cannot send")?;
-        ensure!(sent == request.len(), "a request was taken in part");
+        ensure!(sent == request.len(), "a request was sent only in part");
         Ok(())
     }
 
-    /// Reads what has arrived; gives the status when the answer is complete.
+    /// Reads available data. Returns the status when the response is complete.
     pub(super) fn receive(&mut self) -> Result<Option<u16>> {
         loop {
             let read = match self.tcp.read(&mut self.buffer[self.filled..]) {
@@ -59,11 +59,11 @@ impl Connection {
     }
 }
 
-/// The status of an answer, if these bytes are all of it.
+/// The status of a response, if these bytes are complete.
 fn complete(bytes: &[u8]) -> Result<Option<u16>> {
     let mut line = 0;
     let mut length = None;
-    // Line by line: a head is a few hundred bytes, and most lines are told from the one that matters by one byte.
+    // Line by line: a head has a few hundred bytes, and the first byte rules out most lines.
     while let Some(end) = memchr::memchr(b'\n', &bytes[line..]) {
         let text = &bytes[line..line + end];
         line += end + 1;
@@ -72,7 +72,7 @@ fn complete(bytes: &[u8]) -> Result<Option<u16>> {
             let body = &bytes[line..];
             let whole = match length {
                 Some(length) => body.len() == length,
-                // Without a length it comes in chunks, and the last one is empty.
+                // Without a length the body is chunked, and the last chunk is empty.
                 None => body.ends_with(b"0\r\n\r\n"),
             };
             return Ok(whole.then_some(status as u16));
@@ -85,7 +85,7 @@ fn complete(bytes: &[u8]) -> Result<Option<u16>> {
             length = number(text[NAME.len()..].trim_ascii());
         }
     }
-    ensure!(bytes.len() < BUFFER, "an answer is too long");
+    ensure!(bytes.len() < BUFFER, "a response is too long");
     Ok(None)
 }
 
@@ -98,12 +98,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_complete_when_its_body_is() {
-        let answer = b"HTTP/1.1 201 Created\r\ncache-control: no\r\nContent-Length: 3\r\n\r\nabc";
-        for end in 0..answer.len() {
-            assert_eq!(complete(&answer[..end]).unwrap(), None, "{end}");
+    fn a_response_is_complete_when_its_body_is() {
+        let response = b"HTTP/1.1 201 Created\r\ncache-control: no\r\nContent-Length: 3\r\n\r\nabc";
+        for end in 0..response.len() {
+            assert_eq!(complete(&response[..end]).unwrap(), None, "{end}");
         }
-        assert_eq!(complete(answer).unwrap(), Some(201));
+        assert_eq!(complete(response).unwrap(), Some(201));
         let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
         assert_eq!(complete(&chunked[..chunked.len() - 5]).unwrap(), None);
         assert_eq!(complete(chunked).unwrap(), Some(200));

@@ -1,5 +1,5 @@
-//! On a schedule, whatever the server does: a request that is due goes out, or waits for a connection, and its time runs
-//! from the moment it was due. A load that waits for slow answers before it sends more would hide them.
+//! An open loop: requests are sent on a fixed schedule, or wait for a free connection, and latency is measured from the scheduled
+//! time. A closed loop would hide slow responses, because it waits for them.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::{CONNECTIONS, Connections, Requests};
 use crate::process::Process;
 use crate::stop;
 
-/// Times of the first part do not count.
+/// The first part is not measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Sends so many requests a second for so long, and gives how long each took, in ascending order.
+/// Sends requests at this rate for this time. Returns the latencies in ascending order.
 pub(crate) fn scheduled(
     server: &Process,
     requests: &mut Requests,
@@ -47,11 +47,11 @@ pub(crate) fn scheduled(
             due_of[number] = due;
             load.all[number].send(requests.next())?;
         }
-        // The wait is none: a timer is coarser than the time between two requests, and this core has nothing else to do.
+        // No wait: a timer is coarser than the time between two requests, and this core has no other work.
         load.wait(Duration::ZERO, |number, _, status| {
             ensure!(
                 status == requests.status,
-                "answered {status} where {} was expected",
+                "unexpected status {status} instead of {}",
                 requests.status
             );
             free.push(number);
@@ -62,16 +62,16 @@ pub(crate) fn scheduled(
         })?;
         stop::check()?;
     }
-    // What was due and has no answer yet took at least until now.
+    // Requests without a response so far took at least until now.
     let now = began.elapsed();
     let busy = (0..CONNECTIONS).filter(|number| !free.contains(number));
-    let unanswered = busy.map(|number| due_of[number]).chain(waiting);
+    let outstanding = busy.map(|number| due_of[number]).chain(waiting);
     times.extend(
-        unanswered
+        outstanding
             .filter(|due| *due >= WARM_UP)
             .map(|due| now.saturating_sub(due)),
     );
-    ensure!(!times.is_empty(), "no answer at all");
+    ensure!(!times.is_empty(), "no response");
     times.sort_unstable();
     Ok(times)
 }

@@ -1,23 +1,23 @@
-//! Requests as bytes, made before anything is measured.
+//! Requests as bytes, built before the measurement.
 
 use std::net::Ipv4Addr;
 
 use animal_store::page::{Cursor, Scope};
 
-/// How many different requests there are where they differ.
+/// The number of distinct requests, if they differ.
 const VARIETY: usize = 200_000;
 
-/// How many addresses send requests without a key. The server remembers 65,536 in a minute, each with 60 failures:
-/// enough for what is sent in the rounds of a minute.
+/// The number of addresses that send requests without a key. The server counts 60 failures per minute for each of 65,536 addresses:
+/// enough for the rounds of a minute.
 const ADDRESSES: u32 = 65_000;
 
-/// Requests that are sent in turn, again from the first after the last, and the status that each must get.
+/// Requests that are sent round robin, and their expected status.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     next: usize,
-    /// The status of every answer.
+    /// The expected status of every response.
     pub(crate) status: u16,
 }
 
@@ -36,7 +36,7 @@ impl Requests {
         }
     }
 
-    /// The next one.
+    /// The next request.
     pub(crate) fn next(&mut self) -> &[u8] {
         let place = self.next;
         self.next = (place + 1) % self.ends.len();
@@ -44,28 +44,28 @@ impl Requests {
         &self.bytes[begin..self.ends[place]]
     }
 
-    /// The same GET again and again.
+    /// The same GET, repeated.
     pub(crate) fn get(path: &str, key: &str) -> Self {
         Self::new(200, std::iter::once(get(path, key)))
     }
 
-    /// The same GET that is refused for its key's limit.
-    pub(crate) fn refused(path: &str, key: &str) -> Self {
+    /// The same GET, rejected because of the limit of its key.
+    pub(crate) fn limited(path: &str, key: &str) -> Self {
         Self {
             status: 429,
             ..Self::get(path, key)
         }
     }
 
-    /// A GET by many keys in random order.
+    /// A GET with many keys in random order.
     pub(crate) fn by_keys(path: &str, keys: &[String]) -> Self {
         let mut order: Vec<&String> = keys.iter().collect();
         fastrand::shuffle(&mut order);
         Self::new(200, order.into_iter().map(|key| get(path, key)))
     }
 
-    /// GETs without a key, each from another address.
-    pub(crate) fn strangers(path: &str) -> Self {
+    /// GETs without a key, each from a different address.
+    pub(crate) fn unauthorized(path: &str) -> Self {
         let request = |number: u32| {
             let from = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 1).to_bits() + number);
             format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: {from}\r\n\r\n")
@@ -73,8 +73,8 @@ impl Requests {
         Self::new(401, (0..ADDRESSES).map(request))
     }
 
-    /// Pages that begin anywhere among so many animals. They hold 20 on the average, 11 to 29: pages of one size of ten
-    /// thousand animals would all fit into a cache, and what is measured is what no cache has.
+    /// Pages that start at a random animal. They have 11 to 29 animals, 20 on average: with one page size, all pages of ten thousand
+    /// animals would fit into the cache, and this measures cache misses.
     pub(crate) fn random_pages(animals: u32, key: &str) -> Self {
         let request = |_| {
             let last = i64::from(animals) - 30;

@@ -5,17 +5,17 @@ use super::plots::Plot;
 use super::{Table, goals, tables};
 use crate::results::Results;
 
-/// What stands between these was written by hand, and is kept.
+/// The markers around notes that are written by hand and kept.
 const NOTES: [&str; 2] = ["<!-- notes -->", "<!-- /notes -->"];
 
-/// The whole report; `before` is what the file held until now.
+/// The whole report. `before` is the previous content of the file.
 pub(super) fn report(results: &Results, plots: &[Plot], folder: &str, before: &str) -> String {
     let [begin, end] = NOTES;
     let mut text = format!(
         "# Performance\n\n\
-         Written by `./bench`, as measured. The server runs on one core, the load on another, with 64 connections that are kept\n\
-         open. Rounds of all servers take turns, and the figures are medians. What counts is the **CPU time of the server for each\n\
-         request**, user and system; figures move from machine to machine and from run to run, ratios hold.\n\n\
+         Written by `./bench`. The server runs on one core and the load generator on another, with 64 keep-alive connections. All\n\
+         servers run in alternating rounds, and the figures are medians. The main figure is the **CPU time of the server per\n\
+         request**, user and system. Absolute figures differ between machines and runs; ratios are more stable.\n\n\
          {begin}{}{end}\n",
         notes(before).unwrap_or("\n")
     );
@@ -24,7 +24,7 @@ pub(super) fn report(results: &Results, plots: &[Plot], folder: &str, before: &s
         .chain(tables::all(results));
     for table in shown {
         text.push_str(&section(&table));
-        for plot in plots.iter().filter(|plot| plot.beside == table.title) {
+        for plot in plots.iter().filter(|plot| plot.section == table.title) {
             text.push_str(&format!("\n![{}]({folder}/{})\n", plot.title, plot.file));
         }
     }
@@ -51,7 +51,7 @@ fn section(table: &Table) -> String {
     text
 }
 
-/// Lines of 120 characters at most, as in every other page.
+/// Wraps a text to lines of at most 120 characters.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut length = 0;
@@ -81,11 +81,11 @@ fn machine(results: &Results) -> String {
         ),
         ("Linux", machine.kernel.clone()),
         (
-            "busy before the run",
+            "CPU use before the run",
             format!("{:.0} %", machine.busy * 100.0),
         ),
         (
-            "taken by the host during the run",
+            "CPU stolen by the host during the run",
             format!("{:.0} %", machine.stolen * 100.0),
         ),
         ("rustc", machine.rustc.clone()),
@@ -96,9 +96,10 @@ fn machine(results: &Results) -> String {
             machine.nginx.clone().unwrap_or("not installed".into()),
         ),
     ];
-    let mut text = String::from("\n## Machine and versions\n\n| what | which |\n| --- | --- |\n");
-    for (what, which) in lines {
-        text.push_str(&format!("| {what} | {which} |\n"));
+    let mut text =
+        String::from("\n## Machine and versions\n\n| component | value |\n| --- | --- |\n");
+    for (component, value) in lines {
+        text.push_str(&format!("| {component} | {value} |\n"));
     }
     text
 }
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_by_hand_is_found() {
+    fn notes_written_by_hand_are_found() {
         let page = "# P\n<!-- notes -->\nby hand\n<!-- /notes -->\nrest";
         assert_eq!(notes(page), Some("\nby hand\n"));
         assert_eq!(notes("nothing"), None);

@@ -1,6 +1,6 @@
-//! Figures as people read them.
+//! Formatting of figures.
 
-/// A whole number with commas.
+/// An integer with thousands separators.
 pub(super) fn whole(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub(super) fn whole(number: f64) -> String {
     text
 }
 
-/// A count in words where there are words for it.
+/// A count, in words if it is a round number.
 pub(super) fn count(number: u64) -> String {
     match number {
         1_000_000.. if number.is_multiple_of(1_000_000) => {
@@ -24,7 +24,7 @@ pub(super) fn count(number: u64) -> String {
     }
 }
 
-/// Microseconds, to three figures or so.
+/// Microseconds with about three significant digits.
 pub(super) fn micros(micros: f64) -> String {
     match micros {
         micros if micros.is_nan() => "–".into(),
@@ -34,7 +34,7 @@ pub(super) fn micros(micros: f64) -> String {
     }
 }
 
-/// How many times as much.
+/// A ratio.
 pub(super) fn times(ratio: f64) -> String {
     match ratio {
         ratio if ratio.is_nan() => "–".into(),

@@ -1,4 +1,4 @@
-//! Plots as SVG, written by hand. Colours follow the reader's light or dark page.
+//! Plots as SVG. Colors follow the light or dark theme of the page.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ const LEFT: f64 = 150.0;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 44.0;
 
-/// Named by what they are, so that each page chooses what it is: readable on white and on black.
+/// Classes with colors that are readable on white and on black.
 const STYLE: &str = "
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600; font-size: 15px }
@@ -24,19 +24,19 @@ text.s0, text.s1, text.s2 { stroke: none }
 }
 ";
 
-/// A group of bars that belong together.
+/// A group of bars.
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) bars: Vec<(String, f64)>,
 }
 
-/// One line: its name, and its height at each place.
+/// One line: its name, and its value at each position.
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) heights: Vec<f64>,
 }
 
-/// Bars in microseconds, one below the other.
+/// Horizontal bars in microseconds.
 pub(super) fn bars(title: &str, groups: &[Group]) -> String {
     const BAR: f64 = 20.0;
     const STEP: f64 = 26.0;
@@ -72,7 +72,7 @@ pub(super) fn bars(title: &str, groups: &[Group]) -> String {
     page(title, y + 8.0, &body)
 }
 
-/// Lines in microseconds over places that are evenly apart.
+/// Lines in microseconds over equally spaced positions.
 pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
     const HEIGHT: f64 = 260.0;
     const LEFT: f64 = 70.0;
@@ -105,7 +105,7 @@ pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
         );
     }
     let ends = lines.iter().map(|line| line.heights.last().copied());
-    let labels = apart_from_each_other(ends.map(|end| y(end.unwrap_or(0.0))).collect());
+    let labels = without_overlap(ends.map(|end| y(end.unwrap_or(0.0))).collect());
     for (number, (line, label)) in lines.iter().zip(labels).enumerate() {
         let mut points = String::new();
         for (place, value) in line.heights.iter().enumerate() {
@@ -137,11 +137,11 @@ pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
     page(title, TOP + HEIGHT + 40.0, &body)
 }
 
-/// The heights of labels, moved so far that none lies on another; each stays in its place of the list.
-fn apart_from_each_other(heights: Vec<f64>) -> Vec<f64> {
+/// The positions of labels, moved so that none overlap, in the same order.
+fn without_overlap(heights: Vec<f64>) -> Vec<f64> {
     const LINE: f64 = 17.0;
     let mut order: Vec<usize> = (0..heights.len()).collect();
-    // From the bottom up: the lowest stays on its line.
+    // From the bottom up: the lowest label is not moved.
     order.sort_by(|a, b| heights[*b].total_cmp(&heights[*a]));
     let mut moved = heights.clone();
     let mut below = f64::INFINITY;
@@ -152,7 +152,7 @@ fn apart_from_each_other(heights: Vec<f64>) -> Vec<f64> {
     moved
 }
 
-/// A round number that is not below.
+/// The next round number.
 fn ceiling(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0];
@@ -194,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn labels_do_not_lie_on_each_other() {
+    fn labels_do_not_overlap() {
         assert_eq!(
-            apart_from_each_other(vec![100.0, 98.0, 10.0]),
+            without_overlap(vec![100.0, 98.0, 10.0]),
             [100.0, 83.0, 10.0]
         );
     }

@@ -1,4 +1,4 @@
-//! Which plots there are.
+//! The plots of the report.
 
 use super::number::count;
 use super::plot::{self, Group, Line};
@@ -8,20 +8,20 @@ use crate::results::Results;
 pub(super) struct Plot {
     pub(super) file: &'static str,
     pub(super) title: &'static str,
-    /// The title of the table it stands beside.
-    pub(super) beside: &'static str,
+    /// The title of the table that it follows.
+    pub(super) section: &'static str,
     pub(super) svg: String,
 }
 
-/// Every plot that this run can draw.
+/// Every plot that this run has data for.
 pub(super) fn all(results: &Results) -> Vec<Plot> {
-    [anchors(results), animals(results), keys(results)]
+    [baselines(results), animals(results), keys(results)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn anchors(results: &Results) -> Option<Plot> {
+fn baselines(results: &Results) -> Option<Plot> {
     let rows = [
         ("list, 20 animals", &results.list),
         ("get, one animal", &results.get),
@@ -38,11 +38,11 @@ fn anchors(results: &Results) -> Option<Plot> {
                 .collect(),
         })
         .collect();
-    let title = "CPU time for each request, beside the anchors";
+    let title = "CPU time per request, compared with the baselines";
     (!groups.is_empty()).then(|| Plot {
-        file: "anchors.svg",
+        file: "baselines.svg",
         title,
-        beside: "Beside the anchors",
+        section: "Compared with the baselines",
         svg: plot::bars(title, &groups),
     })
 }
@@ -67,11 +67,11 @@ fn animals(results: &Results) -> Option<Plot> {
             heights: sizes.iter().map(|size| size.get.cpu()).collect(),
         },
     ];
-    let title = "CPU time for each request, as animals grow";
+    let title = "CPU time per request, by number of animals";
     (!sizes.is_empty()).then(|| Plot {
         file: "animals.svg",
         title,
-        beside: "As animals grow",
+        section: "By number of animals",
         svg: plot::lines(title, &places, &lines),
     })
 }
@@ -95,11 +95,11 @@ fn keys(results: &Results) -> Option<Plot> {
             heights: keys.iter().map(|row| row.get.cpu()).collect(),
         },
     ];
-    let title = "CPU time for each request, as keys grow";
+    let title = "CPU time per request, by number of keys";
     (!keys.is_empty()).then(|| Plot {
         file: "keys.svg",
         title,
-        beside: "As keys grow",
+        section: "By number of keys",
         svg: plot::lines(title, &places, &lines),
     })
 }

@@ -1,22 +1,22 @@
-//! The figures of each row.
+//! The tables of the report.
 
 use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
 use crate::figure::Figure;
-use crate::results::{Anchored, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail};
+use crate::results::{Compared, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail};
 
 const REQUESTS: &str = "requests/s";
-const CPU: &str = "CPU each";
+const CPU: &str = "CPU per request";
 
-/// Every table that this run can fill.
+/// Every table that this run has data for.
 pub(super) fn all(results: &Results) -> Vec<Table> {
-    let anchors = [("list", &results.list), ("get", &results.get)]
+    let baselines = [("list", &results.list), ("get", &results.get)]
         .into_iter()
         .filter_map(|(name, row)| row.as_ref().map(|row| (name, row)))
         .collect::<Vec<_>>();
     let mut tables = Vec::new();
-    if !anchors.is_empty() {
-        tables.push(anchored(&anchors));
+    if !baselines.is_empty() {
+        tables.push(compared(&baselines));
     }
     tables.extend(results.refusals.as_ref().map(refusals));
     tables.extend(results.post.as_ref().map(post));
@@ -37,18 +37,18 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// The cells that every figure has.
+/// The cells that all figures have in common.
 fn cells(figure: &Figure) -> [String; 2] {
     [whole(figure.rate()), micros(figure.cpu())]
 }
 
-fn anchored(rows: &[(&str, &Anchored)]) -> Table {
+fn compared(rows: &[(&str, &Compared)]) -> Table {
     let mut table = Table {
-        title: "Beside the anchors",
-        note: "`list` is `GET /v1/pets` with 20 animals, `get` is `GET /v1/pets/1`: authenticated, limited, logged, from \
-               the cache. Bare hyper and nginx send the very same headers and body, and look at nothing."
+        title: "Compared with the baselines",
+        note: "`list` is `GET /v1/pets` with 20 animals, `get` is `GET /v1/pets/1`: authenticated, rate limited, logged, and \
+               served from the cache. Bare hyper and nginx send the same headers and body without any logic."
             .into(),
-        head: vec!["row", "server", REQUESTS, CPU, "animal-store takes"],
+        head: vec!["row", "server", REQUESTS, CPU, "animal-store / server"],
         rows: Vec::new(),
     };
     for (name, row) in rows {
@@ -83,11 +83,11 @@ fn refusals(row: &Refusals) -> Table {
         ]
     };
     Table {
-        title: "Refusals",
-        note: "The 401 has no key and comes from another address each time; the 429 is of a key whose limit is used up. \
-               The 200 is `get`."
+        title: "Rejected requests",
+        note: "The 401 has no key and comes from a different address each time. The 429 is for a key with an exhausted \
+               limit. The 200 is `get`."
             .into(),
-        head: vec!["answer", REQUESTS, CPU, "of the 200"],
+        head: vec!["response", REQUESTS, CPU, "relative to the 200"],
         rows: [&row.get, &row.unauthorized, &row.limited].map(line).to_vec(),
     }
 }
@@ -103,19 +103,19 @@ fn post(row: &Post) -> Table {
     };
     Table {
         title: "Creations",
-        note: "`POST /v1/pets` from 64 connections, each 201 on disk. The rate that counts is the one on every core, the CPU \
-               time the one on one core. Beside them: SQLite alone with one commit for each row, on the same disk."
+        note: "`POST /v1/pets` from 64 connections, each 201 on disk. The goal for the rate applies to the run on all cores, the \
+               goal for CPU time to the run on one core. For comparison: SQLite alone with one commit per row, on the same disk."
             .into(),
-        head: vec!["row", "a second", CPU, "rate, of one commit each", "CPU, of get"],
+        head: vec!["row", "per second", CPU, "rate / one commit per row", "CPU / get"],
         rows: [&row.free, &row.pinned, &row.commits, &row.get].map(line).to_vec(),
     }
 }
 
 fn sizes(rows: &[Size]) -> Table {
     Table {
-        title: "As animals grow",
-        note: "A page by random cursor holds 11 to 29 animals, 20 on the average, so that even ten thousand animals have \
-               more different pages than the cache holds."
+        title: "By number of animals",
+        note: "CPU time per request. A page by random cursor has 11 to 29 animals, 20 on average, so that even ten thousand \
+               animals have more distinct pages than the cache holds."
             .into(),
         head: vec![
             "animals",
@@ -123,7 +123,7 @@ fn sizes(rows: &[Size]) -> Table {
             "get",
             "page by random cursor",
             "pages/s",
-            "page, of list",
+            "page / list",
         ],
         rows: rows
             .iter()
@@ -139,8 +139,8 @@ fn sizes(rows: &[Size]) -> Table {
 
 fn keys(rows: &[Keys]) -> Table {
     Table {
-        title: "As keys grow",
-        note: "CPU time for each request. Where there are many keys, each request comes with another one.".into(),
+        title: "By number of keys",
+        note: "CPU time per request. With many keys, each request uses a different one.".into(),
         head: vec!["keys", "list", "get"],
         rows: rows
             .iter()
@@ -161,12 +161,13 @@ fn nodes(row: &Nodes) -> Table {
     Table {
         title: "Several nodes",
         note: format!(
-            "`list` on three nodes over one PostgreSQL and one Redis, beside one node with its data embedded. The CPU time \
-             is that of the nodes, all on one core; Redis and PostgreSQL share the other with the load, so the rate is not \
-             what three machines would reach. Calls to Redis for each request: {:.2}. Redis took {:.1} µs of CPU time for each.",
+            "`list` on three nodes with one PostgreSQL and one Redis, compared with one node with the embedded database. The \
+             CPU time is that of the nodes, which all run on one core. Redis and PostgreSQL share the other core with the load \
+             generator, so the rate is not what three machines would reach. Calls to Redis per request: {:.2}. CPU time of Redis \
+             per call: {:.1} µs.",
             row.round_trips, row.redis_micros
         ),
-        head: vec!["nodes", REQUESTS, CPU, "of one embedded"],
+        head: vec!["nodes", REQUESTS, CPU, "relative to one embedded"],
         rows: vec![line(&row.embedded), line(&row.three)],
     }
 }
@@ -174,17 +175,20 @@ fn nodes(row: &Nodes) -> Table {
 fn start(row: &Start) -> Table {
     let line = |what: &str, measured: String| vec![what.to_owned(), measured];
     Table {
-        title: "Start and memory",
+        title: "Startup and memory",
         note: format!(
-            "With {} animals and {} keys. The start is from the start of the process to a 200 from `/readyz`, the file in \
-             the system's cache. Under load means after rounds of every kind, at its highest.",
+            "With {} animals and {} keys. Startup is the time from the start of the process to a 200 from `/readyz`, with the \
+             file in the page cache. Memory under load is the maximum after rounds of every kind.",
             count(row.animals.into()),
             count(row.keys as u64)
         ),
-        head: vec!["what", "measured"],
+        head: vec!["figure", "measured"],
         rows: vec![
-            line("start to ready", format!("{} ms", whole(row.milliseconds))),
-            line("memory at rest", megabytes(row.memory_at_rest)),
+            line(
+                "startup to ready",
+                format!("{} ms", whole(row.milliseconds)),
+            ),
+            line("idle memory", megabytes(row.memory_at_rest)),
             line("memory under load", megabytes(row.memory_under_load)),
         ],
     }
@@ -193,9 +197,9 @@ fn start(row: &Start) -> Table {
 fn tail(rows: &[Tail]) -> Table {
     Table {
         title: "Latency at half the peak rate",
-        note: "Requests go out on a schedule, whatever the server does, and the time of each runs from the moment it was \
-               due. All servers of a row get the same rate: half of what animal-store can do on one core. Medians of \
-               rounds that take turns."
+        note: "Requests are sent on a fixed schedule, independent of the server's speed, and latency is measured from the \
+               scheduled time. All servers of a row get the same rate: half of the peak rate of animal-store on one core. \
+               Medians of alternating rounds."
             .into(),
         head: vec!["row", "server", REQUESTS, "p50", "p99", "p99.9"],
         rows: rows
@@ -231,18 +235,18 @@ fn peers(rows: &[Peer]) -> Table {
         }
     };
     Table {
-        title: "What people would use instead",
-        note: "Ten thousand animals each, on one core, with no key and no limits but in animal-store. Prism has no data: it \
-               makes its answers up from the OpenAPI document."
+        title: "Alternatives",
+        note: "Ten thousand animals each, on one core. Only animal-store checks keys and limits. Prism has no data and \
+               generates its responses from the OpenAPI document."
             .into(),
         head: vec![
             "server",
             "list/s",
-            "CPU each",
-            "of animal-store",
+            "CPU per request",
+            "relative to animal-store",
             "get/s",
-            "CPU each",
-            "of animal-store",
+            "CPU per request",
+            "relative to animal-store",
         ],
         rows: rows.iter().map(line).collect(),
     }

@@ -1,4 +1,4 @@
-//! Cost as animals and keys grow.
+//! Cost by number of animals and keys.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use crate::load::Requests;
 use crate::process::Process;
 use crate::results::{Keys, Size};
 
-/// With each number of animals. Gives the largest database back.
+/// Measures each number of animals. Also returns the largest database.
 pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
     let mut data = Vec::new();
     for animals in bench.pace.sizes {
@@ -46,7 +46,7 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
     Ok((sizes, data.pop()))
 }
 
-/// With one key, and with many that are used in random order.
+/// Measures one key, and many keys in random order.
 pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
     let one = Data::new(bench, FEW)?;
     let many = Data::new(bench, FEW)?;

@@ -1,4 +1,4 @@
-//! Three nodes on PostgreSQL and Redis, beside one that has its data embedded: what sharing costs a node for each request.
+//! Three nodes on PostgreSQL and Redis, compared with one node with the embedded database.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,12 +15,12 @@ use crate::load::Requests;
 use crate::process::Process;
 use crate::results::Nodes;
 
-/// How many there are.
+/// The number of nodes.
 const NODES: usize = 3;
 
 pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
     if !is_installed() {
-        eprintln!("PostgreSQL or Redis is missing: ./test cluster installs them");
+        eprintln!("PostgreSQL or Redis is not installed: run ./test cluster to install them");
         return Ok(None);
     }
     let data = Data::new(bench, FEW)?;
@@ -65,7 +65,7 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
     }))
 }
 
-/// How often the script was called.
+/// The number of calls of the script.
 fn calls(redis: &Redis) -> f64 {
     let stats = redis.cli(&["INFO", "commandstats"]);
     let calls = |line: &str| {
@@ -75,8 +75,8 @@ fn calls(redis: &Redis) -> f64 {
     stats.lines().filter_map(calls).sum()
 }
 
-/// How many requests were admitted. The one key of this row has the number 1, and what was used of the day is the fourth of the
-/// numbers that `limit/decide.lua` keeps.
+/// The number of admitted requests. The key of this row has the ID 1, and the count of the day is the fourth number in the value
+/// that `limit/decide.lua` stores.
 fn admitted(redis: &Redis) -> Result<f64> {
     let used = "return (select(4, struct.unpack('>i8i8i8i8', redis.call('GET', KEYS[1]))))";
     let name = redis.cli(&["KEYS", "animal-store:*:{1}"]);
@@ -84,10 +84,10 @@ fn admitted(redis: &Redis) -> Result<f64> {
         .cli(&["EVAL", used, "1", name.trim()])
         .trim()
         .parse()
-        .context("Redis does not know how many requests there were")
+        .context("Redis has no count of requests")
 }
 
-/// The CPU time that Redis has used.
+/// The CPU time of Redis.
 fn cpu_micros(redis: &Redis) -> f64 {
     let stats = redis.cli(&["INFO", "cpu"]);
     let seconds = |line: &str| {
@@ -114,7 +114,7 @@ fn add_key(program: &Path, database: &str) -> Result<String> {
         .args(["--database", database])
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "cannot make a key: {errors}");
+    ensure!(output.status.success(), "cannot create a key: {errors}");
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! What people would use instead: small programs in `benchmark/peers`, and tools that need none.
+//! Alternatives to the service: small programs in `benchmark/peers`, and ready-made tools.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{FEW, GET, LIST};
-use crate::anchors::free_address;
+use crate::baselines::free_address;
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
 use crate::cores::Place;
@@ -18,10 +18,10 @@ use crate::load::{self, Requests};
 use crate::process::Process;
 use crate::results::{Peer, PeerFigures};
 
-/// One of them: how it is started, and where it has the animals.
+/// An alternative: how to start it, and its paths.
 struct Kind {
     name: &'static str,
-    start: fn(&Ground<'_>) -> Result<Process>,
+    start: fn(&Setup<'_>) -> Result<Process>,
     list: &'static str,
     get: &'static str,
 }
@@ -29,7 +29,7 @@ struct Kind {
 const KINDS: [Kind; 5] = [
     Kind {
         name: "animal-store",
-        start: |ground| ground.data.serve(Place::Server, &[]),
+        start: |setup| setup.data.serve(Place::Server, &[]),
         list: LIST,
         get: GET,
     },
@@ -60,16 +60,14 @@ const KINDS: [Kind; 5] = [
 ];
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Peer>> {
-    let ground = Ground::new(bench)?;
-    let started: Vec<(&Kind, Result<Process>)> = KINDS
-        .iter()
-        .map(|kind| (kind, ground.start(kind)))
-        .collect();
+    let setup = Setup::new(bench)?;
+    let started: Vec<(&Kind, Result<Process>)> =
+        KINDS.iter().map(|kind| (kind, setup.start(kind))).collect();
     let mut contenders = Vec::new();
     for (kind, server) in &started {
         let Ok(server) = server else { continue };
         for (what, path) in [("list", kind.list), ("get", kind.get)] {
-            let requests = Requests::get(path, &ground.data.key);
+            let requests = Requests::get(path, &setup.data.key);
             let name = format!("{what}, {}", kind.name);
             contenders.push(Contender::pinned(name, server, requests));
         }
@@ -92,25 +90,25 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// What they stand on: the animals as a database and as JSON, the OpenAPI document, and what was installed.
-struct Ground<'a> {
+/// The inputs of the alternatives: the animals as a database and as JSON, the OpenAPI document, and the installed tools.
+struct Setup<'a> {
     bench: &'a Bench,
     data: Data,
     folder: TempDir,
     programs: PathBuf,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Setup<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
-        let ground = Self {
+        let setup = Self {
             bench,
             data: Data::new(bench, FEW)?,
             folder: bench.folder()?,
             programs: Path::new("benchmark/peers")
                 .canonicalize()
-                .context("the peers are not here: run ./bench")?,
+                .context("benchmark/peers not found: run ./bench")?,
         };
-        let file = ground.data.connect()?;
+        let file = setup.data.connect()?;
         let mut select = file.prepare("SELECT id, name, category_id, status FROM pets")?;
         let pets = select.query_map([], |row| {
             let (id, name, category, status): (i64, String, i64, String) = row.try_into()?;
@@ -118,18 +116,18 @@ impl<'a> Ground<'a> {
         })?;
         let pets = pets.collect::<rusqlite::Result<Vec<_>>>()?;
         serde_json::to_writer(
-            File::create(ground.folder.path().join("db.json"))?,
+            File::create(setup.folder.path().join("db.json"))?,
             &json!({"pets": pets}),
         )?;
         Command::new(bench.program("animal-store"))
             .arg("openapi")
-            .stdout(File::create(ground.folder.path().join("openapi.json"))?)
+            .stdout(File::create(setup.folder.path().join("openapi.json"))?)
             .stderr(Stdio::null())
             .status()?;
-        Ok(ground)
+        Ok(setup)
     }
 
-    /// Starts one and sees that it answers both requests: one that fails must not spoil the run.
+    /// Starts an alternative and checks both requests: a failure must not end the run.
     fn start(&self, kind: &Kind) -> Result<Process> {
         self.bench.progress.show("peers", kind.name);
         let server = (kind.start)(self)?;
@@ -140,19 +138,19 @@ impl<'a> Ground<'a> {
         Ok(server)
     }
 
-    /// A program that was installed, if it was.
+    /// The path of an installed program.
     fn installed(&self, path: &str) -> Result<PathBuf> {
         let path = self.bench.installed(path);
         ensure!(path.exists(), "not installed");
         Ok(path)
     }
 
-    /// A program of node's that was installed, and a file it is given.
-    fn node(&self, program: &str, words: &[&str], file: &str) -> Result<Process> {
+    /// Starts an installed Node.js program with a file.
+    fn node(&self, program: &str, arguments: &[&str], file: &str) -> Result<Process> {
         let address = free_address()?;
         let mut command = Place::Server.command(self.installed(program)?);
         command
-            .args(words)
+            .args(arguments)
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .arg(self.folder.path().join(file))
             .current_dir(self.folder.path())
@@ -161,42 +159,42 @@ impl<'a> Ground<'a> {
     }
 }
 
-fn fastify(ground: &Ground<'_>) -> Result<Process> {
-    let folder = ground.installed("bench-node/fastify")?;
-    ground.installed("bench-node/fastify/installed.json")?;
+fn fastify(setup: &Setup<'_>) -> Result<Process> {
+    let folder = setup.installed("bench-node/fastify")?;
+    setup.installed("bench-node/fastify/installed.json")?;
     let address = free_address()?;
     let mut command = Place::Server.command("node");
     command
-        .arg(ground.programs.join("fastify/server.mjs"))
+        .arg(setup.programs.join("fastify/server.mjs"))
         .current_dir(folder)
         .env("NODE_ENV", "production")
         .env("PORT", address.port().to_string())
-        .env("PETS", ground.data.file());
+        .env("PETS", setup.data.file());
     Process::told(command, address)
 }
 
-fn fastapi(ground: &Ground<'_>) -> Result<Process> {
+fn fastapi(setup: &Setup<'_>) -> Result<Process> {
     let address = free_address()?;
-    let mut command = Place::Server.command(ground.installed("bench-python/bin/uvicorn")?);
+    let mut command = Place::Server.command(setup.installed("bench-python/bin/uvicorn")?);
     command
         .args(["app:app", "--no-access-log", "--log-level", "warning"])
         .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
         .arg("--app-dir")
-        .arg(ground.programs.join("fastapi"))
-        .current_dir(ground.folder.path())
+        .arg(setup.programs.join("fastapi"))
+        .current_dir(setup.folder.path())
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("PETS", ground.data.file());
+        .env("PETS", setup.data.file());
     Process::told(command, address)
 }
 
-fn json_server(ground: &Ground<'_>) -> Result<Process> {
+fn json_server(setup: &Setup<'_>) -> Result<Process> {
     let program = "bench-node/json-server/node_modules/.bin/json-server";
-    ground.node(program, &["--quiet"], "db.json")
+    setup.node(program, &["--quiet"], "db.json")
 }
 
-fn prism(ground: &Ground<'_>) -> Result<Process> {
+fn prism(setup: &Setup<'_>) -> Result<Process> {
     let program = "bench-node/prism/node_modules/.bin/prism";
-    ground.node(
+    setup.node(
         program,
         &["mock", "--verboseLevel", "silent"],
         "openapi.json",

@@ -1,4 +1,4 @@
-//! Creations, each on disk before it is answered.
+//! Creations, each on disk before the response.
 
 use anyhow::Result;
 
@@ -31,11 +31,11 @@ pub(super) fn run(bench: &Bench) -> Result<Post> {
                 Requests::creations(&one_core.key),
             ),
             Contender::free(
-                "post, every core",
+                "post, all cores",
                 &free,
                 Requests::creations(&every_core.key),
             ),
-            Contender::new("one commit each", |length| commits::round(&bare, length)),
+            Contender::new("one commit per row", |length| commits::round(&bare, length)),
             Contender::pinned("get", &reading, Requests::get(GET, &read.key)),
         ],
     )?;

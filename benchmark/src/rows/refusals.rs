@@ -1,4 +1,4 @@
-//! What it costs to say no, beside what it costs to say yes.
+//! Rejected requests compared with a success.
 
 use anyhow::Result;
 
@@ -7,22 +7,22 @@ use crate::bench::Bench;
 use crate::contender::{Contender, compete};
 use crate::cores::Place;
 use crate::data::Data;
-use crate::exchange::Answer;
+use crate::exchange::Response;
 use crate::load::Requests;
 use crate::results::Refusals;
 
 pub(super) fn run(bench: &Bench) -> Result<Refusals> {
     let data = [FEW; 3].map(|animals| Data::new(bench, animals));
-    let [served, strangers, limited] = data;
-    let (served, strangers, limited) = (served?, strangers?, limited?);
+    let [served, anonymous, limited] = data;
+    let (served, anonymous, limited) = (served?, anonymous?, limited?);
 
     let ok = served.serve(Place::Server, &[])?;
-    // An address may fail 60 times a minute, so each request must seem to come from another.
-    let unauthorized = strangers.serve(Place::Server, &["--trusted-proxy", "127.0.0.1"])?;
-    // One request a day: the first uses it up, and every other is refused, whatever minute begins.
+    // An address may fail 60 times per minute, so each request must have a different one.
+    let unauthorized = anonymous.serve(Place::Server, &["--trusted-proxy", "127.0.0.1"])?;
+    // One request per day: all requests after the first are rejected, in every minute.
     let key = limited.add_key("1", "1")?;
     let exhausted = limited.serve(Place::Server, &["--ban-after", "0"])?;
-    Answer::to_get(
+    Response::to_get(
         exhausted.address,
         GET,
         &format!("Authorization: Bearer {key}\r\n"),
@@ -33,8 +33,8 @@ pub(super) fn run(bench: &Bench) -> Result<Refusals> {
         "refusals",
         vec![
             Contender::pinned("200", &ok, Requests::get(GET, &served.key)),
-            Contender::pinned("401", &unauthorized, Requests::strangers(GET)),
-            Contender::pinned("429", &exhausted, Requests::refused(GET, &key)),
+            Contender::pinned("401", &unauthorized, Requests::unauthorized(GET)),
+            Contender::pinned("429", &exhausted, Requests::limited(GET, &key)),
         ],
     )?;
     let [get, unauthorized, limited] = super::take(figures)?;

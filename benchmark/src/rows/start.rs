@@ -1,4 +1,4 @@
-//! From the start of the process to the moment it is ready, and how much memory it takes.
+//! Startup time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::load::{self, Requests};
 use crate::results::Start;
 use crate::stop;
 
-/// How long a server is left alone before its memory is looked at.
-const REST: Duration = Duration::from_secs(1);
+/// How long a server is idle before its memory is measured.
+const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
-    bench.progress.show("start", "keys are put in");
+    bench.progress.show("start", "keys");
     let secrets = data.add_keys(bench.pace.keys - 1)?;
     bench.progress.expect(bench.pace.starts);
 
@@ -31,7 +31,7 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
         while exchange::status_of(server.address, "/readyz")? != 200 {
             ensure!(
                 began.elapsed() < Duration::from_secs(60),
-                "it never gets ready"
+                "the server does not become ready"
             );
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -41,7 +41,7 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
 
     bench.progress.show("start", "memory");
     let server = data.serve(Place::Server, &[])?;
-    std::thread::sleep(REST);
+    std::thread::sleep(IDLE);
     let memory_at_rest = server.memory("VmRSS")?;
     for mut requests in [
         Requests::get(LIST, &data.key),

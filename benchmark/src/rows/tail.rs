@@ -1,22 +1,22 @@
-//! How long the slowest answers take, at half of what the service can do.
+//! Tail latency at half the peak rate.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::{FEW, LIST};
-use crate::anchors;
+use crate::baselines;
 use crate::bench::Bench;
 use crate::cores::Place;
 use crate::data::Data;
-use crate::exchange::Answer;
+use crate::exchange::Response;
 use crate::figure::median;
 use crate::load::{self, Requests};
 use crate::process::Process;
 use crate::results::Tail;
 
-/// The parts of all answers that a row tells of.
-const PARTS: [f64; 3] = [0.5, 0.99, 0.999];
+/// The percentiles of a row.
+const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let data = Data::new(bench, FEW)?;
@@ -25,9 +25,9 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let list = Requests::get(LIST, &data.key);
     let half = peak(bench, &ours, &list)? / 2.0;
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
-    let answer = Answer::to_get(ours.address, LIST, &authorization)?;
-    let hyper = anchors::hyper(bench, &answer)?;
-    let nginx = anchors::nginx(bench, &answer)?;
+    let response = Response::to_get(ours.address, LIST, &authorization)?;
+    let hyper = baselines::hyper(bench, &response)?;
+    let nginx = baselines::nginx(bench, &response)?;
     let mut servers = vec![("animal-store", &ours), ("bare hyper", &hyper)];
     servers.extend(nginx.as_ref().map(|(nginx, _)| ("nginx", nginx)));
     let mut tails = row(bench, "list", &servers, &list, half)?;
@@ -38,15 +38,15 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     Ok(tails)
 }
 
-/// The most requests a second that it answers.
+/// The peak rate in requests per second.
 fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
     bench.progress.show("tail", "peak rate");
     load::round(server, &mut requests.clone(), bench.pace.warm_up)?;
     Ok(load::round(server, &mut requests.clone(), bench.pace.round)?.rate)
 }
 
-/// Rounds of all servers in turn, and of each the medians: one moment in which the machine was busy elsewhere would make the
-/// 99th percentile of a whole run.
+/// Alternating rounds of all servers, and the medians of each: a single disturbance of the machine would decide the 99th percentile
+/// of one long run.
 fn row(
     bench: &Bench,
     row: &str,
@@ -62,7 +62,7 @@ fn row(
             bench.progress.show("tail", &format!("{row}, {name}"));
             let times = load::scheduled(server, &mut requests.clone(), rate, bench.pace.tail)
                 .with_context(|| format!("tail: {row}, {name}"))?;
-            percentiles.push(PARTS.map(|part| within(&times, part)));
+            percentiles.push(PERCENTILES.map(|part| percentile(&times, part)));
             bench.progress.step();
         }
     }
@@ -80,8 +80,8 @@ fn row(
     Ok(servers.iter().zip(measured).map(tail).collect())
 }
 
-/// The time within which this part of all ascending times lies, in microseconds.
-fn within(times: &[Duration], part: f64) -> f64 {
+/// The percentile of ascending times, in microseconds.
+fn percentile(times: &[Duration], part: f64) -> f64 {
     let place = (times.len() as f64 * part).ceil() as usize;
     let time = times.get(place.saturating_sub(1)).or(times.last());
     time.map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
@@ -92,10 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_time_within_which_that_part_lies() {
+    fn a_percentile_is_the_time_that_this_share_does_not_exceed() {
         let times: Vec<Duration> = (1..=1000).map(Duration::from_micros).collect();
-        assert_eq!(within(&times, 0.5).round(), 500.0);
-        assert_eq!(within(&times, 0.999).round(), 999.0);
-        assert_eq!(within(&times[..1], 0.5).round(), 1.0);
+        assert_eq!(percentile(&times, 0.5).round(), 500.0);
+        assert_eq!(percentile(&times, 0.999).round(), 999.0);
+        assert_eq!(percentile(&times[..1], 0.5).round(), 1.0);
     }
 }

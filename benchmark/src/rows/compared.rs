@@ -1,36 +1,43 @@
-//! A GET of the service beside those who send the very same bytes with no logic.
+//! A GET of the service, compared with the baselines.
 
 use anyhow::{Result, ensure};
 
 use super::FEW;
-use crate::anchors;
+use crate::baselines;
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
 use crate::cores::Place;
 use crate::data::Data;
-use crate::exchange::Answer;
+use crate::exchange::Response;
 use crate::load::Requests;
-use crate::results::Anchored;
+use crate::results::Compared;
 
-pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Anchored> {
+pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Compared> {
     let data = Data::new(bench, FEW)?;
     let ours = data.serve(Place::Server, &[])?;
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
-    let answer = Answer::to_get(ours.address, path, &authorization)?;
-    ensure!(answer.status == 200, "{path} is answered {}", answer.status);
+    let response = Response::to_get(ours.address, path, &authorization)?;
+    ensure!(
+        response.status == 200,
+        "unexpected status for {path}: {}",
+        response.status
+    );
 
-    let hyper = anchors::hyper(bench, &answer)?;
-    let nginx = anchors::nginx(bench, &answer)?;
+    let hyper = baselines::hyper(bench, &response)?;
+    let nginx = baselines::nginx(bench, &response)?;
     for address in [Some(hyper.address), nginx.as_ref().map(|n| n.0.address)] {
         let Some(address) = address else { continue };
-        let anchored = Answer::to_get(address, path, "")?;
-        ensure!(anchored.body == answer.body, "an anchor sends another body");
-        for (name, value) in &answer.headers {
+        let compared = Response::to_get(address, path, "")?;
+        ensure!(
+            compared.body == response.body,
+            "a baseline sends a different body"
+        );
+        for (name, value) in &response.headers {
             let same =
                 |other: &(String, String)| other.0.eq_ignore_ascii_case(name) && other.1 == *value;
             ensure!(
-                anchored.headers.iter().any(same),
-                "an anchor sends no {name}"
+                compared.headers.iter().any(same),
+                "a baseline does not send {name}"
             );
         }
     }
@@ -46,5 +53,5 @@ pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Anchored> {
     let mut figures = compete(bench, row, contenders)?;
     let nginx = (figures.len() > 2).then(|| figures.remove(2));
     let [ours, hyper] = super::take(figures)?;
-    Ok(Anchored { ours, hyper, nginx })
+    Ok(Compared { ours, hyper, nginx })
 }

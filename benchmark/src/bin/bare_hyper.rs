@@ -1,7 +1,7 @@
-//! Bare hyper: answers every request with the bytes it was given, and does nothing else. What a request costs here is
-//! what the HTTP library and the kernel cost; whatever a service costs beyond it is its own.
+//! Bare hyper: sends the same response to every request and does nothing else. It shows the cost of the HTTP library and the
+//! kernel; anything beyond that is the cost of the service.
 //!
-//! `anchor FILE` reads an HTTP answer from a file, prints its address, and serves until it is killed.
+//! `bare_hyper FILE` reads an HTTP response from a file, prints its address, and serves until it is killed.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -16,20 +16,22 @@ use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::runtime::{Builder, LocalOptions};
 
-// The service has it too: the anchor must not lose by its allocator.
+// The same allocator as the service.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<()> {
-    let file = std::env::args_os().nth(1).context("usage: anchor FILE")?;
-    let answer = Constant::parse(std::fs::read(file)?)?;
+    let file = std::env::args_os()
+        .nth(1)
+        .context("usage: bare_hyper FILE")?;
+    let constant = Constant::parse(std::fs::read(file)?)?;
     let runtime = Builder::new_current_thread()
         .enable_io()
         .build_local(LocalOptions::default())?;
-    runtime.block_on(serve(answer))
+    runtime.block_on(serve(constant))
 }
 
-async fn serve(answer: &'static Constant) -> Result<()> {
+async fn serve(constant: &'static Constant) -> Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", listener.local_addr()?)?;
@@ -38,8 +40,8 @@ async fn serve(answer: &'static Constant) -> Result<()> {
         let (tcp, _) = listener.accept().await?;
         tcp.set_nodelay(true)?;
         tokio::task::spawn_local(async move {
-            let service = service_fn(|_| async { Ok::<_, Infallible>(answer.response()) });
-            // A connection that ends badly is the load's affair: it counts.
+            let service = service_fn(|_| async { Ok::<_, Infallible>(constant.response()) });
+            // The load generator reports connections that fail.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(tcp), service)
                 .await;
@@ -47,7 +49,7 @@ async fn serve(answer: &'static Constant) -> Result<()> {
     }
 }
 
-/// The one answer.
+/// The response.
 struct Constant {
     status: StatusCode,
     headers: HeaderMap,
@@ -55,20 +57,19 @@ struct Constant {
 }
 
 impl Constant {
-    /// Reads an HTTP/1.1 answer as it was on the wire. It lives as long as the program, so that no copy of a header
-    /// counts references.
+    /// Parses an HTTP/1.1 response. It is leaked, so that cloning a header needs no reference count.
     fn parse(bytes: Vec<u8>) -> Result<&'static Self> {
         let bytes: &'static [u8] = bytes.leak();
-        let end = memchr::memmem::find(bytes, b"\r\n\r\n").context("no end of the head")?;
+        let end = memchr::memmem::find(bytes, b"\r\n\r\n").context("the head is incomplete")?;
         let head = std::str::from_utf8(&bytes[..end])?;
         let mut lines = head.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1));
         let mut headers = HeaderMap::new();
         for line in lines {
-            let (name, value) = line.split_once(": ").context("a header without a value")?;
+            let (name, value) = line.split_once(": ").context("a header has no value")?;
             ensure!(
                 HeaderName::from_lowercase(name.as_bytes()).is_ok(),
-                "{name} is no name of a header in small letters"
+                "invalid or uppercase header name: {name}"
             );
             headers.append(
                 HeaderName::from_static(name),

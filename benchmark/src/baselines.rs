@@ -1,4 +1,4 @@
-//! What the service is measured against: servers that send the very bytes of its answer, with no logic behind them.
+//! The baselines: servers that send the same bytes as the service, without any logic.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use tempfile::TempDir;
 
 use crate::bench::Bench;
 use crate::cores::Place;
-use crate::exchange::Answer;
+use crate::exchange::Response;
 use crate::process::Process;
 
-/// Bare hyper with this answer. It has read the file when it says where it is.
-pub(crate) fn hyper(bench: &Bench, answer: &Answer) -> Result<Process> {
+/// Starts bare hyper with this response. It prints its address after it has read the file.
+pub(crate) fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
     let folder = bench.folder()?;
-    let file = folder.path().join("answer");
-    std::fs::write(&file, answer.to_bytes())?;
-    let mut command = Place::Server.command(bench.program("anchor"));
+    let file = folder.path().join("response");
+    std::fs::write(&file, response.to_bytes())?;
+    let mut command = Place::Server.command(bench.program("bare_hyper"));
     command.arg(file);
     Process::announced(command, |line| line.trim().parse().ok())
 }
 
-/// Nginx with this answer, if there is one, and with nothing of the system's own. The folder holds what it writes.
-pub(crate) fn nginx(bench: &Bench, answer: &Answer) -> Result<Option<(Process, TempDir)>> {
+/// Starts nginx with this response, if it is installed, independent of the system's configuration. It writes to the folder.
+pub(crate) fn nginx(bench: &Bench, response: &Response) -> Result<Option<(Process, TempDir)>> {
     if nginx_version(bench).is_none() {
         return Ok(None);
     }
     let folder = bench.folder()?;
     let address = free_address()?;
     let file = folder.path().join("nginx.conf");
-    std::fs::write(&file, configuration(answer, address)?)?;
+    std::fs::write(&file, configuration(response, address)?)?;
     let mut command = Place::Server.command(nginx_program(bench));
     command
         .args(["-e", "stderr", "-p"])
@@ -40,14 +40,14 @@ pub(crate) fn nginx(bench: &Bench, answer: &Answer) -> Result<Option<(Process, T
     Ok(Some((Process::told(command, address)?, folder)))
 }
 
-/// The version of nginx, if there is one.
+/// The version of nginx, if it is installed.
 pub(crate) fn nginx_version(bench: &Bench) -> Option<String> {
     let output = Command::new(nginx_program(bench)).arg("-v").output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     Some(text.trim().rsplit('/').next()?.to_owned())
 }
 
-/// The system's program, or the one that `./bench` unpacked.
+/// The program that `./bench` unpacked, or the system's.
 fn nginx_program(bench: &Bench) -> PathBuf {
     let unpacked = bench.installed("bench-nginx").join("usr/sbin/nginx");
     if unpacked.exists() {
@@ -57,19 +57,19 @@ fn nginx_program(bench: &Bench) -> PathBuf {
     }
 }
 
-fn configuration(answer: &Answer, address: SocketAddr) -> Result<String> {
-    let body = std::str::from_utf8(&answer.body)?;
+fn configuration(response: &Response, address: SocketAddr) -> Result<String> {
+    let body = std::str::from_utf8(&response.body)?;
     let mut kind = None;
     let mut headers = String::new();
-    for (name, value) in &answer.headers {
+    for (name, value) in &response.headers {
         if name.eq_ignore_ascii_case("content-type") {
             kind = Some(value);
         } else {
             headers.push_str(&format!("add_header {name} {} always;\n", quoted(value)?));
         }
     }
-    let kind = quoted(kind.context("an answer without a type")?)?;
-    let (status, body) = (answer.status, quoted(body)?);
+    let kind = quoted(kind.context("the response has no Content-Type")?)?;
+    let (status, body) = (response.status, quoted(body)?);
     Ok(format!(
         "daemon off;
 worker_processes 1;
@@ -97,11 +97,11 @@ location / {{
     ))
 }
 
-/// A text as nginx reads it.
+/// A text quoted for the configuration of nginx.
 fn quoted(text: &str) -> Result<String> {
     ensure!(
         !text.contains(['\'', '$', '\\']),
-        "nginx cannot be given this text: {text}"
+        "cannot quote for nginx: {text}"
     );
     Ok(format!("'{text}'"))
 }
