@@ -23,14 +23,14 @@ use crate::config::AdminToken;
 use crate::http::RequestBody;
 use crate::key::NoRandomness;
 use crate::limit::redis::Health;
+use crate::metric::Counter;
 use crate::server::answers::Answers;
+use crate::server::metrics::ServerMetrics;
 use crate::server::panic::caught;
 use crate::server::readiness::Readiness;
 use crate::server::request_id::{RequestId, RequestIds};
 use crate::server::stream::Progress;
-use crate::server::tallies::Tallies;
 use crate::store::Store;
-use crate::tally::Counter;
 use metrics::Metrics;
 
 /// Who answers at the admin listener.
@@ -48,7 +48,7 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(
         store: Arc<Store>,
-        tallies: Arc<Tallies>,
+        metrics: Arc<ServerMetrics>,
         redis: Option<Arc<Health>>,
         readiness: Arc<Readiness>,
         clock: Clock,
@@ -59,7 +59,7 @@ impl Desk {
             started: clock.now(),
             clock: clock.clone(),
             store,
-            tallies,
+            metrics,
             redis,
             lost_lines,
         };

@@ -11,6 +11,7 @@ mod gate;
 mod ledger;
 mod linger;
 mod listen;
+pub mod metrics;
 mod pace;
 mod pages;
 pub(crate) mod panic;
@@ -18,7 +19,6 @@ mod raw;
 pub(crate) mod readiness;
 pub(crate) mod request_id;
 pub(crate) mod stream;
-pub mod tallies;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
@@ -43,9 +43,9 @@ use background::Background;
 use connections::{Caps, Connections};
 use failure_log::FailureLog;
 use ledger::Ledger;
+use metrics::ServerMetrics;
 use pages::Pages;
 use readiness::Readiness;
-use tallies::Tallies;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -60,7 +60,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 struct Shared {
     store: Arc<Store>,
-    tallies: Arc<Tallies>,
+    metrics: Arc<ServerMetrics>,
     access: Access,
     /// How Redis is, where there is one.
     redis: Option<Arc<Health>>,
@@ -144,9 +144,9 @@ impl Server {
             api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
             pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
             proxies: config.trusted_proxies.clone(),
-            tallies: Arc::default(),
+            metrics: Arc::new(ServerMetrics::new(sockets.len())),
             keep_usage: config.keep_usage,
-            ledger: Ledger::new().context("no random numbers")?,
+            ledger: Ledger::new(sockets.len()).context("no random numbers")?,
             readiness: Arc::default(),
             failure_log: FailureLog::default(),
             stopping,
@@ -187,7 +187,7 @@ impl Server {
                 }
                 _ => Limiter::Memory(config.bans),
             };
-            let gate = gate::Gate::new(Arc::clone(&shared), limiter, log)?;
+            let gate = gate::Gate::new(Arc::clone(&shared), number, limiter, log)?;
             let (connections, stopping) = (connections.clone(), shared.stopping.clone());
             let name = format!("http-{number}");
             threads.push(worker::spawn(&name, ended.clone(), async move || {
@@ -196,7 +196,7 @@ impl Server {
         }
         let desk = admin::Desk::new(
             Arc::clone(&shared.store),
-            Arc::clone(&shared.tallies),
+            Arc::clone(&shared.metrics),
             shared.redis.clone(),
             Arc::clone(&shared.readiness),
             shared.clock.clone(),

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 
-use crate::tally::Histogram;
+use crate::metric::Histogram;
 
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

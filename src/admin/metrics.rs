@@ -10,15 +10,15 @@ use super::process;
 use crate::api::{Answer, answer, header};
 use crate::clock::{Clock, Timestamp};
 use crate::limit::redis::Health;
-use crate::server::tallies::{Subject, Tallies, Task};
+use crate::metric::Counter;
+use crate::server::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
 use crate::store::Store;
-use crate::tally::Counter;
 
 /// The page.
 #[derive(Debug)]
 pub(super) struct Metrics {
     pub(super) store: Arc<Store>,
-    pub(super) tallies: Arc<Tallies>,
+    pub(super) metrics: Arc<ServerMetrics>,
     pub(super) redis: Option<Arc<Health>>,
     /// Lines that the log has lost.
     pub(super) lost_lines: Arc<Counter>,
@@ -37,8 +37,9 @@ impl Metrics {
             "The version that is running",
             [([("version", env!("CARGO_PKG_VERSION"))], 1.0)],
         );
-        self.requests(&mut page);
-        self.connections(&mut page);
+        let requests = self.metrics.requests();
+        describe_requests(&requests, &mut page);
+        describe_connections(&requests, &mut page);
         self.writes(&mut page);
         self.memory(&mut page);
         self.background(&mut page);
@@ -48,52 +49,6 @@ impl Metrics {
         let mut answer = answer::with_type(StatusCode::OK, format.content_type(), text);
         answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
         answer
-    }
-
-    fn requests(&self, page: &mut Exposition) {
-        let tallies = &self.tallies;
-        let requests: Vec<_> = tallies
-            .requests()
-            .map(|(subject, status, count)| (subject.name(), status.to_string(), count))
-            .collect();
-        page.counters(
-            "animal_store_requests_total",
-            "Requests answered",
-            requests.iter().map(|(operation, status, count)| {
-                ([("operation", *operation), ("status", status)], *count)
-            }),
-        );
-        page.histograms(
-            "animal_store_request_duration_seconds",
-            "Time from a head to its answer",
-            1e6,
-            Subject::ALL
-                .into_iter()
-                .zip(&tallies.durations)
-                .map(|(subject, durations)| ([("operation", subject.name())], durations)),
-        );
-        page.counters(
-            "animal_store_refused_total",
-            "Requests answered 429, by reason",
-            tallies
-                .refusals()
-                .map(|(reason, count)| ([("reason", reason)], count)),
-        );
-        page.counter("animal_store_bans_total", "Bans begun", tallies.bans.get());
-    }
-
-    fn connections(&self, page: &mut Exposition) {
-        let tallies = &self.tallies;
-        page.counter(
-            "animal_store_connections_total",
-            "Connections accepted",
-            tallies.connections.get(),
-        );
-        page.gauge(
-            "animal_store_open_connections",
-            "Connections that are open",
-            tallies.open_connections.get() as f64,
-        );
     }
 
     fn writes(&self, page: &mut Exposition) {
@@ -143,18 +98,18 @@ impl Metrics {
     }
 
     fn background(&self, page: &mut Exposition) {
-        let tallies = &self.tallies;
+        let metrics = &self.metrics;
         page.gauge(
             "animal_store_keys_age_seconds",
             "Time since the keys in memory were last known to be those of the store",
-            tallies.keys_age(self.clock.now()).as_secs_f64(),
+            metrics.keys_age(self.clock.now()).as_secs_f64(),
         );
         page.counters(
             "animal_store_background_failures_total",
             "Runs of background tasks that failed",
             Task::ALL
                 .into_iter()
-                .zip(&tallies.background_failures)
+                .zip(&metrics.background_failures)
                 .map(|(task, count)| ([("task", task.name())], count.get())),
         );
         page.counter(
@@ -182,4 +137,48 @@ impl Metrics {
             );
         }
     }
+}
+
+fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
+    let requests: Vec<_> = metrics
+        .requests()
+        .map(|(subject, status, count)| (subject.name(), status.to_string(), count))
+        .collect();
+    page.counters(
+        "animal_store_requests_total",
+        "Requests answered",
+        requests.iter().map(|(operation, status, count)| {
+            ([("operation", *operation), ("status", status)], *count)
+        }),
+    );
+    page.histograms(
+        "animal_store_request_duration_seconds",
+        "Time from a head to its answer",
+        1e6,
+        Subject::ALL
+            .into_iter()
+            .zip(&metrics.durations)
+            .map(|(subject, durations)| ([("operation", subject.name())], durations)),
+    );
+    page.counters(
+        "animal_store_refused_total",
+        "Requests answered 429, by reason",
+        metrics
+            .refusals()
+            .map(|(reason, count)| ([("reason", reason)], count)),
+    );
+    page.counter("animal_store_bans_total", "Bans begun", metrics.bans.get());
+}
+
+fn describe_connections(metrics: &RequestMetrics, page: &mut Exposition) {
+    page.counter(
+        "animal_store_connections_total",
+        "Connections accepted",
+        metrics.connections.get(),
+    );
+    page.gauge(
+        "animal_store_open_connections",
+        "Connections that are open",
+        metrics.open_connections.get() as f64,
+    );
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Shared;
-use super::tallies::Task;
+use super::metrics::Task;
 use crate::store;
 use poll::Poll;
 
@@ -78,7 +78,7 @@ async fn repeat(
         };
         match &done {
             Err(error) => {
-                shared.tallies.background_failures[task as usize].add(1);
+                shared.metrics.background_failures[task as usize].add(1);
                 if !failing {
                     tracing::warn!(task = task.name(), %error, "a background task fails");
                 }

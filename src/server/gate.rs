@@ -14,10 +14,10 @@ use hyper::{HeaderMap, Method, Request};
 
 use super::Shared;
 use super::answers::Answers;
+use super::metrics::{CANCELLED, Refused, RequestMetrics, Subject};
 use super::panic::caught;
 use super::request_id::{RequestId, RequestIds};
 use super::stream::{Progress, Work};
-use super::tallies::{GIVEN_UP, Refused, Subject};
 use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
@@ -39,6 +39,9 @@ const LONGEST_URI: usize = 8 * 1024;
 #[derive(Debug)]
 pub(super) struct Gate {
     shared: Arc<Shared>,
+    /// The number of the worker.
+    worker: usize,
+    metrics: Arc<RequestMetrics>,
     limiter: Limiter,
     log: RequestLog,
     ids: RequestIds,
@@ -47,11 +50,14 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn new(
         shared: Arc<Shared>,
+        worker: usize,
         limiter: Limiter,
         log: RequestLog,
     ) -> Result<Self, NoRandomness> {
         Ok(Self {
+            metrics: Arc::clone(shared.metrics.worker(worker)),
             shared,
+            worker,
             limiter,
             log,
             ids: RequestIds::new()?,
@@ -140,12 +146,12 @@ impl Answers for Gate {
     }
 
     fn accepted(&self) {
-        self.shared.tallies.connections.add(1);
-        self.shared.tallies.open_connections.add(1);
+        self.metrics.connections.add(1);
+        self.metrics.open_connections.add(1);
     }
 
     fn closed(&self) {
-        self.shared.tallies.open_connections.add(-1);
+        self.metrics.open_connections.add(-1);
     }
 }
 
@@ -235,12 +241,7 @@ impl Gate {
         now: Timestamp,
         learned: &Learned,
     ) -> Result<Arc<Key>, ApiError> {
-        let Shared {
-            access,
-            store,
-            tallies,
-            ..
-        } = &*self.shared;
+        let Shared { access, store, .. } = &*self.shared;
         let presented = Presented::in_headers(&head.headers);
         match access.identify(store, presented, address, now).await? {
             Identity::Key(key) => {
@@ -257,7 +258,7 @@ impl Gate {
             }
             Identity::TooManyFailures(rate) => {
                 learned.rate.set(Some(rate));
-                tallies.refuse(Refused::Address);
+                self.metrics.refuse(Refused::Address);
                 Err(ApiError::RateLimited {
                     by: Limit::Failures,
                     retry_after: rate.reset.seconds_from(now),
@@ -296,15 +297,13 @@ impl Gate {
         now: Timestamp,
         learned: &Learned,
     ) -> Result<(), ApiError> {
-        let Shared {
-            ledger, tallies, ..
-        } = &*self.shared;
+        let ledger = &self.shared.ledger;
         let decided = self.limiter.decide(key.id, &key.meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
         learned.rate.set(Some(decision.rate));
         if decision.first_unread {
-            ledger.note_use(key);
+            ledger.note_use(self.worker, key);
         }
         if let Some(moved) = decision.moved {
             self.store_ban(key.id, moved);
@@ -312,16 +311,16 @@ impl Gate {
         match decision.verdict {
             Verdict::Admitted => Ok(()),
             Verdict::RateLimited { by, until } => {
-                tallies.refuse(Refused::Window);
+                self.metrics.refuse(Refused::Window);
                 Err(ApiError::RateLimited {
                     by: by.into(),
                     retry_after: until.seconds_from(now),
                 })
             }
             Verdict::Banned { until, new } => {
-                tallies.refuse(Refused::Ban);
+                self.metrics.refuse(Refused::Ban);
                 if let Some(ban) = new {
-                    tallies.bans.add(1);
+                    self.metrics.bans.add(1);
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
                     self.store_ban(key.id, ban.into());
                 }
@@ -420,7 +419,7 @@ impl<'a> Entry<'a> {
             method: None,
             subject,
             client,
-            status: GIVEN_UP,
+            status: CANCELLED,
             learned: Learned::default(),
         }
     }
@@ -429,10 +428,7 @@ impl<'a> Entry<'a> {
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         let took = self.work.as_ref().map(Work::done).unwrap_or_default();
-        self.gate
-            .shared
-            .tallies
-            .count(self.subject, self.status, took);
+        self.gate.metrics.count(self.subject, self.status, took);
         if self.subject != Subject::Health {
             self.gate.log.write(&RequestLine {
                 at: self.now,

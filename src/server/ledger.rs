@@ -16,18 +16,23 @@ const BATCH: usize = 500;
 /// What is yet to be told.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// Keys whose meters have something to tell.
-    used: Mutex<Vec<Arc<Key>>>,
+    /// Keys that have been used since their use was last stored, by worker.
+    used: Box<[UsedKeys]>,
     bans: Mutex<Vec<(KeyId, BanChange)>>,
     /// Held while use is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
 
+/// The list of one worker, on a cache line of its own: workers do not wait for each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct UsedKeys(Mutex<Vec<Arc<Key>>>);
+
 impl Ledger {
-    /// A ledger with nothing to tell.
-    pub(super) fn new() -> std::io::Result<Self> {
+    /// A ledger for so many workers, with nothing to tell.
+    pub(super) fn new(workers: usize) -> std::io::Result<Self> {
         Ok(Self {
-            used: Mutex::default(),
+            used: (0..workers).map(|_| UsedKeys::default()).collect(),
             bans: Mutex::default(),
             outbox: tokio::sync::Mutex::new(Outbox {
                 recorder: UseRecorder::new()?,
@@ -36,9 +41,9 @@ impl Ledger {
         })
     }
 
-    /// Notes that a key's meter has something to tell.
-    pub(super) fn note_use(&self, key: &Arc<Key>) {
-        lock(&self.used).push(Arc::clone(key));
+    /// Notes that a key has been used. To be called by the worker with this number.
+    pub(super) fn note_use(&self, worker: usize, key: &Arc<Key>) {
+        lock(&self.used[worker].0).push(Arc::clone(key));
     }
 
     /// Notes that a key is banned.
@@ -54,7 +59,7 @@ impl Ledger {
 
     /// Tells the store of the bans. One that was stored already changes nothing: the store takes only a later one.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
-        let mut taken = Taken::all(&self.bans);
+        let mut taken = Taken::all([&self.bans]);
         // In the order in which they came: of two for one key, the later one stays.
         while let Some((key, ban)) = taken.list.first().copied() {
             store.record_ban(key, ban).await?;
@@ -67,7 +72,7 @@ impl Ledger {
         let mut outbox = self.outbox.lock().await;
         outbox.give_up_what_is_too_old(now);
         outbox.send(store).await?;
-        let mut taken = Taken::all(&self.used);
+        let mut taken = Taken::all(self.used.iter().map(|UsedKeys(list)| list));
         // Neighbours in the store, so that a batch touches few pages of it. The last ones are sent first.
         taken.list.sort_unstable_by_key(|key| key.id);
         pace::in_chunks(async || {
@@ -127,22 +132,28 @@ impl Outbox {
 /// What is on its way to the store. What did not get there goes back, also if the thread that told of it ends meanwhile.
 struct Taken<'a, T> {
     list: Vec<T>,
-    from: &'a Mutex<Vec<T>>,
+    back_to: Option<&'a Mutex<Vec<T>>>,
 }
 
 impl<'a, T> Taken<'a, T> {
-    fn all(from: &'a Mutex<Vec<T>>) -> Self {
-        Self {
-            list: std::mem::take(&mut *lock(from)),
-            from,
+    fn all(lists: impl IntoIterator<Item = &'a Mutex<Vec<T>>>) -> Self {
+        let (mut list, mut back_to) = (Vec::new(), None);
+        for each in lists {
+            // Taken under the lock, and joined without it.
+            let mut taken = std::mem::take(&mut *lock(each));
+            list.append(&mut taken);
+            back_to.get_or_insert(each);
         }
+        Self { list, back_to }
     }
 }
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        if !self.list.is_empty() {
-            lock(self.from).append(&mut self.list);
+        if let Some(list) = self.back_to
+            && !self.list.is_empty()
+        {
+            lock(list).append(&mut self.list);
         }
     }
 }
@@ -218,17 +229,17 @@ mod tests {
         let count = keys_in_use();
         let (store, keys) = many_keys(&folder, count);
         assert_eq!(keys.len(), count);
-        let ledger = Ledger::new().unwrap();
+        let ledger = Ledger::new(2).unwrap();
         let stop = AtomicBool::new(false);
         let (took, flushed) = std::thread::scope(|scope| {
             let creating = scope.spawn(|| create_until(&store, &stop));
             let mut flushed = Vec::new();
             for second in 0..2 {
                 let now = NOW.after(Duration::from_secs(second));
-                for key in &keys {
+                for (number, key) in keys.iter().enumerate() {
                     let limits = Limits::new(9, 9).unwrap();
                     key.meter.decide(limits, &BanPolicy::default(), now);
-                    ledger.note_use(key);
+                    ledger.note_use(number % 2, key);
                 }
                 let began = Instant::now();
                 block_on(ledger.flush(&store, now)).unwrap();

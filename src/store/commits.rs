@@ -1,6 +1,6 @@
 //! What the writer of an engine has done, for the metrics page.
 
-use crate::tally::{Counter, Histogram};
+use crate::metric::{Counter, Histogram};
 
 /// The counts.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::tally::Counter;
+use crate::metric::Counter;
 
 /// Well, unless a thread finds it ill.
 #[derive(Debug, Default)]

@@ -47,10 +47,10 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         };
         readiness.set(Check::Clock, state);
     }
-    let state = match shared.tallies.keys_age(shared.clock.now()) <= KEYS_AGE {
+    let state = match shared.metrics.keys_age(shared.clock.now()) <= KEYS_AGE {
         true => State::Ready,
         false => {
-            let since = Timestamp::from_millis(shared.tallies.keys_current_at.get());
+            let since = Timestamp::from_millis(shared.metrics.keys_current_at.get());
             State::Degraded(format!("not current since {since}").into())
         }
     };

@@ -26,7 +26,7 @@ impl Poll {
         access
             .directory
             .remember(today, &store.use_on(today).await?);
-        shared.tallies.keys_current_at.set(began.as_millis());
+        shared.metrics.keys_current_at.set(began.as_millis());
         Ok(Self { seen })
     }
 
@@ -45,7 +45,7 @@ impl Poll {
             apply_since(self.seen.keys, store, access).await?;
         }
         self.seen = now;
-        shared.tallies.keys_current_at.set(began.as_millis());
+        shared.metrics.keys_current_at.set(began.as_millis());
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
-//! What the server counts of requests, for the metrics page.
+//! What the server counts, for the metrics page. Each worker has counters of its own, which are summed when the page is read:
+//! a counter that all cores write costs each of them a cache miss for each request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::operation::OpenPage;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
-use crate::tally::{Counter, Gauge, Histogram};
+use crate::metric::{Counter, Gauge, Histogram};
 
 /// What a request was about, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +74,16 @@ impl Subject {
     }
 }
 
-/// The status told of a request that was given up before it was answered.
-pub const GIVEN_UP: u16 = 499;
+/// The status counted for a request that was cancelled before its response was ready.
+pub const CANCELLED: u16 = 499;
 
-/// Every status the server can give. One that is missing here would be counted as the last.
+/// Every status the server can send. One that is missing here would be counted as the last.
 pub const STATUSES: [u16; 19] = [
-    200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, GIVEN_UP,
+    200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, CANCELLED,
     0,
 ];
 
-/// Why a request was answered 429.
+/// Why a request was refused with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A window of the key was used up.
@@ -120,11 +122,12 @@ impl Task {
     }
 }
 
-/// The counters.
+/// The counters of one worker. Only its thread writes them, and they share no cache line with another's.
 #[derive(Debug)]
-pub struct Tallies {
+#[repr(align(128))]
+pub struct RequestMetrics {
     requests: [[Counter; STATUSES.len()]; Subject::ALL.len()],
-    /// Microseconds from head to answer, by subject.
+    /// Microseconds from the request head to the response, by subject.
     pub durations: [Histogram<12>; Subject::ALL.len()],
     refused: [Counter; 3],
     /// Bans begun.
@@ -133,13 +136,9 @@ pub struct Tallies {
     pub connections: Counter,
     /// Connections that are open.
     pub open_connections: Gauge,
-    /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
-    pub keys_current_at: Gauge,
-    /// Runs of background tasks that failed, by task.
-    pub background_failures: [Counter; Task::ALL.len()],
 }
 
-impl Default for Tallies {
+impl Default for RequestMetrics {
     fn default() -> Self {
         const BOUNDS: [u64; 12] = [
             50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000,
@@ -151,20 +150,18 @@ impl Default for Tallies {
             bans: Counter::default(),
             connections: Counter::default(),
             open_connections: Gauge::default(),
-            keys_current_at: Gauge::default(),
-            background_failures: Default::default(),
         }
     }
 }
 
-impl Tallies {
+impl RequestMetrics {
     /// Counts a request.
     pub fn count(&self, subject: Subject, status: u16, took: Duration) {
-        let place = STATUSES
+        let index = STATUSES
             .iter()
             .position(|known| *known == status)
             .unwrap_or(STATUSES.len() - 1);
-        self.requests[subject as usize][place].add(1);
+        self.requests[subject as usize][index].add(1);
         self.durations[subject as usize]
             .record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
@@ -172,12 +169,6 @@ impl Tallies {
     /// Counts a refusal.
     pub fn refuse(&self, why: Refused) {
         self.refused[why as usize].add(1);
-    }
-
-    /// How long ago the keys in memory were last known to be those of the store.
-    pub fn keys_age(&self, now: Timestamp) -> Duration {
-        let millis = now.as_millis() - self.keys_current_at.get();
-        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
     /// Requests by subject and status, those that occurred.
@@ -200,5 +191,98 @@ impl Tallies {
             ("ban", count(Refused::Ban)),
             ("address", count(Refused::Address)),
         ]
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &Counter> {
+        let requests = self.requests.as_flattened().iter();
+        let connections = [&self.bans, &self.connections];
+        requests.chain(&self.refused).chain(connections)
+    }
+
+    /// Adds the counts of another worker.
+    fn add(&self, other: &Self) {
+        for (counter, more) in self.counters().zip(other.counters()) {
+            counter.add(more.get());
+        }
+        for (durations, more) in self.durations.iter().zip(&other.durations) {
+            durations.add(more);
+        }
+        self.open_connections.add(other.open_connections.get());
+    }
+}
+
+/// The metrics of a server.
+#[derive(Debug)]
+pub struct ServerMetrics {
+    workers: Box<[Arc<RequestMetrics>]>,
+    /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
+    pub keys_current_at: Gauge,
+    /// Runs of background tasks that failed, by task.
+    pub background_failures: [Counter; Task::ALL.len()],
+}
+
+impl ServerMetrics {
+    /// The metrics of a server with so many workers.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers: (0..workers).map(|_| Arc::default()).collect(),
+            keys_current_at: Gauge::default(),
+            background_failures: Default::default(),
+        }
+    }
+
+    /// The counters of the worker with this number.
+    pub fn worker(&self, number: usize) -> &Arc<RequestMetrics> {
+        &self.workers[number]
+    }
+
+    /// What all workers have counted together.
+    pub fn requests(&self) -> RequestMetrics {
+        let total = RequestMetrics::default();
+        for worker in &self.workers {
+            total.add(worker);
+        }
+        total
+    }
+
+    /// How long ago the keys in memory were last known to be those of the store.
+    pub fn keys_age(&self, now: Timestamp) -> Duration {
+        let millis = now.as_millis() - self.keys_current_at.get();
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_workers_count_is_summed_when_it_is_read() {
+        let metrics = ServerMetrics::new(2);
+        for (number, micros) in [(0, 60), (1, 60), (1, 600)] {
+            let worker = metrics.worker(number);
+            worker.count(Subject::GetPet, 200, Duration::from_micros(micros));
+            worker.refuse(Refused::Ban);
+            worker.bans.add(1);
+            worker.connections.add(1);
+            worker
+                .open_connections
+                .add(if number == 0 { -1 } else { 2 });
+        }
+        let total = metrics.requests();
+        assert_eq!(
+            total.requests().collect::<Vec<_>>(),
+            [(Subject::GetPet, 200, 3)]
+        );
+        let durations = &total.durations[Subject::GetPet as usize];
+        let counts: Vec<_> = durations
+            .buckets()
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        assert_eq!(counts, [(Some(100), 2), (Some(1_000), 1)]);
+        assert_eq!(durations.sum(), 720);
+        assert_eq!(total.refusals()[1], ("ban", 3));
+        assert_eq!((total.bans.get(), total.connections.get()), (3, 3));
+        assert_eq!(total.open_connections.get(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms that any layer may raise and the metrics page reads. No names, no labels, no format.
+//! Counters, gauges and histograms that any layer may change and the metrics page reads. No names, no labels, no format.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -62,10 +62,19 @@ impl<const N: usize> Histogram<N> {
     /// Counts one value.
     pub fn record(&self, value: u64) {
         match self.bounds.iter().position(|bound| value <= *bound) {
-            Some(place) => self.buckets[place].add(1),
+            Some(index) => self.buckets[index].add(1),
             None => self.above.add(1),
         }
         self.sum.add(value);
+    }
+
+    /// Adds the counts of another histogram with the same bounds.
+    pub fn add(&self, other: &Self) {
+        for (bucket, more) in self.buckets.iter().zip(&other.buckets) {
+            bucket.add(more.get());
+        }
+        self.above.add(other.above.get());
+        self.sum.add(other.sum.get());
     }
 
     /// The sum of all values.

@@ -1,0 +1,236 @@
+//! What a second core adds: `cargo bench --bench cores`. Two threads with different keys ask for the same page, as two workers
+//! do, without sockets: authenticate, limit, take the page from the cache, count. Each thread is timed in slices so short that
+//! most are not interrupted, and medians are compared, because the machine may have other work.
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use animal_store::access::{Access, Identity, Presented};
+use animal_store::clock::Timestamp;
+use animal_store::key::{KeyHash, Secret};
+use animal_store::limit::{BanPolicy, Limiter};
+use animal_store::page::PetQuery;
+use animal_store::pet::NewPet;
+use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
+use animal_store::server::metrics::{RequestMetrics, ServerMetrics, Subject};
+use animal_store::store::{Database, Mode, NewKey, Store};
+
+const ROUNDS: usize = 21;
+/// How long each round runs, on one thread and on two.
+const ROUND: Duration = Duration::from_millis(60);
+/// Requests in a slice.
+const SLICE: u32 = 1_000;
+const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let service = block_on(Service::new(folder.path()))?;
+    let workers = [0, 1].map(|number| Worker::new(&service, number));
+    println!("{:<18}{:>12}{:>13}", "", "one thread", "two threads");
+    let mut last = 0.0;
+    for part in PARTS {
+        let figures = measure(part, &workers);
+        let Figures { one, two, ratio } = figures;
+        println!(
+            "{:<18}{one:>9.0} ns{two:>10.0} ns{ratio:>8.2} x one",
+            part.0
+        );
+        last = ratio;
+    }
+    println!("two threads: {last:.2} x one");
+    Ok(())
+}
+
+/// What is shared by all threads.
+struct Service {
+    store: Store,
+    access: Access,
+    limiter: Limiter,
+    metrics: ServerMetrics,
+    secrets: [Secret; 2],
+}
+
+impl Service {
+    async fn new(folder: &std::path::Path) -> anyhow::Result<Self> {
+        let database = Database::Sqlite(folder.join("cores.db"));
+        let store = Store::open(&database, Mode::Migrate, 100).await?;
+        for _ in 0..30 {
+            let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#)?;
+            store.create(pet, None).await?;
+        }
+        let access = Access::default();
+        let secrets = [Secret::generate()?, Secret::generate()?];
+        for secret in &secrets {
+            let limits = Limits::new(LARGEST_LIMIT, LARGEST_LIMIT)?;
+            let key = NewKey {
+                name: "bench".into(),
+                plan: Plan::Enterprise(limits),
+                created_at: NOW,
+                expires_at: None,
+            };
+            access.directory.apply(&store.add_key(key, secret).await?);
+        }
+        Ok(Self {
+            store,
+            access,
+            limiter: Limiter::Memory(BanPolicy::default()),
+            metrics: ServerMetrics::new(2),
+            secrets,
+        })
+    }
+}
+
+/// What one thread has for itself.
+struct Worker<'a> {
+    service: &'a Service,
+    metrics: &'a RequestMetrics,
+    secret: &'a Secret,
+    hash: KeyHash,
+}
+
+/// A part of a request, and its name.
+type Part = (&'static str, fn(&Worker<'_>));
+
+const PARTS: [Part; 5] = [
+    ("directory lookup", |worker| worker.look_up()),
+    ("metrics count", |worker| worker.count()),
+    ("meter", |worker| worker.decide()),
+    ("cached page", |worker| worker.read_page()),
+    ("all of a request", |worker| worker.request()),
+];
+
+impl<'a> Worker<'a> {
+    fn new(service: &'a Service, number: usize) -> Self {
+        let secret = &service.secrets[number];
+        Self {
+            service,
+            metrics: service.metrics.worker(number),
+            secret,
+            hash: secret.hash(),
+        }
+    }
+
+    fn look_up(&self) {
+        slice(async || drop(black_box(self.service.access.directory.find(&self.hash))));
+    }
+
+    fn count(&self) {
+        let took = Duration::from_micros(70);
+        slice(async || self.metrics.count(Subject::ListPets, 200, took));
+    }
+
+    fn decide(&self) {
+        let Service {
+            access, limiter, ..
+        } = self.service;
+        let Some(key) = access.directory.find(&self.hash) else {
+            return;
+        };
+        slice(async || {
+            black_box(limiter.decide(key.id, &key.meter, key.limits, NOW).await);
+        });
+    }
+
+    fn read_page(&self) {
+        slice(async || {
+            drop(black_box(
+                self.service.store.page(PetQuery::default()).await,
+            ))
+        });
+    }
+
+    fn request(&self) {
+        let Service {
+            access,
+            limiter,
+            store,
+            ..
+        } = self.service;
+        slice(async || {
+            let presented = Presented::Key(self.secret.reveal().as_bytes());
+            let identity = access.identify(store, presented, CLIENT, NOW).await;
+            if let Ok(Identity::Key(key)) = identity {
+                black_box(limiter.decide(key.id, &key.meter, key.limits, NOW).await);
+                drop(black_box(store.page(PetQuery::default()).await));
+                self.metrics
+                    .count(Subject::ListPets, 200, Duration::from_micros(70));
+            }
+        });
+    }
+}
+
+fn slice(mut step: impl AsyncFnMut()) {
+    block_on(async {
+        for _ in 0..SLICE {
+            step().await;
+        }
+    });
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Nanoseconds for each request, and what two threads do together compared with one.
+struct Figures {
+    one: f64,
+    two: f64,
+    ratio: f64,
+}
+
+fn measure((_, work): Part, workers: &[Worker<'_>; 2]) -> Figures {
+    let (mut one, mut two, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let alone = run(work, &workers[round % 2..][..1])[0];
+        let both = run(work, workers);
+        one.push(alone);
+        two.push(both.iter().sum::<f64>() / 2.0);
+        ratio.push(both.iter().map(|each| alone / each).sum());
+    }
+    Figures {
+        one: median(one),
+        two: median(two),
+        ratio: median(ratio),
+    }
+}
+
+/// Runs the work on these workers at the same time. Returns the nanoseconds that a request takes each.
+fn run(work: fn(&Worker<'_>), workers: &[Worker<'_>]) -> Vec<f64> {
+    let start = Barrier::new(workers.len());
+    std::thread::scope(|scope| {
+        let threads = workers.iter().map(|worker| {
+            scope.spawn(|| {
+                work(worker);
+                start.wait();
+                let began = Instant::now();
+                let mut slices = Vec::new();
+                while began.elapsed() < ROUND {
+                    let slice = Instant::now();
+                    work(worker);
+                    slices.push(slice.elapsed().as_secs_f64() * 1e9 / f64::from(SLICE));
+                }
+                median(slices)
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(f64::NAN))
+            .collect()
+    })
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
