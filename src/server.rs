@@ -142,7 +142,7 @@ impl Server {
             access: Access::default(),
             redis: config.redis.is_some().then(Arc::default),
             api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
-            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref())?,
+            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
             proxies: config.trusted_proxies.clone(),
             metrics: Arc::new(ServerMetrics::new(sockets.len())),
             keep_usage: config.keep_usage,

@@ -1,139 +1,118 @@
-//! The OpenAPI document, as it is served: the hand-written `openapi.yaml` with the addresses of this deployment filled
-//! in, once as YAML and once as JSON.
+//! The OpenAPI document as it is served: the hand-written `openapi.yaml`, and the same as JSON, with the URLs of this deployment filled in.
 //!
-//! It knows nothing of HTTP, of paths or of who asks: it is made once at the start and handed out as bytes.
+//! `openapi.json` is made from `openapi.yaml` ahead, so that the server has no parser for YAML. After a change of `openapi.yaml` run
+//! `ANIMAL_STORE_TEST_WRITE=1 cargo test --lib openapi_json`.
 
 use bytes::Bytes;
 use serde_json::Value;
 
-/// The document as it was written.
-const WRITTEN: &str = include_str!("openapi.yaml");
+const YAML: &str = include_str!("openapi.yaml");
+const JSON: &str = include_str!("openapi.json");
 
-/// The part of [`WRITTEN`] that differs from one deployment to the next.
-const SERVERS: &str = "servers:\n  - url: /v1\n    description: This server.\n";
+/// The items of `servers`, which differ from one deployment to the next.
+const YAML_SERVERS: &str = "  - url: /v1\n    description: This server.\n";
+const JSON_SERVERS: &str = r#"
+    {
+      "url": "/v1",
+      "description": "This server."
+    }"#;
 
 /// The document in both of its forms.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The document as JSON, indented for people who look at it.
+    /// The document as indented JSON.
     pub json: Bytes,
-    /// The document as YAML, as it was written.
+    /// The document as YAML.
     pub yaml: Bytes,
 }
 
-/// The document cannot be read back as YAML. Only a slip in `openapi.yaml` can do this, and a test would find it.
-#[derive(Debug, thiserror::Error)]
-#[error("the OpenAPI document cannot be read: {0}")]
-pub struct Unreadable(#[source] Box<serde_saphyr::Error>);
-
 impl Document {
-    /// Makes the document for a deployment. Both addresses include `/v1`; without a public one callers find `/v1` on
-    /// the server that gave them the document.
-    pub fn new(public_url: Option<&str>, staging_url: Option<&str>) -> Result<Self, Unreadable> {
-        let yaml = WRITTEN.replacen(SERVERS, &servers(public_url, staging_url), 1);
-        let value: Value =
-            serde_saphyr::from_str(&yaml).map_err(|error| Unreadable(Box::new(error)))?;
-        Ok(Self {
-            json: format!("{value:#}\n").into(),
-            yaml: yaml.into(),
-        })
+    /// Makes the document of a deployment. Both URLs include `/v1`; without a public one clients find `/v1` on the server that
+    /// gave them the document.
+    pub fn new(public_url: Option<&str>, staging_url: Option<&str>) -> Self {
+        let servers = [
+            (Some(public_url.unwrap_or("/v1")), "This server."),
+            (staging_url, "The staging environment."),
+        ];
+        let (mut yaml, mut json) = (Vec::new(), Vec::new());
+        for (url, description) in servers {
+            let Some(url) = url else { continue };
+            // A JSON string is a YAML string too: no URL can break out of its line.
+            let url = Value::from(url);
+            yaml.push(format!("  - url: {url}\n    description: {description}\n"));
+            json.push(
+                JSON_SERVERS
+                    .replace("This server.", description)
+                    .replace("\"/v1\"", &url.to_string()),
+            );
+        }
+        Self {
+            json: JSON.replacen(JSON_SERVERS, &json.join(","), 1).into(),
+            yaml: YAML.replacen(YAML_SERVERS, &yaml.concat(), 1).into(),
+        }
     }
-}
-
-/// The `servers` block with these addresses.
-fn servers(public_url: Option<&str>, staging_url: Option<&str>) -> String {
-    let mut block = String::from("servers:\n");
-    let named = [
-        (Some(public_url.unwrap_or("/v1")), "This server."),
-        (staging_url, "The staging environment."),
-    ];
-    for (url, description) in named {
-        let Some(url) = url else { continue };
-        // A JSON string is a YAML string too: no address can break out of its line.
-        let url = Value::from(url);
-        block.push_str(&format!("  - url: {url}\n    description: {description}\n"));
-    }
-    block
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pet::PetName;
 
-    fn json(public_url: Option<&str>, staging_url: Option<&str>) -> Value {
-        let document = Document::new(public_url, staging_url).unwrap();
-        serde_json::from_slice(&document.json).unwrap()
+    fn parsed(yaml: &[u8]) -> Value {
+        serde_saphyr::from_slice(yaml).unwrap()
     }
 
-    /// Every `$ref` below a value.
-    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
-        match value {
-            Value::Object(members) => {
-                found.extend(members.get("$ref").and_then(Value::as_str));
-                members
-                    .values()
-                    .for_each(|member| references(member, found));
-            }
-            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
-            _ => {}
-        }
-    }
-
-    /// Every example of an error below a value.
-    fn errors<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
-        match value {
-            Value::Object(members)
-                if members.contains_key("code") && members.contains_key("message") =>
-            {
-                found.push(value);
-            }
-            Value::Object(members) => members.values().for_each(|member| errors(member, found)),
-            _ => {}
+    #[test]
+    fn openapi_json_says_what_openapi_yaml_says() {
+        let expected = format!("{:#}\n", parsed(YAML.as_bytes()));
+        if std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi.json");
+            std::fs::write(path, &expected).unwrap();
+        } else {
+            assert!(
+                JSON == expected,
+                "openapi.json is out of date: ANIMAL_STORE_TEST_WRITE=1 cargo test --lib openapi_json"
+            );
         }
     }
 
     #[test]
-    fn the_written_document_has_the_servers_block_once() {
-        assert_eq!(WRITTEN.matches(SERVERS).count(), 1);
-        assert_eq!(WRITTEN.matches("\nservers:").count(), 1);
+    fn each_form_has_the_servers_once() {
+        assert_eq!(YAML.matches(YAML_SERVERS).count(), 1);
+        assert_eq!(JSON.matches(JSON_SERVERS).count(), 1);
     }
 
     #[test]
-    fn without_addresses_the_only_server_is_this_one() {
-        let servers = &json(None, None)["servers"];
-        assert_eq!(
-            servers,
-            &serde_json::json!([{ "url": "/v1", "description": "This server." }])
-        );
+    fn urls_fill_servers_in_both_forms() {
+        let server =
+            |url, description| serde_json::json!({ "url": url, "description": description });
+        for (public, staging, expected) in [
+            (None, None, vec![server("/v1", "This server.")]),
+            (
+                Some("https://api.example.com/v1"),
+                Some("https://staging.example.com/v1"),
+                vec![
+                    server("https://api.example.com/v1", "This server."),
+                    server("https://staging.example.com/v1", "The staging environment."),
+                ],
+            ),
+            (
+                None,
+                Some("https://staging.example.com/v1"),
+                vec![
+                    server("/v1", "This server."),
+                    server("https://staging.example.com/v1", "The staging environment."),
+                ],
+            ),
+        ] {
+            let document = Document::new(public, staging);
+            let json: Value = serde_json::from_slice(&document.json).unwrap();
+            assert_eq!(json["servers"], Value::from(expected));
+            assert_eq!(parsed(&document.yaml), json);
+        }
     }
 
     #[test]
-    fn addresses_fill_servers_in_both_forms() {
-        let expected = serde_json::json!([
-            { "url": "https://api.example.com/v1", "description": "This server." },
-            { "url": "https://staging.example.com/v1", "description": "The staging environment." },
-        ]);
-        let document = Document::new(
-            Some("https://api.example.com/v1"),
-            Some("https://staging.example.com/v1"),
-        )
-        .unwrap();
-        let from_json: Value = serde_json::from_slice(&document.json).unwrap();
-        let from_yaml: Value = serde_saphyr::from_slice(&document.yaml).unwrap();
-        assert_eq!(from_json["servers"], expected);
-        assert_eq!(from_yaml, from_json);
-    }
-
-    #[test]
-    fn a_staging_address_alone_comes_second() {
-        let servers = &json(None, Some("https://staging.example.com/v1"))["servers"];
-        assert_eq!(servers[0]["url"], "/v1");
-        assert_eq!(servers[1]["url"], "https://staging.example.com/v1");
-    }
-
-    #[test]
-    fn no_address_can_break_the_document() {
+    fn no_url_can_break_the_document() {
         for odd in [
             "",
             "a: b",
@@ -147,257 +126,10 @@ mod tests {
             "*x",
             "!y",
         ] {
-            assert_eq!(json(Some(odd), Some(odd))["servers"][1]["url"], odd);
-        }
-    }
-
-    #[test]
-    fn the_pattern_of_a_name_excludes_up_to_u_ffff_exactly_what_is_blank_or_a_control_character() {
-        let document = json(None, None);
-        let name = &document["components"]["schemas"]["NewPet"]["properties"]["name"];
-        let pattern = name["pattern"].as_str().unwrap();
-        let classes: Vec<&str> = pattern.split("[^").skip(1).collect();
-        let [control, unseen, again] = classes[..] else {
-            panic!("{pattern}");
-        };
-        assert_eq!(
-            control.trim_end_matches("]*"),
-            again.trim_end_matches("]*$")
-        );
-        let (control, unseen) = (members(control), members(unseen));
-        for character in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
-            let is_in = |class: &[(u32, u32)]| {
-                let number = u32::from(character);
-                class
-                    .iter()
-                    .any(|(first, last)| (*first..=*last).contains(&number))
-            };
-            assert_eq!(is_in(&control), character.is_control(), "{character:?}");
-            let refused = PetName::new(character.to_string()).is_err();
-            let expected = refused && character <= '\u{ffff}';
-            assert_eq!(is_in(&unseen), expected, "{character:?}");
-        }
-    }
-
-    /// The ranges of a class of characters, up to its closing bracket.
-    fn members(class: &str) -> Vec<(u32, u32)> {
-        let (class, _) = class.split_once(']').unwrap();
-        let mut rest = class.chars();
-        let mut ranges = Vec::new();
-        let mut open = false;
-        while let Some(character) = rest.next() {
-            let number = match character {
-                '-' => {
-                    open = true;
-                    continue;
-                }
-                '\\' => {
-                    let digits = if rest.next() == Some('x') { 2 } else { 4 };
-                    let hex: String = rest.by_ref().take(digits).collect();
-                    u32::from_str_radix(&hex, 16).unwrap()
-                }
-                itself => itself.into(),
-            };
-            match ranges.last_mut() {
-                Some((_, last)) if open => *last = number,
-                _ => ranges.push((number, number)),
-            }
-            open = false;
-        }
-        ranges
-    }
-
-    #[test]
-    fn the_order_is_the_written_one() {
-        let document = json(None, None);
-        let members: Vec<_> = document
-            .as_object()
-            .unwrap()
-            .keys()
-            .map(String::as_str)
-            .collect();
-        assert_eq!(
-            members,
-            [
-                "openapi",
-                "info",
-                "servers",
-                "security",
-                "tags",
-                "paths",
-                "components"
-            ]
-        );
-    }
-
-    #[test]
-    fn numbers_and_texts_keep_their_kind() {
-        let document = json(None, None);
-        assert_eq!(document["openapi"], "3.1.0");
-        assert_eq!(document["info"]["version"], "1.0.0");
-        let category = &document["components"]["schemas"]["NewPet"]["properties"]["categoryId"];
-        assert_eq!(category["minimum"], i64::MIN);
-        assert_eq!(category["maximum"], i64::MAX);
-        assert_eq!(
-            document["components"]["headers"]["Idempotent-Replayed"]["schema"]["const"],
-            "true"
-        );
-        assert_eq!(
-            document["paths"]["/pets/{petId}"]["get"]["x-deprecated-sunset"],
-            "2030-12-05"
-        );
-    }
-
-    #[test]
-    fn every_reference_leads_somewhere_and_every_component_is_used() {
-        let document = json(None, None);
-        let mut found = Vec::new();
-        references(&document, &mut found);
-        assert!(found.len() > 100, "{}", found.len());
-        for reference in &found {
-            let pointer = reference.strip_prefix('#').unwrap();
-            assert!(document.pointer(pointer).is_some(), "{reference}");
-        }
-        for (kind, components) in document["components"].as_object().unwrap() {
-            for name in components.as_object().unwrap().keys() {
-                let reference = format!("#/components/{kind}/{name}");
-                assert!(
-                    kind == "securitySchemes" || found.contains(&reference.as_str()),
-                    "{reference} is not used"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn every_code_has_an_example_under_its_own_status() {
-        let document = json(None, None);
-        let mut written: Vec<_> = document["components"]["schemas"]["Error"]["properties"]["code"]
-            ["x-extensible-enum"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|code| code.as_str().unwrap())
-            .collect();
-        let mut examples = Vec::new();
-        errors(&document["components"]["examples"], &mut examples);
-        let mut shown: Vec<_> = examples
-            .iter()
-            .map(|error| error["code"].as_str().unwrap())
-            .collect();
-        written.sort_unstable();
-        shown.sort_unstable();
-        shown.dedup();
-        assert_eq!(shown, written);
-
-        for operation in document["paths"]
-            .as_object()
-            .unwrap()
-            .values()
-            .flat_map(|path| path.as_object().unwrap())
-        {
-            for (status, response) in operation.1["responses"].as_object().unwrap() {
-                let response = resolve(&document, response);
-                let examples = response["content"]["application/json"]["examples"]
-                    .as_object()
-                    .unwrap();
-                assert!(!examples.is_empty(), "{} {status}", operation.0);
-                for example in examples.values() {
-                    let value = &resolve(&document, example)["value"];
-                    if status.starts_with('2') {
-                        assert!(value.get("code").is_none(), "{value}");
-                    } else {
-                        assert_eq!(value["status"].to_string(), *status, "{value}");
-                    }
-                }
-            }
-        }
-    }
-
-    /// Every schema that closes what it describes, by its path in the document.
-    fn closed(value: &Value, path: &str, found: &mut Vec<String>) {
-        match value {
-            Value::Object(members) => {
-                if ["additionalProperties", "unevaluatedProperties"]
-                    .iter()
-                    .any(|name| members.get(*name) == Some(&Value::Bool(false)))
-                {
-                    found.push(path.to_owned());
-                }
-                for (name, member) in members {
-                    closed(member, &format!("{path}/{name}"), found);
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| closed(item, path, found)),
-            _ => {}
-        }
-    }
-
-    #[test]
-    fn what_additions_may_come_to_is_not_closed() {
-        let document = json(None, None);
-        let mut found = Vec::new();
-        closed(&document, "", &mut found);
-        assert_eq!(found, [""; 0]);
-        let code = &document["components"]["schemas"]["Error"]["properties"]["code"];
-        for closing in ["enum", "const", "pattern"] {
-            assert_eq!(code[closing], Value::Null, "{code}");
-        }
-        assert_eq!(
-            document["info"]["license"]["identifier"],
-            "MIT OR Apache-2.0"
-        );
-        assert_ne!(document["info"]["contact"]["name"], Value::Null);
-    }
-
-    #[test]
-    fn every_answer_names_the_headers_that_every_answer_has() {
-        let document = json(None, None);
-        for (path, operations) in document["paths"].as_object().unwrap() {
-            for (method, operation) in operations.as_object().unwrap() {
-                for (status, response) in operation["responses"].as_object().unwrap() {
-                    let headers = resolve(&document, response)["headers"].as_object().unwrap();
-                    let mut expected = vec![
-                        "X-RateLimit-Limit",
-                        "X-RateLimit-Remaining",
-                        "X-RateLimit-Reset",
-                        "X-Request-Id",
-                        "Cache-Control",
-                        "X-Content-Type-Options",
-                    ];
-                    match status.as_str() {
-                        "401" => expected.push("WWW-Authenticate"),
-                        "405" => expected.push("Allow"),
-                        "409" | "429" | "503" => expected.push("Retry-After"),
-                        "201" => expected.push("Location"),
-                        _ => {}
-                    }
-                    // A 405 is the answer of the path, not of the deprecated operation; a 503 may come before either
-                    // is known.
-                    if operation["deprecated"] == true && !["405", "503"].contains(&status.as_str())
-                    {
-                        expected.extend(["Deprecation", "Sunset", "Link"]);
-                    }
-                    for name in expected {
-                        let header = headers
-                            .get(name)
-                            .unwrap_or_else(|| panic!("{method} {path} {status}: {name}"));
-                        assert_eq!(
-                            resolve(&document, header)["required"],
-                            true,
-                            "{method} {path} {status}: {name}"
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    /// The value itself, or the component that it refers to.
-    fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
-        match value["$ref"].as_str() {
-            Some(reference) => document.pointer(&reference[1..]).unwrap(),
-            None => value,
+            let document = Document::new(Some(odd), Some(odd));
+            let json: Value = serde_json::from_slice(&document.json).unwrap();
+            assert_eq!(json["servers"][1]["url"], odd);
+            assert_eq!(parsed(&document.yaml), json);
         }
     }
 }

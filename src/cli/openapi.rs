@@ -34,8 +34,7 @@ impl Openapi {
         let document = Document::new(
             url(&self.public_url).as_deref(),
             url(&self.staging_url).as_deref(),
-        )
-        .context("cannot make the document")?;
+        );
         let text = if self.yaml {
             document.yaml
         } else {

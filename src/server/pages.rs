@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 
 use super::Shared;
 use crate::admin::health;
-use crate::api::document::{Document, Unreadable};
+use crate::api::document::Document;
 use crate::api::operation::OpenPage;
 use crate::api::url::BaseUrl;
 use crate::api::{Answer, ApiError, answer, docs, header};
@@ -23,19 +23,16 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(
-        public: Option<&BaseUrl>,
-        staging: Option<&BaseUrl>,
-    ) -> Result<Self, Unreadable> {
+    pub(super) fn new(public: Option<&BaseUrl>, staging: Option<&BaseUrl>) -> Self {
         let origins: Vec<&str> = public
             .into_iter()
             .chain(staging)
             .map(BaseUrl::origin)
             .collect();
-        Ok(Self {
-            document: Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str))?,
+        Self {
+            document: Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str)),
             policy: header::value(docs::content_security_policy(&origins)),
-        })
+        }
     }
 
     /// One page.

@@ -7,10 +7,8 @@ use serde_json::Value;
 
 use crate::Answer;
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    let document = Document::new(None, None).expect("the document");
-    serde_json::from_slice(&document.json).expect("JSON")
-});
+static DOCUMENT: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_slice(&Document::new(None, None).json).expect("JSON"));
 
 /// Headers of HTTP itself, which no document lists, and at the end that of a proxy in front.
 const OF_HTTP: [&str; 5] = [
