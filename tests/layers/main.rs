@@ -1,0 +1,267 @@
+//! What depends on what in `src/`: no layer imports a higher one, no files import each other in a circle, hyper is known to the
+//! transport alone, and `ARCHITECTURE.md` shows the imports as they are.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod cycles;
+mod program;
+mod tokens;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use program::{Import, Program};
+
+/// The layers, the highest first. Modules of one layer may know each other, though not in a circle.
+const LAYERS: &[&[&str]] = &[
+    &["cli"],
+    &["server", "admin"],
+    &["config"],
+    &["keys", "api", "access"],
+    &["store"],
+    &["limit"],
+    &["log"],
+    &["pet", "order", "page", "plan", "key"],
+    &LEAVES,
+];
+
+/// Modules that any layer may use, also the transport. They know nothing but each other.
+const LEAVES: [&str; 5] = ["clock", "fault", "hosts", "span", "tally"];
+
+/// The transport stands apart: it knows the leaves alone, and is known as a whole to the services alone.
+const TRANSPORT: &str = "http";
+const SERVICES: [&str; 2] = ["server", "admin"];
+
+/// What a request and a response are made of: all that the rest may know of the transport.
+const MESSAGES: [&str; 3] = ["Content", "RequestBody", "compact"];
+const USE_MESSAGES: [&str; 2] = ["api", "access"];
+
+/// Crates whose types only the transport knows.
+const TRANSPORT_CRATES: [&str; 2] = ["hyper", "hyper_util"];
+
+/// Violations that are known and not yet fixed. One that no longer occurs fails the test: the list only shrinks.
+const EXPECTED: &[&str] = &[
+    "access::bearer uses hyper",
+    "access::proxy uses hyper",
+    "admin uses hyper",
+    "admin, server import each other",
+    "admin::exposition uses hyper",
+    "admin::health uses hyper",
+    "admin::metrics uses hyper",
+    "api uses hyper",
+    "api, api::get_pet import each other",
+    "api::answer uses hyper",
+    "api::answer, api::frame import each other",
+    "api::authority uses hyper",
+    "api::body uses hyper",
+    "api::create_pet uses hyper",
+    "api::error uses hyper",
+    "api::frame uses hyper",
+    "api::get_pet uses hyper",
+    "api::header uses hyper",
+    "api::idempotency uses hyper",
+    "api::link uses hyper",
+    "api::operation uses hyper",
+    "api::url uses hyper",
+    "cli, cli::ask, cli::completions, cli::data, cli::healthcheck, cli::keys, cli::keys::report, cli::migrate, cli::openapi, cli::orders, cli::pets, cli::serve import each other",
+    "cli::healthcheck uses hyper",
+    "log, log::request import each other",
+    "order, order::life import each other",
+    "pet, pet::body import each other",
+    "server, server::background, server::background::checks, server::background::poll, server::background::sweep, server::gate, server::pages, server::worker import each other",
+    "server::answers uses hyper",
+    "server::connection uses hyper",
+    "server::gate uses hyper",
+    "server::pages uses hyper",
+    "server::raw uses hyper",
+    "server::request_id uses hyper",
+    "server::stream uses hyper",
+    "store, store::cache, store::keys, store::pages, store::postgres, store::postgres::connect, store::postgres::keys, store::postgres::migrations, store::postgres::orders, store::postgres::pets, store::postgres::sweep, store::postgres::trouble, store::postgres::usage, store::postgres::writer, store::sqlite, store::sqlite::job, store::sqlite::keys, store::sqlite::orders, store::sqlite::pets, store::sqlite::usage, store::sqlite::writer, store::thread, store::waiting import each other",
+    "store::sqlite::inspect, store::sqlite::lock, store::sqlite::open, store::sqlite::refusal import each other",
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn program() -> Program {
+    Program::read(&root().join("src"))
+}
+
+fn top(module: &str) -> &str {
+    module.split("::").next().unwrap_or(module)
+}
+
+/// The depth of a module's layer: the higher the layer, the smaller.
+fn depth(module: &str) -> Option<usize> {
+    let module = top(module);
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// Whether an import is one that the order of layers forbids.
+fn is_forbidden(import: &Import) -> bool {
+    let (by, from) = (top(&import.by), top(&import.from));
+    if by == from || by == "main" {
+        false
+    } else if by == TRANSPORT {
+        !LEAVES.contains(&from)
+    } else if from == TRANSPORT {
+        let is_message = USE_MESSAGES.contains(&by) && MESSAGES.contains(&&*import.name);
+        !SERVICES.contains(&by) && !is_message
+    } else {
+        depth(by) > depth(from)
+    }
+}
+
+/// All that is wrong in a program, one line each.
+fn violations(program: &Program) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for module in program.modules() {
+        let is_known = depth(module).is_some() || ["", "main", TRANSPORT].contains(&top(module));
+        if !is_known {
+            found.insert(format!("{module} belongs to no layer"));
+        }
+    }
+    let imports = program.imports();
+    for import in imports.iter().filter(|import| is_forbidden(import)) {
+        let Import { by, from, name } = import;
+        found.insert(format!("{by} imports {name} from {from}"));
+    }
+    for user in program.users_of(&TRANSPORT_CRATES) {
+        if top(user) != TRANSPORT {
+            found.insert(format!("{user} uses hyper"));
+        }
+    }
+    let between_modules = imports
+        .iter()
+        .map(|import| (top(&import.by), top(&import.from)));
+    let between_files = imports.iter().map(|import| (&*import.by, &*import.from));
+    for circle in cycles::of(between_modules.filter(|(by, from)| by != from)) {
+        found.insert(format!("{} import each other", circle.join(", ")));
+    }
+    for circle in cycles::of(between_files) {
+        // Of modules, the loop above has told already.
+        if circle.iter().all(|file| top(file) == top(circle[0])) {
+            found.insert(format!("{} import each other", circle.join(", ")));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_layer_imports_a_higher_one_and_no_files_import_each_other_in_a_circle() {
+    let found = violations(&program());
+    let expected: BTreeSet<_> = EXPECTED.iter().copied().map(str::to_owned).collect();
+    let lines = |set: BTreeSet<&String>| {
+        set.into_iter()
+            .fold(String::new(), |text, line| text + "\n  " + line)
+    };
+    let new = lines(found.difference(&expected).collect());
+    assert!(new.is_empty(), "against the order of layers:{new}");
+    let fixed = lines(expected.difference(&found).collect());
+    assert!(fixed.is_empty(), "fixed: remove from EXPECTED:{fixed}");
+}
+
+#[test]
+fn every_kind_of_violation_is_found() {
+    let cases = [
+        (
+            "limit::window",
+            "use crate::store::Store;",
+            "limit::window imports Store from store",
+        ),
+        (
+            "pet",
+            "fn a() { crate::clock::now(); crate::api::error::new() }",
+            "pet imports error from api",
+        ),
+        (
+            "http::listen",
+            "use crate::key::KeyId;",
+            "http::listen imports KeyId from key",
+        ),
+        (
+            "store",
+            "use crate::http::Content;",
+            "store imports Content from http",
+        ),
+        (
+            "api",
+            "use crate::http::{Content, listen};",
+            "api imports listen from http",
+        ),
+        (
+            "api::get_pet",
+            "use hyper::Request;",
+            "api::get_pet uses hyper",
+        ),
+        ("rooms", "", "rooms belongs to no layer"),
+    ];
+    for (module, text, violation) in cases {
+        let known = ["api", "http", "key", "store", "clock"].map(|name| (name, ""));
+        let files: Vec<_> = [(module, text)]
+            .into_iter()
+            .chain(known.into_iter().filter(|(name, _)| *name != module))
+            .map(|(module, text)| (module.to_owned(), text.to_owned()))
+            .collect();
+        let found = violations(&Program::parse(&files));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [violation]);
+    }
+    let circle = [
+        ("server", "use crate::admin::A;"),
+        ("admin", "use crate::server::B;"),
+        ("store::writer", "use super::pets::A;"),
+        ("store::pets", "use super::writer::A;"),
+    ];
+    let files = circle.map(|(module, text)| (module.to_owned(), text.to_owned()));
+    let found = violations(&Program::parse(&files));
+    let expected = [
+        "admin, server import each other",
+        "store::pets, store::writer import each other",
+    ];
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// The table in `ARCHITECTURE.md`: all that each module imports, both in the order of layers.
+fn table(imports: &BTreeSet<Import>) -> String {
+    let (leaves, above) = LAYERS.split_last().expect("layers");
+    let above = above.iter().copied().flatten();
+    let modules: Vec<&str> = above.chain(&[TRANSPORT]).chain(*leaves).copied().collect();
+    let mut table = String::from("| module | imports |\n|---|---|\n");
+    for module in &modules {
+        let imports_from = |from: &&&str| {
+            let found = |import: &Import| top(&import.by) == *module && top(&import.from) == **from;
+            *from != module && imports.iter().any(found)
+        };
+        let imported: Vec<_> = modules
+            .iter()
+            .filter(imports_from)
+            .map(|from| format!("`{from}`"))
+            .collect();
+        writeln!(table, "| `{module}` | {} |", imported.join(" ")).expect("text");
+    }
+    table
+}
+
+#[test]
+fn the_table_in_the_architecture_shows_the_imports() {
+    const BEGIN: &str = "| module | imports |\n";
+    let path = root().join("ARCHITECTURE.md");
+    let page = std::fs::read_to_string(&path).expect("a page");
+    let expected = table(&program().imports());
+    let begin = page.find(BEGIN).expect("a table of modules and imports");
+    let end = page[begin..]
+        .find("\n\n")
+        .map_or(page.len(), |end| begin + end + 1);
+    if std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some() {
+        let page = [&page[..begin], &expected, &page[end..]].concat();
+        std::fs::write(&path, page).expect("the page is written");
+        return;
+    }
+    assert_eq!(
+        &page[begin..end],
+        expected,
+        "ANIMAL_STORE_TEST_WRITE=1 ./test layers writes the table anew"
+    );
+}
