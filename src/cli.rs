@@ -6,6 +6,7 @@ mod completions;
 mod data;
 mod healthcheck;
 mod keys;
+mod list;
 mod migrate;
 mod openapi;
 mod orders;

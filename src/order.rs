@@ -1,6 +1,7 @@
 //! The order: someone takes an animal home. Its types, its one JSON form, and how it and the animal's status change
 //! together. Knows nothing of HTTP or of where orders are kept.
 
+pub mod change;
 pub mod life;
 
 use std::fmt;
@@ -65,6 +66,28 @@ pub struct Order {
     pub state: OrderState,
 }
 
+/// An order before it has an ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewOrder {
+    /// The animal it is for.
+    pub pet: PetId,
+    /// When the animal leaves, where that is known.
+    pub ship_date: Option<Timestamp>,
+}
+
+impl NewOrder {
+    /// The open order with this ID.
+    pub fn with_id(self, id: OrderId) -> Order {
+        let Self { pet, ship_date } = self;
+        Order {
+            id,
+            pet,
+            ship_date,
+            state: OrderState::Open,
+        }
+    }
+}
+
 impl Order {
     /// Appends the order's JSON object.
     pub fn write_json(&self, out: &mut Vec<u8>) {
@@ -90,10 +113,10 @@ impl Order {
 pub enum Refusal {
     /// There is no such animal.
     #[error("there is no animal {0}")]
-    NoSuchPet(PetId),
+    UnknownPet(PetId),
     /// There is no such order.
     #[error("there is no order {0}: see orders list")]
-    NoSuchOrder(OrderId),
+    UnknownOrder(OrderId),
     /// It would have to leave in the past.
     #[error("the ship date {0} is in the past")]
     ShipDatePast(Timestamp),

@@ -1,53 +1,56 @@
-//! Every key in memory, by the hash of its secret. Filled at start, and updated with what changes, a million at once if need be.
-//! A request that looks a key up takes no lock and writes nothing that another core reads.
+//! Every key in memory, by the hash of its secret. Filled at start, and fed with what changes, a million at once if need be,
+//! without holding up those who look.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId};
-use crate::limit::{Meter, MeterIndex, Meters};
+use crate::limit::Meter;
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// One secret of a key: the key's terms as they stand, and the meter that all its secrets share.
-#[derive(Clone, Copy, Debug)]
+/// One secret of a key: its terms as they stand, and the meter that all secrets of the key share.
+#[derive(Debug)]
 pub struct Key {
-    /// The key's ID.
+    /// The key's number.
     pub id: KeyId,
     /// What it may use.
     pub limits: Limits,
-    meter: MeterIndex,
+    /// What it has used.
+    pub meter: Arc<Meter>,
     /// When this secret ends: by expiry, revocation, or the end of a rotation's grace.
-    ends: Timestamp,
+    ends: Option<Timestamp>,
 }
-
-/// The end of a secret that has none.
-const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
 
 impl Key {
     /// Whether a request at this moment may use it.
     pub fn in_force(&self, now: Timestamp) -> bool {
-        now < self.ends
+        self.ends.is_none_or(|end| now < end)
     }
 }
 
-/// How many parts the keys by ID are in. A change locks one of them for less than a microsecond, and the map in it is so small
+/// How many parts the directory has. A change locks one of them for less than a microsecond, and the map in it is so small
 /// that even its growth is not noticed: with a million keys one map would be copied for a tenth of a second, under its lock.
 const PARTS: usize = 256;
 
-/// All keys. Requests look in `secrets`; only changes look in `by_id`.
+/// All keys. Requests look in `ByHash`; only changes look in `ById`.
 #[derive(Debug)]
 pub struct Directory {
-    secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<AlreadyHashed>>,
-    by_id: Box<[Mutex<ById>; PARTS]>,
-    meters: Meters,
+    by_hash: Box<[Part<RwLock<ByHash>>; PARTS]>,
+    by_id: Box<[Part<Mutex<ById>>; PARTS]>,
 }
 
-type ById = HashMap<KeyId, Entry>;
+type ByHash = HashMap<KeyHash, Arc<Key>, BuildHasherDefault<AlreadyHashed>>;
+type ById = HashMap<KeyId, Known>;
 
-/// The hash of a key in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No client can choose
+/// A part of the directory, on a cache line of its own: threads that look in two of them do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Part<T>(T);
+
+/// A key's name in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No caller can choose
 /// them, and only keys that were issued are in the map.
 #[derive(Debug, Default)]
 struct AlreadyHashed(u64);
@@ -64,11 +67,10 @@ impl Hasher for AlreadyHashed {
     }
 }
 
-/// What changes need to know of a key.
 #[derive(Debug)]
-struct Entry {
+struct Known {
     revision: i64,
-    meter: MeterIndex,
+    meter: Arc<Meter>,
     hash: KeyHash,
     /// Few keys have one, so it takes no room in the others.
     old_hash: Option<Box<KeyHash>>,
@@ -77,50 +79,47 @@ struct Entry {
 impl Default for Directory {
     fn default() -> Self {
         Self {
-            secrets: papaya::HashMap::default(),
-            by_id: Box::new(std::array::from_fn(|_| Mutex::default())),
-            meters: Meters::default(),
+            by_hash: Box::new(std::array::from_fn(|_| Part::default())),
+            by_id: Box::new(std::array::from_fn(|_| Part::default())),
         }
     }
 }
 
 impl Directory {
-    /// Returns the key with this hash, in force or not.
-    pub fn find(&self, hash: &KeyHash) -> Option<Key> {
-        self.secrets.pin().get(hash).copied()
+    /// The key with this hash, in force or not.
+    pub fn find(&self, hash: &KeyHash) -> Option<Arc<Key>> {
+        self.secrets_beside(hash)
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(hash)
+            .cloned()
     }
 
-    /// Returns the meter of a key that was found here.
-    pub fn meter(&self, key: &Key) -> &Meter {
-        self.meters.get(key.meter)
-    }
-
-    /// Applies a key as the store has it, unless what is known is newer. A secret that works before and after is found at
+    /// Takes over a key as the store has it, unless what is known is newer. A secret that works before and after is found at
     /// every moment between.
     pub fn apply(&self, record: &KeyRecord) {
         // Held to the end: of two records of the same key, the newer one wins.
-        let mut keys = self.part(record.id);
+        let mut keys = self.keys_beside(record.id);
         let before = keys.get(&record.id);
-        if before.is_some_and(|entry| entry.revision > record.revision) {
+        if before.is_some_and(|known| known.revision > record.revision) {
             return;
         }
-        let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
-        self.meters.get(meter).obey(record.ban, record.unbanned_at);
+        let meter = before.map_or_else(Arc::default, |known| Arc::clone(&known.meter));
+        meter.obey(record.ban, record.unbanned_at);
         let key_ends = earliest(record.expires_at, record.revoked_at);
         let old = record
             .old
             .map(|(hash, until)| (hash, earliest(Some(until), key_ends)));
-        let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = Key {
                 id: record.id,
                 limits: record.plan.limits(),
-                meter,
-                ends: ends.unwrap_or(NEVER),
+                meter: Arc::clone(&meter),
+                ends,
             };
-            secrets.insert(hash, key);
+            self.change_secrets_beside(&hash, |secrets| secrets.insert(hash, Arc::new(key)));
         }
-        let now = Entry {
+        let now = Known {
             revision: record.revision,
             meter,
             hash: record.hash,
@@ -129,31 +128,44 @@ impl Directory {
         let before = keys.insert(record.id, now);
         let ended = before
             .iter()
-            .flat_map(Entry::hashes)
+            .flat_map(Known::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
         for hash in ended {
-            secrets.remove(&hash);
+            self.change_secrets_beside(&hash, |secrets| secrets.remove(&hash));
         }
     }
 
-    /// Applies what the store remembers of a day's use. To be called once, before the first request.
+    /// Takes over what the store remembers of a day's use. To be called once, before the first request.
     pub fn remember(&self, day: Day, uses: &[(KeyId, u32)]) {
         for (id, requests) in uses {
-            if let Some(entry) = self.part(*id).get(id) {
-                self.meters.get(entry.meter).remember(day, *requests);
+            if let Some(known) = self.keys_beside(*id).get(id) {
+                known.meter.remember(day, *requests);
             }
         }
     }
 
+    /// The part of the secrets that this one is in, if it is known at all. Not by the bytes that the map goes by.
+    fn secrets_beside(&self, hash: &KeyHash) -> &RwLock<ByHash> {
+        let [.., last] = hash.as_bytes();
+        &self.by_hash[usize::from(*last)].0
+    }
+
+    fn change_secrets_beside<T>(&self, hash: &KeyHash, change: impl FnOnce(&mut ByHash) -> T) {
+        let part = self.secrets_beside(hash);
+        let changed = change(&mut part.write().unwrap_or_else(PoisonError::into_inner));
+        // What was there before is freed without the lock.
+        drop(changed);
+    }
+
     /// The part of the keys that this one is in, if it is known at all.
-    fn part(&self, id: KeyId) -> MutexGuard<'_, ById> {
+    fn keys_beside(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
-        let part = &self.by_id[usize::from(last)];
+        let part = &self.by_id[usize::from(last)].0;
         part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl Known {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
         std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }
@@ -204,7 +216,7 @@ mod tests {
             directory.find(&hash(1)).unwrap(),
             directory.find(&hash(2)).unwrap(),
         );
-        assert_eq!(old.meter, new.meter);
+        assert!(Arc::ptr_eq(&old.meter, &new.meter));
         assert!(old.in_force(Timestamp::from_millis(99_999)) && !old.in_force(grace_ends));
         assert!(new.in_force(grace_ends));
         directory.apply(&KeyRecord {

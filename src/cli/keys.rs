@@ -14,7 +14,7 @@ use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
 use crate::plan::{Plan, PlanName};
-use crate::store::{KEYS_AT_ONCE, KeyRecord, Store};
+use crate::store::{KeyRecord, Store};
 use report::HandOver;
 
 /// Issue, look at and change API keys.
@@ -145,27 +145,16 @@ impl Command {
             }
             Self::List { common } => {
                 let store = common.open_to_read(clock).await?;
-                let mut list = report::List::new(clock.now(), common.json)?;
-                let mut after = KeyId(i64::MIN);
-                loop {
-                    let page = store.keys_after(after, KEYS_AT_ONCE).await;
-                    let page = page.context("cannot read the keys")?;
-                    let Some(last) = page.last() else { break };
-                    after = last.id;
-                    list.add(&page)?;
-                }
-                Ok(list.finish()?)
+                report::list(store.keys(), clock.now(), common.json).await
             }
             Self::Show { key } => {
                 let store = key.common.open_to_read(clock).await?;
                 let now = clock.now();
                 let id = KeyId(key.id);
                 let record = found(id, store.key(id).await)?;
-                let uses = store
-                    .usage(Some(id))
-                    .await
-                    .context("cannot read the usage")?;
-                report::show(&record, &uses, now, key.common.json)
+                let last = store.usage(Some(id)).next().await;
+                let last = last.context("cannot read the usage")?;
+                report::show(&record, last.as_ref(), now, key.common.json)
             }
             Self::Usage { id, common } => {
                 let store = common.open_to_read(clock).await?;
@@ -173,10 +162,7 @@ impl Command {
                 if let Some(id) = id {
                     found(id, store.key(id).await)?;
                 }
-                report::usage(
-                    &store.usage(id).await.context("cannot read the usage")?,
-                    common.json,
-                )
+                report::usage(store.usage(id), common.json).await
             }
             Self::SetPlan {
                 id,

@@ -4,13 +4,16 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde::Serialize;
 
+use super::Outcome;
 use super::data::Common;
-use super::table::{column, table};
-use super::{Outcome, print};
+use super::list::list;
+use super::print::{self, Array};
+use super::table::column;
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
+use crate::store::RowStream;
 
 /// Place, complete, cancel and list orders.
 #[derive(Debug, clap::Args)]
@@ -114,15 +117,10 @@ impl Command {
                     PetStatus::Available,
                 )
             }
-            Self::List { common } => list(
-                &common
-                    .open_to_read(clock)
-                    .await?
-                    .orders()
-                    .await
-                    .context("cannot read the orders")?,
-                common.json,
-            ),
+            Self::List { common } => {
+                let store = common.open_to_read(clock).await?;
+                show(store.orders(), common.json).await
+            }
         }
     }
 }
@@ -173,17 +171,14 @@ impl From<&Order> for OrderReport {
     }
 }
 
-fn list(orders: &[Order], json: bool) -> Outcome {
-    let reports: Vec<OrderReport> = orders.iter().map(OrderReport::from).collect();
-    if json {
-        return Ok(print::json(&reports)?);
-    }
-    let row = |report: OrderReport| {
-        let ship_date = report.ship_date.unwrap_or_else(|| "not known".into());
+async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
+    let element = |array: &mut Array, order: &Order| array.add(&OrderReport::from(order));
+    let row = |order: Order| {
+        let report = OrderReport::from(&order);
         [
             report.id.to_string(),
             report.pet_id.to_string(),
-            ship_date,
+            report.ship_date.unwrap_or_else(|| "not known".into()),
             report.state.to_owned(),
         ]
     };
@@ -193,5 +188,13 @@ fn list(orders: &[Order], json: bool) -> Outcome {
         column("ship date").time(),
         column("state"),
     ];
-    Ok(table(columns, reports.into_iter().map(row).collect())?)
+    list(
+        orders,
+        "cannot read the orders",
+        json,
+        element,
+        columns,
+        row,
+    )
+    .await
 }

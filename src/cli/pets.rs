@@ -56,7 +56,7 @@ impl Command {
         let set = set
             .context("cannot set the status")?
             .map_err(anyhow::Error::from)?;
-        let withdrawn = set.withdrawn.map(|order| order.0);
+        let withdrawn = set.order.map(|order| order.id.0);
         if common.json {
             let before = set.before.word();
             let report = json!({"id": id, "status": status.word(), "before": before, "withdrawnOrder": withdrawn});

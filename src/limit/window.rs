@@ -7,21 +7,26 @@ use crate::plan::Limits;
 /// no window ever admits more than its limit. Only a window more than one ahead of the clock cannot be true: the clock
 /// ran ahead and has been set right, and the count is taken along into the present window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window<const MILLIS: i64> {
+pub struct Window {
+    length: i64,
     number: i64,
     used: u32,
 }
 
-/// A window of one minute.
-pub type Minute = Window<60_000>;
-
-/// A window of one UTC day.
-pub type WholeDay = Window<86_400_000>;
-
-impl<const MILLIS: i64> Window<MILLIS> {
-    /// A window that no clock has entered yet.
-    pub const fn new() -> Self {
+impl Window {
+    /// The minute.
+    pub const fn minute() -> Self {
         Self {
+            length: 60_000,
+            number: i64::MIN,
+            used: 0,
+        }
+    }
+
+    /// The UTC day.
+    pub const fn day() -> Self {
+        Self {
+            length: 86_400_000,
             number: i64::MIN,
             used: 0,
         }
@@ -30,7 +35,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
     /// Enters the window that `now` lies in, if it is a later one, and returns whether it was. A window that the clock
     /// cannot have reached becomes the present one, with its count.
     pub fn enter(&mut self, now: Timestamp) -> bool {
-        let number = now.as_millis().div_euclid(MILLIS);
+        let number = now.as_millis().div_euclid(self.length);
         let later = number > self.number;
         if later {
             self.number = number;
@@ -70,7 +75,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
 
     /// When the window began.
     pub const fn start(&self) -> Timestamp {
-        Timestamp::from_millis(self.number.saturating_mul(MILLIS))
+        Timestamp::from_millis(self.number.saturating_mul(self.length))
     }
 
     /// What headers say of this window under `limit`.
@@ -78,7 +83,9 @@ impl<const MILLIS: i64> Window<MILLIS> {
         Rate {
             limit,
             remaining: limit.saturating_sub(self.used),
-            reset: Timestamp::from_millis(self.number.saturating_add(1).saturating_mul(MILLIS)),
+            reset: Timestamp::from_millis(
+                self.number.saturating_add(1).saturating_mul(self.length),
+            ),
         }
     }
 }
@@ -120,17 +127,17 @@ pub enum Period {
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     /// The minute.
-    pub minute: Minute,
+    pub minute: Window,
     /// The day.
-    pub day: WholeDay,
+    pub day: Window,
 }
 
 impl Windows {
     /// Nothing counted yet.
     pub const fn new() -> Self {
         Self {
-            minute: Minute::new(),
-            day: WholeDay::new(),
+            minute: Window::minute(),
+            day: Window::day(),
         }
     }
 
@@ -170,12 +177,6 @@ impl Windows {
     }
 }
 
-impl<const MILLIS: i64> Default for Window<MILLIS> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Default for Windows {
     fn default() -> Self {
         Self::new()
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_window_is_aligned_and_never_goes_back() {
-        let mut minute = Minute::new();
+        let mut minute = Window::minute();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
         minute.count();
         assert_eq!(
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_window_more_than_one_ahead_of_the_clock_becomes_the_present_one_with_its_count() {
-        let mut minute = Minute::new();
+        let mut minute = Window::minute();
         minute.enter(Timestamp::from_secs(240));
         minute.count();
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");

@@ -1,97 +1,57 @@
-//! A key as a store keeps it, and its use by day.
+//! The contract for keys.
 
-use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId};
-use crate::limit::Ban;
-use crate::plan::Plan;
+use super::contract::{KeyChange, KeyChanged, KeyRecord, NewKey, Result};
+use super::engine::dispatch;
+use super::{RowStream, Store};
+use crate::key::{KeyHash, KeyId, Secret};
+use crate::limit::BanChange;
 
-/// A key that is to be issued.
-#[derive(Clone, Debug)]
-pub struct NewKey {
-    /// What the operator calls it.
-    pub name: String,
-    /// Its plan.
-    pub plan: Plan,
-    /// When it is issued.
-    pub created_at: Timestamp,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
-}
+impl Store {
+    /// Issues a key with this secret.
+    pub async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        dispatch!(self.add_key(key, secret))
+    }
 
-/// All that is known of a key. The secret is not.
-#[derive(Clone, Debug)]
-pub struct KeyRecord {
-    /// Its number.
-    pub id: KeyId,
-    /// What the operator calls it.
-    pub name: String,
-    /// Its plan.
-    pub plan: Plan,
-    /// The first characters of its secret.
-    pub prefix: String,
-    /// The hash of its secret.
-    pub hash: KeyHash,
-    /// The hash of the secret before, and until when that still works.
-    pub old: Option<(KeyHash, Timestamp)>,
-    /// When it was issued.
-    pub created_at: Timestamp,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
-    /// When an operator ended it.
-    pub revoked_at: Option<Timestamp>,
-    /// When it was last used, to the second or so.
-    pub last_used_at: Option<Timestamp>,
-    /// Its last ban, unless it was pardoned.
-    pub ban: Option<Ban>,
-    /// When an operator last pardoned it.
-    pub unbanned_at: Option<Timestamp>,
-    /// The number of the change that made it so.
-    pub revision: i64,
-}
+    /// The key with this hash, which may be that of its old secret.
+    pub async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        dispatch!(self.key_by_hash(hash))
+    }
 
-/// What is to become of a key.
-#[derive(Clone, Debug)]
-pub enum KeyChange {
-    /// Another plan.
-    Plan(Plan),
-    /// A new secret; the current one works until `old_until`.
-    Secret {
-        /// The hash of the new secret.
-        hash: KeyHash,
-        /// Its first characters.
-        prefix: String,
-        /// When the current secret ends.
-        old_until: Timestamp,
-    },
-    /// Revoked at this time, unless it is already.
-    Revoke(Timestamp),
-    /// Unbanned at this time, and its bans forgotten.
-    Unban(Timestamp),
-}
+    /// The key with this ID.
+    pub async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        dispatch!(self.key(id))
+    }
 
-/// A key before and after a change.
-#[derive(Clone, Debug)]
-pub struct Changed {
-    /// As the decision saw it.
-    pub before: KeyRecord,
-    /// As it is now.
-    pub after: KeyRecord,
-}
+    /// All keys in ascending order of IDs.
+    pub fn keys(&self) -> RowStream<'_, KeyRecord> {
+        RowStream::new(move |last: Option<KeyRecord>| async move {
+            let after = last.map_or(KeyId(i64::MIN), |key| key.id);
+            dispatch!(self.keys_after(after))
+        })
+    }
 
-/// What a change of a key returns: `None` if there is no such key, and what `decide` refused it with.
-pub type KeyChanged<E> = super::Result<Option<std::result::Result<Changed, E>>>;
+    /// Passes every key that changed after this revision to `each`, in the order of changes, a few at a time: there may be a
+    /// million. After an error some have been passed, and all of them come again the next time.
+    pub async fn keys_since(&self, revision: i64, each: impl FnMut(Vec<KeyRecord>)) -> Result<()> {
+        dispatch!(self.keys_since(revision, each))
+    }
 
-/// What a key did on a day.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsageRow {
-    /// The day, as in `2026-11-15`.
-    pub day: String,
-    /// The key.
-    pub key: KeyId,
-    /// Its name.
-    pub name: String,
-    /// Requests that counted.
-    pub requests: i64,
-    /// Requests answered 429.
-    pub refused: i64,
+    /// Changes a key as `decide` says, which gets the key as it is. MUST read, decide and write in one transaction, so that no
+    /// two changes are decided on the same state. A refusal of `decide` changes nothing. It may be called again, when the
+    /// transaction is repeated. An unban MUST be dated no earlier than the ban it ends, and later than every unban before it:
+    /// servers know by that what it ends.
+    pub async fn change_key<E: Send + 'static>(
+        &self,
+        id: KeyId,
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
+    ) -> KeyChanged<E> {
+        dispatch!(self.change_key(id, decide))
+    }
+
+    /// Stores that a key is banned. MUST NOT replace a later ban, nor store one that has been ended by an unban; an unban dated
+    /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A ban that replaces the same one, dated into
+    /// the future, MUST take its place.
+    pub async fn record_ban(&self, id: KeyId, ban: impl Into<BanChange>) -> Result<()> {
+        dispatch!(self.record_ban(id, ban.into()))
+    }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Page;
+use super::contract::Page;
 use crate::page::{Cursor, PageSize};
 
 /// A page being written.

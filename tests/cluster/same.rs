@@ -159,7 +159,10 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
                 cursor,
             };
             let page = store.order_page(query).await.expect(FAILED);
-            format!("{page:?} {:?}", store.orders().await.expect(FAILED))
+            format!(
+                "{page:?} {:?}",
+                store.orders().collect().await.expect(FAILED)
+            )
         }
         Act::Place { pet, ships } => {
             let date = ships.then(|| now.after(Duration::from_secs(60)));
@@ -236,7 +239,10 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             }
             format!("{:?}", store.use_on(now.day()).await.expect(FAILED))
         }
-        Act::Usage(id) => format!("{:?}", store.usage(id.map(KeyId)).await.expect(FAILED)),
+        Act::Usage(id) => format!(
+            "{:?}",
+            store.usage(id.map(KeyId)).collect().await.expect(FAILED)
+        ),
         Act::Forget => {
             let forgotten = store.sweep_retries(now.before(Retry::KEPT)).await;
             format!("{:?}", forgotten.expect(FAILED))

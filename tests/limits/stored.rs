@@ -11,7 +11,9 @@ use crate::{DAY_END, again, ask, refused, secs, served, set};
 
 /// The key's days as the store has them: day, requests, refused.
 fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
-    let rows = app.block_on(app.store().usage(Some(id))).expect("a store");
+    let rows = app
+        .block_on(app.store().usage(Some(id)).collect())
+        .expect("a store");
     rows.into_iter()
         .map(|row| (row.day, row.requests, row.refused))
         .collect()

@@ -47,7 +47,7 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
         assert_eq!((count(&answers, 200), count(&answers, 429)), (500, 300));
         assert_eq!(left(&answers, 200), (0..500).collect::<Vec<_>>());
         app.restart();
-        let usage = app.block_on(app.store().usage(Some(id))).unwrap();
+        let usage = app.block_on(app.store().usage(Some(id)).collect()).unwrap();
         assert_eq!((usage[0].requests, usage[0].refused), (500, 300));
     }
 }

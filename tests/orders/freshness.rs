@@ -32,7 +32,7 @@ impl Numbers {
 
 async fn change(store: &Store, numbers: &mut Numbers) -> bool {
     let pet = PetId(1 + numbers.below(PETS));
-    let orders = store.orders().await.expect("orders");
+    let orders = store.orders().collect().await.expect("orders");
     let order = OrderId(1 + numbers.below(1 + orders.len() as i64));
     match numbers.below(4) {
         0 => store

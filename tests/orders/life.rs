@@ -188,7 +188,7 @@ proptest! {
             for (number, one) in acts.into_iter().enumerate() {
                 let (wanted, done) = (model.act(one), act(&store, one).await);
                 assert_eq!(wanted, done, "{number}: {one:?} on {model:?}");
-                let orders = store.orders().await.expect("orders");
+                let orders = store.orders().collect().await.expect("orders");
                 let seen: Vec<_> = orders.iter().map(|order| (order.pet.0 - 1, order.state)).collect();
                 let wanted: Vec<_> = model.orders.iter().map(|(pet, state)| (*pet as i64, *state)).collect();
                 assert_eq!(seen, wanted, "{number}: {one:?}");
@@ -210,22 +210,22 @@ fn what_is_not_there_is_said_so() {
         let (pet, order) = (PetId(9), OrderId(9));
         assert_eq!(
             store.place_order(pet, None, START).await.expect("store"),
-            Err(Refusal::NoSuchPet(pet))
+            Err(Refusal::UnknownPet(pet))
         );
         assert_eq!(
             store
                 .set_status(pet, Sold, true, START)
                 .await
                 .expect("store"),
-            Err(Refusal::NoSuchPet(pet))
+            Err(Refusal::UnknownPet(pet))
         );
         assert_eq!(
             store.complete_order(order, START).await.expect("store"),
-            Err(Refusal::NoSuchOrder(order))
+            Err(Refusal::UnknownOrder(order))
         );
         assert_eq!(
             store.cancel_order(order, START).await.expect("store"),
-            Err(Refusal::NoSuchOrder(order))
+            Err(Refusal::UnknownOrder(order))
         );
     });
 }

@@ -8,6 +8,7 @@ mod freshness;
 mod life;
 mod listing;
 mod race;
+mod streaming;
 
 /// The program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");

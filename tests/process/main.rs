@@ -18,7 +18,6 @@ mod faults;
 mod files;
 mod format;
 mod healthcheck;
-mod key_list;
 mod life;
 mod memory;
 mod metrics;

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use super::super::Outcome;
+use super::super::list::list as print_list;
 use super::super::print::{self, Array};
-use super::super::table::{Column, Rows, column, table};
+use super::super::table::{Column, column, table};
 use crate::clock::Timestamp;
 use crate::key::Secret;
-use crate::store::{KeyRecord, UsageRow};
+use crate::store::{KeyRecord, RowStream, UsageRow};
 
 /// A key in JSON.
 #[derive(Serialize)]
@@ -123,33 +124,10 @@ const COLUMNS: [Column; 9] = [
     column("last used").time().leave_out(4),
 ];
 
-/// A list of keys, printed as they come: there may be a million.
-pub(super) enum List {
-    Json(Array, Timestamp),
-    Rows(Box<Rows<9>>, Timestamp),
-}
-
-impl List {
-    pub(super) fn new(now: Timestamp, json: bool) -> anyhow::Result<Self> {
-        Ok(match json {
-            true => Self::Json(Array::new()?, now),
-            false => Self::Rows(Box::new(Rows::new(COLUMNS)?), now),
-        })
-    }
-
-    pub(super) fn add(&mut self, records: &[KeyRecord]) -> anyhow::Result<()> {
-        records.iter().try_for_each(|record| match self {
-            Self::Json(array, now) => array.add(&KeyReport::new(record, *now)),
-            Self::Rows(rows, now) => rows.add(row(KeyReport::new(record, *now))),
-        })
-    }
-
-    pub(super) fn finish(self) -> anyhow::Result<()> {
-        match self {
-            Self::Json(array, _) => array.finish(),
-            Self::Rows(rows, _) => rows.finish(),
-        }
-    }
+pub(super) async fn list(keys: RowStream<'_, KeyRecord>, now: Timestamp, json: bool) -> Outcome {
+    let element = |array: &mut Array, key: &KeyRecord| array.add(&KeyReport::new(key, now));
+    let row = |key: KeyRecord| row(KeyReport::new(&key, now));
+    print_list(keys, "cannot read the keys", json, element, COLUMNS, row).await
 }
 
 fn row(report: KeyReport<'_>) -> [String; 9] {
@@ -166,16 +144,21 @@ fn row(report: KeyReport<'_>) -> [String; 9] {
     ]
 }
 
-pub(super) fn show(record: &KeyRecord, uses: &[UsageRow], now: Timestamp, json: bool) -> Outcome {
+/// Shows one key. `last` is its use on the last day on which it was used.
+pub(super) fn show(
+    record: &KeyRecord,
+    last: Option<&UsageRow>,
+    now: Timestamp,
+    json: bool,
+) -> Outcome {
     let report = KeyReport::new(record, now);
     if json {
         return Ok(print::json(&report)?);
     }
     let today = now.day().to_string();
-    let today = uses
-        .iter()
-        .find(|row| row.day == today)
-        .map_or(0, |row| row.requests);
+    let today = last
+        .filter(|last| last.day == today)
+        .map_or(0, |last| last.requests);
     let mut rows = vec![
         ["id", &report.id.to_string()].map(str::to_owned),
         ["name", report.name].map(str::to_owned),
@@ -225,25 +208,15 @@ impl<'a> From<&'a UsageRow> for UsageReport<'a> {
     }
 }
 
-pub(super) fn usage(rows: &[UsageRow], json: bool) -> Outcome {
-    if json {
-        let reports: Vec<_> = rows.iter().map(UsageReport::from).collect();
-        return Ok(print::json(&reports)?);
-    }
-    let row = |row: &UsageRow| {
-        let UsageRow {
-            day,
-            key,
-            name,
-            requests,
-            refused,
-        } = row;
+pub(super) async fn usage(uses: RowStream<'_, UsageRow>, json: bool) -> Outcome {
+    let element = |array: &mut Array, row: &UsageRow| array.add(&UsageReport::from(row));
+    let row = |row: UsageRow| {
         [
-            day.clone(),
-            key.to_string(),
-            name.clone(),
-            requests.to_string(),
-            refused.to_string(),
+            row.day,
+            row.key.to_string(),
+            row.name,
+            row.requests.to_string(),
+            row.refused.to_string(),
         ]
     };
     let columns = [
@@ -253,7 +226,7 @@ pub(super) fn usage(rows: &[UsageRow], json: bool) -> Outcome {
         column("requests"),
         column("refused"),
     ];
-    Ok(table(columns, rows.iter().map(row).collect())?)
+    print_list(uses, "cannot read the usage", json, element, columns, row).await
 }
 
 /// Says in one line what a key has become.

@@ -1,109 +1,138 @@
-//! Keys in SQL. Every change of a key raises the revision, whose row stays locked until the commit: revisions ascend in the
-//! order of commits, so a node that has seen one has missed none before it.
-
-use std::time::Instant;
+//! Keys in SQL. Every change of a key raises the revision.
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::{Lease, Session};
-use super::pets::digest;
-use super::{Answer, START, Trouble, in_time};
-use crate::clock::{Sample, Timestamp};
+use super::counters::{RAISE, digest, next_id, raise_revision};
+use super::deadline::{LONG_TIMEOUT, in_time};
+use super::engine::Postgres;
+use super::error::{PgError, PgResult};
+use super::pool::{Lease, Session};
+use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
 use crate::plan::{Plan, PlanName};
-use crate::store::{Changed, KEYS_AT_ONCE, KeyChange, KeyRecord, NewKey, Revisions};
+use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
-
-const RAISE: &str = "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number";
 
 const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
          (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
 
-/// What storing a ban needs.
-pub(super) fn statements() -> Vec<String> {
-    [RAISE, BAN].map(String::from).into()
+/// The statements that store a ban.
+pub(super) const STATEMENTS: [&str; 2] = [RAISE, BAN];
+
+impl Postgres {
+    pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        self.transact_as_command(async |transaction| {
+            let id = KeyId(next_id(transaction, "api_keys").await?);
+            let revision = raise_revision(transaction, "api_keys").await?;
+            let (plan, per_minute, per_day) = columns(key.plan);
+            transaction
+                .execute(
+                    "INSERT INTO api_keys (id, name, plan, per_minute, per_day, prefix, hash, created_at, expires_at, revision)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                    &[
+                        &id.0,
+                        &key.name,
+                        &plan,
+                        &per_minute,
+                        &per_day,
+                        &secret.prefix(),
+                        &&secret.hash().as_bytes()[..],
+                        &key.created_at.as_millis(),
+                        &key.expires_at.map(Timestamp::as_millis),
+                        &revision,
+                    ],
+                )
+                .await?;
+            by_id(transaction, id)
+                .await?
+                .ok_or_else(|| PgError::Failed("a key that was added is not there".into()))
+        })
+        .await
+    }
+
+    pub(crate) async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.read(async |lease| by_id(&**lease, id).await).await
+    }
+
+    pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        self.read(async |lease| {
+            let hash = &hash.as_bytes()[..];
+            let which = "WHERE hash = $1 OR old_hash = $1";
+            Ok(select(&**lease, which, &[&hash]).await?.pop())
+        })
+        .await
+    }
+
+    pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
+        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read_much(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+            .await
+    }
+
+    pub(crate) async fn keys_since(
+        &self,
+        revision: i64,
+        each: impl FnMut(Vec<KeyRecord>),
+    ) -> Result<()> {
+        let mut lease = self.connections.borrow_within(LONG_TIMEOUT).await?;
+        since(&mut lease, revision, each).await?;
+        lease.release();
+        Ok(())
+    }
+
+    pub(crate) async fn change_key<E>(
+        &self,
+        id: KeyId,
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E>,
+    ) -> KeyChanged<E> {
+        self.transact_as_command(async |transaction| {
+            // The row of the revision is locked first: no other change comes between.
+            let revision = raise_revision(transaction, "api_keys").await?;
+            let Some(before) = by_id(transaction, id).await? else {
+                return Ok(None);
+            };
+            match decide(&before) {
+                Ok(change) => write(transaction, id, revision, change).await?,
+                Err(refusal) => return Ok(Some(Err(refusal))),
+            }
+            let after = by_id(transaction, id)
+                .await?
+                .ok_or_else(|| PgError::Failed("a key that was changed is not there".into()))?;
+            Ok(Some(Ok(Changed { before, after })))
+        })
+        .await
+    }
+
+    pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
+        let BanChange { ban, replaces } = change;
+        self.transact(async |transaction| {
+            let revision = raise_revision(transaction, "api_keys").await?;
+            let statement = transaction.prepare_cached(BAN).await?;
+            let (began, until) = (ban.began.as_millis(), ban.until.as_millis());
+            let replaced = replaces.map(Timestamp::as_millis);
+            transaction
+                .execute(&statement, &[&id.0, &revision, &began, &until, &replaced])
+                .await?;
+            Ok(())
+        })
+        .await
+    }
 }
 
-pub(super) async fn revisions(lease: &Lease) -> Answer<Revisions> {
-    let statement = lease
-        .prepare_cached(
-            "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
-                    (SELECT number FROM revisions WHERE what = 'api_keys'),
-                    (extract(epoch FROM clock_timestamp()) * 1000)::int8",
-        )
-        .await?;
-    let asked = Instant::now();
-    let row = lease.query_one(&statement, &[]).await?;
-    let time = Sample {
-        time: Timestamp::from_millis(row.try_get(2)?),
-        round_trip: asked.elapsed(),
-    };
-    Ok(Revisions {
-        pets: row.try_get(0)?,
-        keys: row.try_get(1)?,
-        time: Some(time),
-    })
-}
-
-pub(super) async fn add(
-    transaction: &Transaction<'_>,
-    key: &NewKey,
-    secret: &Secret,
-) -> Answer<KeyRecord> {
-    let id = KeyId(take_number(transaction, "api_keys").await?);
-    let revision = raise(transaction, "api_keys").await?;
-    let (plan, per_minute, per_day) = columns(key.plan);
-    transaction
-        .execute(
-            "INSERT INTO api_keys (id, name, plan, per_minute, per_day, prefix, hash, created_at, expires_at, revision)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-            &[
-                &id.0,
-                &key.name,
-                &plan,
-                &per_minute,
-                &per_day,
-                &secret.prefix(),
-                &&secret.hash().as_bytes()[..],
-                &key.created_at.as_millis(),
-                &key.expires_at.map(Timestamp::as_millis),
-                &revision,
-            ],
-        )
-        .await?;
-    by_id(transaction, id)
-        .await?
-        .ok_or_else(|| Trouble::Failed("a key that was added is not there".into()))
-}
-
-pub(super) async fn by_id(client: &impl Session, id: KeyId) -> Answer<Option<KeyRecord>> {
-    one(select(client, "WHERE id = $1", &[&id.0]).await?)
-}
-
-pub(super) async fn by_hash(lease: &Lease, hash: KeyHash) -> Answer<Option<KeyRecord>> {
-    let hash = &hash.as_bytes()[..];
-    one(select(&**lease, "WHERE hash = $1 OR old_hash = $1", &[&hash]).await?)
-}
-
-pub(super) async fn after(lease: &Lease, id: KeyId, limit: u16) -> Answer<Vec<KeyRecord>> {
-    let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-    select(&**lease, which, &[&id.0, &i64::from(limit)]).await
-}
-
-/// One statement whose rows are fetched as they are taken. Pages would have to begin behind a revision, and whoever changes
-/// many keys by hand gives them all the same one. Each page has a deadline of its own: how long all of them take depends on how
-/// many there are and on how far away the database is.
-pub(super) async fn since(
+/// One statement whose rows are fetched a chunk at a time. Chunks of their own would have to begin after a revision, and many keys
+/// that are changed by hand may share one. Each chunk has a deadline of its own: how long all of them take depends on how many
+/// there are and on how far away the database is.
+async fn since(
     lease: &mut Lease,
     revision: i64,
     mut each: impl FnMut(Vec<KeyRecord>),
-) -> Answer<()> {
+) -> PgResult<()> {
     let beginning = async {
         let transaction = lease.transaction().await?;
         transaction
@@ -116,36 +145,28 @@ pub(super) async fn since(
         let portal = transaction.bind(&statement, &[&revision]).await?;
         Ok((transaction, portal))
     };
-    let (transaction, portal) = in_time(START, beginning).await?;
+    let (transaction, portal) = in_time(LONG_TIMEOUT, beginning).await?;
     loop {
         let reading = async {
-            let rows = transaction.query_portal(&portal, i32::from(KEYS_AT_ONCE));
-            rows.await?.iter().map(record).collect::<Answer<Vec<_>>>()
+            let rows = transaction.query_portal(&portal, i32::from(CHUNK));
+            rows.await?.iter().map(record).collect::<PgResult<Vec<_>>>()
         };
-        let page = in_time(START, reading).await?;
-        let is_last = page.len() < usize::from(KEYS_AT_ONCE);
-        each(page);
+        let chunk = in_time(LONG_TIMEOUT, reading).await?;
+        let is_last = chunk.len() < usize::from(CHUNK);
+        each(chunk);
         if is_last {
             break;
         }
     }
-    in_time(START, async { Ok(transaction.commit().await?) }).await
+    in_time(LONG_TIMEOUT, async { Ok(transaction.commit().await?) }).await
 }
 
-/// Changes a key as `decide` says. The row of the revision is locked first: no other change comes between.
-pub(super) async fn change<E>(
+async fn write(
     transaction: &Transaction<'_>,
     id: KeyId,
-    decide: &impl Fn(&KeyRecord) -> Result<KeyChange, E>,
-) -> Answer<Option<Result<Changed, E>>> {
-    let revision = raise(transaction, "api_keys").await?;
-    let Some(before) = by_id(transaction, id).await? else {
-        return Ok(None);
-    };
-    let change = match decide(&before) {
-        Ok(change) => change,
-        Err(refusal) => return Ok(Some(Err(refusal))),
-    };
+    revision: i64,
+    change: KeyChange,
+) -> PgResult<()> {
     let (id, revision) = (&id.0, &revision);
     match change {
         KeyChange::Plan(plan) => {
@@ -183,24 +204,6 @@ pub(super) async fn change<E>(
             update(transaction, how, &[id, revision, &now.as_millis()]).await?;
         }
     }
-    let after = by_id(transaction, before.id)
-        .await?
-        .ok_or_else(|| Trouble::Failed("a key that was changed is not there".into()))?;
-    Ok(Some(Ok(Changed { before, after })))
-}
-
-pub(super) async fn ban(
-    transaction: &Transaction<'_>,
-    id: KeyId,
-    BanChange { ban, replaces }: BanChange,
-) -> Answer<()> {
-    let revision = raise(transaction, "api_keys").await?;
-    let statement = transaction.prepare_cached(BAN).await?;
-    let (began, until) = (ban.began.as_millis(), ban.until.as_millis());
-    let replaced = replaces.map(Timestamp::as_millis);
-    transaction
-        .execute(&statement, &[&id.0, &revision, &began, &until, &replaced])
-        .await?;
     Ok(())
 }
 
@@ -208,42 +211,24 @@ async fn update(
     transaction: &Transaction<'_>,
     how: &str,
     values: &[&(dyn ToSql + Sync)],
-) -> Answer<()> {
+) -> PgResult<()> {
     let statement = format!("UPDATE api_keys {how}");
     transaction.execute(&statement, values).await?;
     Ok(())
 }
 
-/// Raises a revision.
-pub(super) async fn raise(transaction: &Transaction<'_>, what: &str) -> Answer<i64> {
-    let statement = transaction.prepare_cached(RAISE).await?;
-    let row = transaction.query_one(&statement, &[&what]).await?;
-    Ok(row.try_get(0)?)
-}
-
-/// Takes the next identifier for a row of this kind.
-pub(super) async fn take_number(transaction: &Transaction<'_>, what: &str) -> Answer<i64> {
-    let row = transaction
-        .query_one(
-            "UPDATE counters SET number = number + 1 WHERE what = $1 RETURNING number",
-            &[&what],
-        )
-        .await?;
-    Ok(row.try_get(0)?)
+async fn by_id(client: &impl Session, id: KeyId) -> PgResult<Option<KeyRecord>> {
+    Ok(select(client, "WHERE id = $1", &[&id.0]).await?.pop())
 }
 
 async fn select(
     client: &impl Session,
     which: &str,
     values: &[&(dyn ToSql + Sync)],
-) -> Answer<Vec<KeyRecord>> {
+) -> PgResult<Vec<KeyRecord>> {
     let statement = format!("SELECT {COLUMNS} FROM api_keys {which}");
     let rows = client.rows(&statement, values).await?;
     rows.iter().map(record).collect()
-}
-
-fn one(mut found: Vec<KeyRecord>) -> Answer<Option<KeyRecord>> {
-    Ok(found.pop())
 }
 
 fn columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
@@ -257,21 +242,21 @@ fn columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
     }
 }
 
-fn record(row: &Row) -> Answer<KeyRecord> {
-    let time = |column: usize| -> Answer<Option<Timestamp>> {
+fn record(row: &Row) -> PgResult<KeyRecord> {
+    let time = |column: usize| -> PgResult<Option<Timestamp>> {
         let millis: Option<i64> = row.try_get(column)?;
         Ok(millis.map(Timestamp::from_millis))
     };
-    let limit = |column: usize| -> Answer<Option<u32>> {
+    let limit = |column: usize| -> PgResult<Option<u32>> {
         let limit: Option<i64> = row.try_get(column)?;
-        limit.map(u32::try_from).transpose().map_err(unreadable)
+        limit.map(u32::try_from).transpose().map_err(invalid_plan)
     };
     let plan = row
         .try_get::<_, &str>(2)?
         .parse::<PlanName>()
-        .map_err(unreadable)?
+        .map_err(invalid_plan)?
         .with(limit(3)?, limit(4)?)
-        .map_err(unreadable)?;
+        .map_err(invalid_plan)?;
     let old = match time(8)? {
         Some(until) => Some((KeyHash::from_bytes(digest(row, 7)?), until)),
         None => None,
@@ -295,7 +280,7 @@ fn record(row: &Row) -> Answer<KeyRecord> {
     })
 }
 
-/// A plan that somebody wrote by hand and we cannot read.
-fn unreadable(error: impl std::error::Error) -> Trouble {
-    Trouble::Failed(format!("a key's plan cannot be read: {error}"))
+/// The error for a plan that was written by hand and is invalid.
+fn invalid_plan(error: impl std::error::Error) -> PgError {
+    PgError::Failed(format!("a key's plan cannot be read: {error}"))
 }

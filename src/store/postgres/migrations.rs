@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-use super::connect::{Connections, Lease};
-use super::{Answer, START, Trouble, in_time, transact};
+use super::deadline::{LONG_TIMEOUT, in_time};
+use super::error::{PgError, PgResult};
+use super::pool::{Connections, Lease};
+use super::transaction::{pause, transact};
 
 /// One script for each format, the first makes format 1.
 const SCRIPTS: [&str; 3] = [
@@ -32,15 +34,15 @@ const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// The format of the database; none if there is nothing of ours in it.
-pub(super) async fn format(connections: &Connections) -> Answer<Option<i64>> {
+pub(super) async fn format(connections: &Connections) -> PgResult<Option<i64>> {
     let lease = connections.borrow().await?;
     let number = number(&lease).await?;
-    lease.give_back();
+    lease.release();
     Ok(number.filter(|number| *number != 0))
 }
 
 /// What stands in the row of the format, if there is one: 0 until a first migration is done.
-async fn number(lease: &Lease) -> Answer<Option<i64>> {
+async fn number(lease: &Lease) -> PgResult<Option<i64>> {
     if !has_table(lease).await? {
         return Ok(None);
     }
@@ -51,15 +53,15 @@ async fn number(lease: &Lease) -> Answer<Option<i64>> {
 }
 
 /// Brings the database to the present format, however long that takes. Gives the format it had before.
-pub(super) async fn run(connections: &Connections) -> Answer<Option<i64>> {
+pub(super) async fn run(connections: &Connections) -> PgResult<Option<i64>> {
     let mut tries = 1;
-    while let Err(trouble) = in_time(START, make_lock(connections)).await {
-        let passing = matches!(trouble, Trouble::Again(_) | Trouble::Failed(_));
-        if !passing || tries == TRIES {
-            return Err(trouble);
+    while let Err(error) = in_time(LONG_TIMEOUT, make_lock(connections)).await {
+        let may_pass = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
+        if !may_pass || tries == TRIES {
+            return Err(error);
         }
         tries += 1;
-        tokio::time::sleep(super::pause(3)).await;
+        tokio::time::sleep(pause(3)).await;
     }
     transact(connections, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
@@ -68,7 +70,7 @@ pub(super) async fn run(connections: &Connections) -> Answer<Option<i64>> {
         let row = reporting(waiting, transaction.query_one(lock, &[])).await?;
         let before: i64 = row.try_get(0)?;
         if before > KNOWN {
-            return Err(Trouble::Failed(format!(
+            return Err(PgError::Failed(format!(
                 "the database has format {before}, and this version knows formats up to {KNOWN}: use a newer animal-store"
             )));
         }
@@ -99,7 +101,7 @@ async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
     }
 }
 
-async fn has_table(lease: &Lease) -> Answer<bool> {
+async fn has_table(lease: &Lease) -> PgResult<bool> {
     let there: Option<String> = lease
         .query_one("SELECT to_regclass('animal_store_format')::text", &[])
         .await?
@@ -108,7 +110,7 @@ async fn has_table(lease: &Lease) -> Answer<bool> {
 }
 
 /// Makes the row that is the lock, where there is none.
-async fn make_lock(connections: &Connections) -> Answer<()> {
+async fn make_lock(connections: &Connections) -> PgResult<()> {
     let lease = connections.borrow().await?;
     // Only where it is missing: another node that migrates may have locked it.
     if number(&lease).await?.is_none() {
@@ -124,6 +126,6 @@ async fn make_lock(connections: &Connections) -> Answer<()> {
             )
             .await?;
     }
-    lease.give_back();
+    lease.release();
     Ok(())
 }

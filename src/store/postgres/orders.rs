@@ -1,155 +1,136 @@
-//! Orders in SQL, and the statuses of animals that change with them. What is allowed is decided in `order::life`. Whoever
-//! changes an animal locks its row first, so that two never decide by the same state.
+//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::change`. The row of
+//! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connect::{Lease, Session};
-use super::keys::{raise, take_number};
-use super::{Answer, Trouble};
+use super::counters::{next_id, raise_revision};
+use super::engine::Postgres;
+use super::error::{PgError, PgResult};
+use super::pets::read_status;
+use super::pool::Session;
 use crate::clock::Timestamp;
-use crate::order::life::{self, Event};
-use crate::order::{Order, OrderId, OrderState, Refusal};
+use crate::order::change::{Action, Found, OrderChange, Outcome, Subject};
+use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
+use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, asked_for};
-use crate::store::{Page, StatusSet};
 
-const COLUMNS: &str = "id, pet_id, ship_date, status";
+impl Postgres {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+        self.transact_as_command(async |transaction| {
+            let found = find(transaction, action.subject()).await?;
+            let changes = match action.decide(found, now) {
+                Ok(changes) => changes,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            if let Some(status) = changes.status {
+                let update = "UPDATE pets SET status = $2 WHERE id = $1";
+                transaction
+                    .execute(update, &[&changes.pet.0, &status.word()])
+                    .await?;
+                raise_revision(transaction, "pets").await?;
+            }
+            let order = match changes.order {
+                Some(change) => Some(write(transaction, change, now).await?),
+                None => None,
+            };
+            let before = changes.before;
+            Ok(Ok(Outcome { before, order }))
+        })
+        .await
+    }
 
-type Allowed<T> = Answer<Result<T, Refusal>>;
+    pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        self.read(async |lease| {
+            let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
+            let values: [&(dyn ToSql + Sync); 2] = [&query.cursor.id(), &asked_for(query.limit)];
+            let mut page = PageWriter::new(query.limit);
+            for order in select(&**lease, which, &values).await? {
+                let Some(json) = page.row() else { break };
+                order.write_json(json);
+                page.wrote(order.id.0);
+            }
+            Ok(page.finish())
+        })
+        .await
+    }
 
-/// Places an order for an animal.
-pub(super) async fn place(
-    transaction: &Transaction<'_>,
-    pet: PetId,
-    ship_date: Option<Timestamp>,
-    now: Timestamp,
-) -> Allowed<Order> {
-    let Some(status) = lock(transaction, pet).await? else {
-        return Ok(Err(Refusal::NoSuchPet(pet)));
-    };
-    let open = open_order(transaction, pet).await?;
-    let status = match life::next(status, open.map(|order| order.state), Event::Place) {
-        Ok((status, _)) => status,
-        Err(no) => return Ok(Err(no.into())),
-    };
-    set_pet(transaction, pet, status).await?;
-    let id = take_number(transaction, "orders").await?;
-    transaction
-        .execute(
-            "INSERT INTO orders (id, pet_id, ship_date, status, placed_at) VALUES ($1, $2, $3, 'open', $4)",
-            &[
-                &id,
-                &pet.0,
-                &ship_date.map(Timestamp::as_millis),
-                &now.as_millis(),
-            ],
-        )
-        .await?;
-    Ok(Ok(Order {
-        id: OrderId(id),
-        pet,
-        ship_date,
-        state: OrderState::Open,
-    }))
+    pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
+        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read_much(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+            .await
+    }
 }
 
-/// Completes or cancels an order.
-pub(super) async fn end(
-    transaction: &Transaction<'_>,
-    id: OrderId,
-    event: Event,
-    now: Timestamp,
-) -> Allowed<Order> {
-    let Some(order) = by_id(transaction, id).await? else {
-        return Ok(Err(Refusal::NoSuchOrder(id)));
+/// Reads what an action is decided on. Only once the animal is locked does its order stay as it is.
+async fn find(transaction: &Transaction<'_>, subject: Subject) -> PgResult<Found> {
+    let (which, id) = match subject {
+        Subject::Pet(pet) => ("WHERE pet_id = $1 AND status = 'open'", pet.0),
+        Subject::Order(id) => ("WHERE id = $1", id.0),
     };
-    let Some(status) = lock(transaction, order.pet).await? else {
-        return Ok(Err(Refusal::NoSuchPet(order.pet)));
-    };
-    // Only now does it stay as it is.
-    let order = by_id(transaction, id).await?.unwrap_or(order);
-    Ok(match life::next(status, Some(order.state), event) {
-        Err(no) => Err(no.into()),
-        Ok((status, state)) => {
-            set_pet(transaction, order.pet, status).await?;
-            let state = state.unwrap_or(order.state);
-            set_order(transaction, id, state, now).await?;
-            Ok(Order { state, ..order })
+    let pet = match subject {
+        Subject::Pet(pet) => Some(pet),
+        Subject::Order(_) => {
+            let order = select(transaction, which, &[&id]).await?.pop();
+            order.map(|order| order.pet)
         }
-    })
+    };
+    let status = match pet {
+        Some(pet) => lock(transaction, pet).await?,
+        None => None,
+    };
+    let order = select(transaction, which, &[&id]).await?.pop();
+    Ok(Found { status, order })
 }
 
-/// Sets the status of an animal outright.
-pub(super) async fn set_status(
+/// The status of an animal, which nothing else can change until the transaction ends.
+async fn lock(transaction: &Transaction<'_>, pet: PetId) -> PgResult<Option<PetStatus>> {
+    let select = "SELECT status FROM pets WHERE id = $1 FOR UPDATE";
+    let row = transaction.query_opt(select, &[&pet.0]).await?;
+    row.map(|row| read_status(&row, 0)).transpose()
+}
+
+/// Writes a change of an order, and returns the order as it is then.
+async fn write(
     transaction: &Transaction<'_>,
-    pet: PetId,
-    to: PetStatus,
-    force: bool,
+    change: OrderChange,
     now: Timestamp,
-) -> Allowed<StatusSet> {
-    let Some(before) = lock(transaction, pet).await? else {
-        return Ok(Err(Refusal::NoSuchPet(pet)));
-    };
-    let open = open_order(transaction, pet).await?;
-    let event = Event::SetStatus { to, force };
-    let state = match life::next(before, open.map(|order| order.state), event) {
-        Ok((_, state)) => state,
-        Err(no) => return Ok(Err(no.into())),
-    };
-    if to != before {
-        set_pet(transaction, pet, to).await?;
+) -> PgResult<Order> {
+    let now = now.as_millis();
+    match change {
+        OrderChange::Place(order) => {
+            let id = next_id(transaction, "orders").await?;
+            let ship_date = order.ship_date.map(Timestamp::as_millis);
+            let insert = "INSERT INTO orders (id, pet_id, ship_date, status, placed_at) VALUES ($1, $2, $3, 'open', $4)";
+            transaction
+                .execute(insert, &[&id, &order.pet.0, &ship_date, &now])
+                .await?;
+            Ok(order.with_id(OrderId(id)))
+        }
+        OrderChange::End(order) => {
+            let update = "UPDATE orders SET status = $2, ended_at = $3 WHERE id = $1";
+            transaction
+                .execute(update, &[&order.id.0, &order.state.word(), &now])
+                .await?;
+            Ok(order)
+        }
     }
-    let withdrawn = open.filter(|order| Some(order.state) != state);
-    if let (Some(order), Some(state)) = (withdrawn, state) {
-        set_order(transaction, order.id, state, now).await?;
-    }
-    Ok(Ok(StatusSet {
-        before,
-        withdrawn: withdrawn.map(|order| order.id),
-    }))
-}
-
-/// A page of the orders that are listed, as JSON.
-pub(super) async fn page(lease: &Lease, query: OrderQuery) -> Answer<Page> {
-    let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
-    let values: [&(dyn ToSql + Sync); 2] = [&query.cursor.id(), &asked_for(query.limit)];
-    let mut page = PageWriter::new(query.limit);
-    for order in select(&**lease, which, &values).await? {
-        let Some(json) = page.row() else { break };
-        order.write_json(json);
-        page.wrote(order.id.0);
-    }
-    Ok(page.finish())
-}
-
-/// All orders, cancelled ones too.
-pub(super) async fn all(lease: &Lease) -> Answer<Vec<Order>> {
-    select(&**lease, "ORDER BY id", &[]).await
-}
-
-async fn by_id(transaction: &Transaction<'_>, id: OrderId) -> Answer<Option<Order>> {
-    Ok(select(transaction, "WHERE id = $1", &[&id.0]).await?.pop())
-}
-
-async fn open_order(transaction: &Transaction<'_>, pet: PetId) -> Answer<Option<Order>> {
-    let which = "WHERE pet_id = $1 AND status = 'open'";
-    Ok(select(transaction, which, &[&pet.0]).await?.pop())
 }
 
 async fn select(
     client: &impl Session,
     which: &str,
     values: &[&(dyn ToSql + Sync)],
-) -> Answer<Vec<Order>> {
-    let statement = format!("SELECT {COLUMNS} FROM orders {which}");
+) -> PgResult<Vec<Order>> {
+    let statement = format!("SELECT id, pet_id, ship_date, status FROM orders {which}");
     let rows = client.rows(&statement, values).await?;
-    rows.iter().map(order).collect()
+    rows.iter().map(read_order).collect()
 }
 
-fn order(row: &Row) -> Answer<Order> {
+fn read_order(row: &Row) -> PgResult<Order> {
     let word: &str = row.try_get(3)?;
     let ship_date: Option<i64> = row.try_get(2)?;
     Ok(Order {
@@ -157,47 +138,6 @@ fn order(row: &Row) -> Answer<Order> {
         pet: PetId(row.try_get(1)?),
         ship_date: ship_date.map(Timestamp::from_millis),
         state: OrderState::from_word(word)
-            .ok_or_else(|| Trouble::Failed(format!("an order's status is {word:?}")))?,
+            .ok_or_else(|| PgError::Failed(format!("an order's status is {word:?}")))?,
     })
-}
-
-/// The status of an animal, which nobody else can change until the transaction ends.
-async fn lock(transaction: &Transaction<'_>, pet: PetId) -> Answer<Option<PetStatus>> {
-    let row = transaction
-        .query_opt(
-            "SELECT status FROM pets WHERE id = $1 FOR UPDATE",
-            &[&pet.0],
-        )
-        .await?;
-    row.map(|row| {
-        let word: &str = row.try_get(0)?;
-        word.parse()
-            .map_err(|_| Trouble::Failed(format!("an animal's status is {word:?}")))
-    })
-    .transpose()
-}
-
-async fn set_pet(transaction: &Transaction<'_>, pet: PetId, status: PetStatus) -> Answer<()> {
-    transaction
-        .execute(
-            "UPDATE pets SET status = $2 WHERE id = $1",
-            &[&pet.0, &status.word()],
-        )
-        .await?;
-    raise(transaction, "pets").await.map(drop)
-}
-
-async fn set_order(
-    transaction: &Transaction<'_>,
-    id: OrderId,
-    state: OrderState,
-    now: Timestamp,
-) -> Answer<()> {
-    transaction
-        .execute(
-            "UPDATE orders SET status = $2, ended_at = $3 WHERE id = $1",
-            &[&id.0, &state.word(), &now.as_millis()],
-        )
-        .await?;
-    Ok(())
 }

@@ -1,10 +1,9 @@
 //! Deletes what is too old to keep, a chunk at a time: each is a transaction of its own, well within the time that a statement
 //! may take. Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
 
-use deadpool_postgres::Transaction;
-
-use super::Answer;
+use super::engine::Postgres;
 use crate::clock::{Day, Timestamp};
+use crate::store::contract::Result;
 
 /// Rows in a chunk. It stands in the statements as a number: where it is a parameter, PostgreSQL plans for any number of rows, and
 /// reads the whole table.
@@ -21,29 +20,31 @@ const USAGE: &str = "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
      (SELECT day, api_key_id FROM usage_by_day
       WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)";
 
-/// What sweeping needs.
-pub(super) fn statements() -> Vec<String> {
-    [RETRIES, BATCHES, USAGE].map(String::from).into()
-}
+/// The statements that sweep.
+pub(super) const STATEMENTS: [&str; 3] = [RETRIES, BATCHES, USAGE];
 
-pub(super) async fn retries(transaction: &Transaction<'_>, before: Timestamp) -> Answer<bool> {
-    let statement = transaction.prepare_cached(RETRIES).await?;
-    let deleted = transaction
-        .execute(&statement, &[&before.as_millis()])
-        .await?;
-    Ok(deleted == CHUNK)
-}
+impl Postgres {
+    pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+        self.transact(async |transaction| {
+            let statement = transaction.prepare_cached(RETRIES).await?;
+            let deleted = transaction
+                .execute(&statement, &[&before.as_millis()])
+                .await?;
+            Ok(deleted == CHUNK)
+        })
+        .await
+    }
 
-pub(super) async fn usage(
-    transaction: &Transaction<'_>,
-    day: Day,
-    batches: Timestamp,
-) -> Answer<bool> {
-    let statement = transaction.prepare_cached(BATCHES).await?;
-    let batches = transaction
-        .execute(&statement, &[&batches.as_millis()])
-        .await?;
-    let statement = transaction.prepare_cached(USAGE).await?;
-    let uses = transaction.execute(&statement, &[&day.to_string()]).await?;
-    Ok(batches.max(uses) == CHUNK)
+    pub(crate) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+        self.transact(async |transaction| {
+            let statement = transaction.prepare_cached(BATCHES).await?;
+            let batches = transaction
+                .execute(&statement, &[&batches.as_millis()])
+                .await?;
+            let statement = transaction.prepare_cached(USAGE).await?;
+            let uses = transaction.execute(&statement, &[&day.to_string()]).await?;
+            Ok(batches.max(uses) == CHUNK)
+        })
+        .await
+    }
 }

@@ -1,15 +1,18 @@
 //! The use of keys by day, in SQL.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
-use super::Answer;
-use super::connect::Lease;
+use super::engine::Postgres;
+use super::error::PgResult;
+use super::fault;
+use super::pool::Lease;
 use crate::clock::Day;
-use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::limit::DayUse;
-use crate::store::{UsageRow, UseBatch};
+use crate::store::contract::{CHUNK, Result, UsageRow, UseBatch};
 
 const RECORD: &str = "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
      ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
@@ -24,15 +27,68 @@ const TOUCH: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_u
      FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
      WHERE api_keys.id = used.id";
 
-/// What adding a batch needs.
-pub(super) fn statements() -> Vec<String> {
-    [RECORD, COUNT, TOUCH].map(String::from).into()
+/// The statements that add a batch.
+pub(super) const STATEMENTS: [&str; 3] = [RECORD, COUNT, TOUCH];
+
+impl Postgres {
+    pub(crate) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+        self.transact(async |transaction| add(transaction, batch).await)
+            .await
+    }
+
+    pub(crate) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        self.read_much(async |lease| {
+            let rows = lease
+                .query(
+                    "SELECT api_key_id, requests FROM usage_by_day WHERE day = $1 ORDER BY api_key_id",
+                    &[&day.to_string()],
+                )
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    let requests: i64 = row.try_get(1)?;
+                    let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+                    Ok((KeyId(row.try_get(0)?), requests))
+                })
+                .collect()
+        })
+        .await
+    }
+
+    /// The rest of the last row's day, then the days before it: two statements that each begin at their place in an index.
+    pub(crate) async fn usage_after(
+        &self,
+        key: Option<KeyId>,
+        last: Option<&UsageRow>,
+    ) -> Result<Vec<UsageRow>> {
+        let day = last.map_or(UsageRow::AFTER_ALL_DAYS, |last| &last.day);
+        self.read_much(async |lease| {
+            if let Some(key) = key {
+                let which = "api_key_id = $1 AND day < $2 ORDER BY day DESC LIMIT $3";
+                return select(lease, which, &[&key.0, &day, &i64::from(CHUNK)]).await;
+            }
+            let mut rows = match last {
+                None => Vec::new(),
+                Some(last) => {
+                    let which = "day = $1 AND api_key_id > $2 ORDER BY api_key_id LIMIT $3";
+                    select(lease, which, &[&day, &last.key.0, &i64::from(CHUNK)]).await?
+                }
+            };
+            let room = i64::from(CHUNK) - rows.len() as i64;
+            if room > 0 {
+                let which = "day < $1 ORDER BY day DESC, api_key_id LIMIT $2";
+                rows.extend(select(lease, which, &[&day, &room]).await?);
+            }
+            Ok(rows)
+        })
+        .await
+    }
 }
 
-/// Adds a batch, unless its number says that it was added before. A try of the same batch that is still at work holds the row
-/// of its number, so this one waits for its outcome.
-pub(super) async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<()> {
-    if !Fault::NoUseBatchId.is_on() && !is_new(transaction, batch).await? {
+/// Adds a batch, unless its ID says that it was added before. An attempt at the same batch that is still running holds the row
+/// of that ID, so this one waits for its outcome.
+async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> PgResult<()> {
+    if !is_new(transaction, batch).await? {
         return Ok(());
     }
     let uses = &batch.uses;
@@ -59,9 +115,10 @@ pub(super) async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> Answ
     Ok(())
 }
 
-/// Records the number of a batch. Returns whether it is a new one.
-async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<bool> {
-    let record = transaction.prepare_cached(RECORD).await?;
+/// Records the ID of a batch. Returns whether it is a new one.
+async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> PgResult<bool> {
+    let record = fault::record_batch(RECORD);
+    let record = transaction.prepare_cached(record).await?;
     let made_at = batch.made_at.as_millis();
     let rows = transaction
         .execute(&record, &[&batch.recorder, &batch.number, &made_at])
@@ -69,31 +126,14 @@ async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> Answer<bool>
     Ok(rows > 0)
 }
 
-pub(super) async fn on(lease: &Lease, day: Day) -> Answer<Vec<(KeyId, u32)>> {
-    let rows = lease
-        .query(
-            "SELECT api_key_id, requests FROM usage_by_day WHERE day = $1 ORDER BY api_key_id",
-            &[&day.to_string()],
-        )
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let requests: i64 = row.try_get(1)?;
-            let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-            Ok((KeyId(row.try_get(0)?), requests))
-        })
-        .collect()
-}
-
-pub(super) async fn by_day(lease: &Lease, id: Option<KeyId>) -> Answer<Vec<UsageRow>> {
-    let rows = lease
-        .query(
-            "SELECT day, api_key_id, name, requests, refused
-             FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id
-             WHERE $1::int8 IS NULL OR api_key_id = $1 ORDER BY day DESC, api_key_id",
-            &[&id.map(|id| id.0)],
-        )
-        .await?;
+async fn select(
+    lease: &Lease,
+    which: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> PgResult<Vec<UsageRow>> {
+    let all = "SELECT day, api_key_id, name, requests, refused
+               FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id";
+    let rows = lease.query(&format!("{all} WHERE {which}"), values).await?;
     rows.iter()
         .map(|row| {
             Ok(UsageRow {

@@ -1,13 +1,11 @@
-//! A look at a file before it is opened: read-only, so that one that is refused is never touched.
+//! The inspection of a file before it is opened: read-only, so that a file that is refused is never touched.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
-
-use super::Refusal;
+use super::connect;
 use super::migrations;
-use super::open::{beside, reader, settle};
+use super::refusal::Refusal;
 
 /// No SQLite database is smaller. SQLite itself would take a file of one byte for an empty one, and write over it.
 const SMALLEST: u64 = 512;
@@ -15,7 +13,7 @@ const SMALLEST: u64 = 512;
 /// Up to this size a file is checked whole at every start; beyond it that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
@@ -36,15 +34,15 @@ impl Found {
     }
 }
 
-/// Looks at what stands at a path, without leaving a trace. Refuses what is not ours or not whole.
-pub(super) fn look(path: &Path) -> Result<Found, Refusal> {
+/// Inspects what is at a path, without leaving a trace. Refuses files of other programs and damaged ones.
+pub(super) fn inspect(path: &Path) -> Result<Found, Refusal> {
     let cannot = |what: &str| Refusal::CannotOpen {
         path: path.into(),
         what: what.into(),
     };
     match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
-        Ok(file) if file.len() > 0 => inspect(path, file.len()),
+        Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(Found::Empty),
         Err(_) if path.is_symlink() => Err(cannot(
             "it is a symbolic link to a file that does not exist: name that file",
@@ -54,7 +52,7 @@ pub(super) fn look(path: &Path) -> Result<Found, Refusal> {
     }
 }
 
-fn inspect(path: &Path, length: u64) -> Result<Found, Refusal> {
+fn inspect_file(path: &Path, length: u64) -> Result<Found, Refusal> {
     let refuse = |error| Refusal::of(path, &error);
     let damaged = |what: String| Refusal::Damaged {
         path: path.into(),
@@ -63,13 +61,18 @@ fn inspect(path: &Path, length: u64) -> Result<Found, Refusal> {
     if length < SMALLEST {
         return Err(Refusal::NotADatabase(path.into()));
     }
-    let connection = looker(path).map_err(refuse)?;
-    // One moment for all questions: another process may be making it what it will be.
-    let look = connection.unchecked_transaction().map_err(refuse)?;
-    let pragma = |name| look.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    // Where no log lies beside the file, it can be read as if it could not change, which leaves no trace.
+    let connection = match connect::is_at_rest(path) {
+        true => connect::at_rest(path),
+        false => connect::reader(path),
+    }
+    .map_err(refuse)?;
+    // One snapshot for all queries: another process may be creating the tables.
+    let snapshot = connection.unchecked_transaction().map_err(refuse)?;
+    let pragma = |name| snapshot.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application_id = pragma("application_id").map_err(refuse)?;
     let format = pragma("user_version").map_err(refuse)?;
-    let things: i64 = look
+    let things: i64 = snapshot
         .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
         .map_err(refuse)?;
     if application_id == 0 && format == 0 && things == 0 {
@@ -83,7 +86,7 @@ fn inspect(path: &Path, length: u64) -> Result<Found, Refusal> {
         return Ok(Found::Format(format));
     }
     if length <= CHECKED_WHOLE {
-        let verdict: String = look
+        let verdict: String = snapshot
             .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
             .map_err(refuse)?;
         if verdict != "ok" {
@@ -93,37 +96,8 @@ fn inspect(path: &Path, length: u64) -> Result<Found, Refusal> {
         for table in ["pets", "api_keys"] {
             let ends =
                 format!("SELECT (SELECT min(id) FROM {table}), (SELECT max(id) FROM {table})");
-            look.query_row(&ends, (), |_| Ok(())).map_err(refuse)?;
+            snapshot.query_row(&ends, (), |_| Ok(())).map_err(refuse)?;
         }
     }
     Ok(Found::Format(format))
-}
-
-/// A connection to look with. Where no log lies beside the file, no one is at work on it, and it can be read as if
-/// it could not change, which leaves no trace; otherwise the log has to be read too.
-fn looker(path: &Path) -> rusqlite::Result<Connection> {
-    match is_at_rest(path) {
-        true => at_rest(path),
-        false => reader(path),
-    }
-}
-
-/// Whether no log lies beside the file.
-pub(super) fn is_at_rest(path: &Path) -> bool {
-    !beside(path, "-wal").exists() && !beside(path, "-journal").exists()
-}
-
-/// A connection that reads a file as if it could not change.
-pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
-    let escaped = path
-        .to_string_lossy()
-        .replace('%', "%25")
-        .replace('?', "%3f")
-        .replace('#', "%23");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
-    settle(&connection)?;
-    Ok(connection)
 }

@@ -1,24 +1,22 @@
-//! What the writer is asked to write, and who waits for it.
+//! The jobs of the writer, and what waits for each of them.
 
 use std::fmt;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::writer::is_fatal;
-use super::{pets, trouble};
-use crate::pet::NewPet;
-use crate::store::thread::dead;
-use crate::store::{Created, Result, Retry, StoreError};
+use super::creation::create;
+use super::error::{is_fatal, store_error};
+use crate::store::contract::{Created, Creation, Result, StoreError};
+use crate::store::writer::dead;
 
-/// One thing to write, and who waits for it.
+/// One thing to write, and what waits for it.
 pub(super) enum Job {
     Create {
-        pet: NewPet,
-        retry: Option<Retry>,
+        creation: Creation,
         reply: oneshot::Sender<Result<Created>>,
     },
-    /// Anything else. Told at last whether the transaction was committed.
+    /// Anything else.
     Other(Box<dyn OtherJob>),
 }
 
@@ -26,7 +24,8 @@ pub(super) trait OtherJob: Send {
     fn write(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     /// Whether the log is to be folded into the file after the commit.
     fn wants_checkpoint(&self) -> bool;
-    fn answer(self: Box<Self>, committed: Result<()>);
+    /// Replies, once it is known whether the transaction was committed.
+    fn reply(self: Box<Self>, committed: Result<()>);
 }
 
 /// A job that is part of the open transaction.
@@ -39,7 +38,7 @@ pub(super) enum Written {
 }
 
 impl Job {
-    /// A job that runs `write`, and sends what came of it. With `checkpoint`, the log is folded into the file after the commit.
+    /// A job that runs `write`, and replies with its result. With `checkpoint`, the log is folded into the file after the commit.
     pub(super) fn other<T: Send + 'static>(
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
         checkpoint: bool,
@@ -55,21 +54,19 @@ impl Job {
 
     pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<Written> {
         match self {
-            Self::Create { pet, retry, reply } => {
-                match pets::create(connection, pet, retry.as_ref()) {
-                    Ok(created) => Ok(Written::Create { created, reply }),
-                    Err(error) => {
-                        let _ = reply.send(Err(trouble(&error)));
-                        Err(error)
-                    }
+            Self::Create { creation, reply } => match create(connection, creation) {
+                Ok(created) => Ok(Written::Create { created, reply }),
+                Err(error) => {
+                    let _ = reply.send(Err(store_error(&error)));
+                    Err(error)
                 }
-            }
+            },
             Self::Other(mut job) => {
-                // A savepoint: one that fails takes back its own writes and no one else's.
+                // A savepoint: a job that fails rolls back its own writes only.
                 connection.execute_batch("SAVEPOINT job")?;
                 match job.write(connection) {
                     Ok(()) => {}
-                    // SQLite may have taken back everything by itself; then there is no savepoint left.
+                    // SQLite may have rolled back everything by itself; then there is no savepoint left.
                     Err(error) if is_fatal(&error) || connection.is_autocommit() => {
                         return Err(error);
                     }
@@ -83,32 +80,30 @@ impl Job {
 
     pub(super) fn refuse(self, error: StoreError) {
         match self {
-            // Nobody waiting any more is no failure: the caller has gone away.
+            // A closed channel is no failure: the client has disconnected.
             Self::Create { reply, .. } => drop(reply.send(Err(error))),
-            Self::Other(job) => job.answer(Err(error)),
+            Self::Other(job) => job.reply(Err(error)),
         }
     }
 }
 
 impl Written {
-    pub(super) fn is_new_pet(&self) -> bool {
-        matches!(
-            self,
-            Self::Create {
-                created: Created::New(_),
-                ..
-            }
-        )
+    /// What was created, if this is a creation.
+    pub(super) fn created(&self) -> Option<&Created> {
+        match self {
+            Self::Create { created, .. } => Some(created),
+            Self::Other(_) => None,
+        }
     }
 
     pub(super) fn wants_checkpoint(&self) -> bool {
         matches!(self, Self::Other(job) if job.wants_checkpoint())
     }
 
-    pub(super) fn answer(self, committed: Result<()>) {
+    pub(super) fn reply(self, committed: Result<()>) {
         match self {
             Self::Create { created, reply } => drop(reply.send(committed.map(|()| created))),
-            Self::Other(job) => job.answer(committed),
+            Self::Other(job) => job.reply(committed),
         }
     }
 }
@@ -135,7 +130,7 @@ where
                 Ok(())
             }
             Err(error) => {
-                self.result = Some(Err(trouble(&error)));
+                self.result = Some(Err(store_error(&error)));
                 Err(error)
             }
         }
@@ -145,7 +140,7 @@ where
         self.checkpoint
     }
 
-    fn answer(self: Box<Self>, committed: Result<()>) {
+    fn reply(self: Box<Self>, committed: Result<()>) {
         let result = self.result.unwrap_or_else(|| Err(dead()));
         let _ = self.reply.send(committed.and(result));
     }

@@ -3,104 +3,120 @@
 use rusqlite::types::Type;
 use rusqlite::{Connection, Params, Row, params};
 
+use super::engine::Sqlite;
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId};
+use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
 use crate::plan::{Plan, PlanName};
-use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Revisions};
+use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
 
 const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
                        revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
 
-pub(super) fn revisions(connection: &Connection) -> rusqlite::Result<Revisions> {
-    connection
-        .prepare_cached(
-            "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
-                    (SELECT number FROM revisions WHERE what = 'api_keys')",
-        )?
-        .query_row((), |row| {
-            Ok(Revisions {
-                pets: row.get(0)?,
-                keys: row.get(1)?,
-                // The clock is this machine's, as everybody's who has the file.
-                time: None,
-            })
+impl Sqlite {
+    pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
+        let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
+        self.write(move |connection| {
+            let (plan, per_minute, per_day) = columns(key.plan);
+            connection.execute(
+                "INSERT INTO api_keys (name, plan, per_minute, per_day, prefix, hash, created_at, expires_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    key.name,
+                    plan,
+                    per_minute,
+                    per_day,
+                    prefix,
+                    hash.as_bytes(),
+                    key.created_at.as_millis(),
+                    key.expires_at.map(Timestamp::as_millis)
+                ],
+            )?;
+            by_id(connection, KeyId(connection.last_insert_rowid()))?
+                .ok_or(rusqlite::Error::QueryReturnedNoRows)
         })
+        .await
+    }
+
+    pub(crate) async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
+        self.read(|connection| by_id(connection, id))
+    }
+
+    pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
+        let which = "WHERE hash = ?1 OR old_hash = ?1";
+        self.read(|connection| Ok(select(connection, which, [hash.as_bytes()])?.pop()))
+    }
+
+    pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
+        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, which, params![after.0, CHUNK]))
+    }
+
+    /// A read of its own for each chunk: a long one would keep the log from being folded into the file. A trigger gives every
+    /// change a revision of its own.
+    pub(crate) async fn keys_since(
+        &self,
+        mut revision: i64,
+        mut each: impl FnMut(Vec<KeyRecord>),
+    ) -> Result<()> {
+        let which = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
+        loop {
+            let chunk =
+                self.read(|connection| select(connection, which, params![revision, CHUNK]))?;
+            let Some(last) = chunk.last() else {
+                return Ok(());
+            };
+            revision = last.revision;
+            let is_last = chunk.len() < usize::from(CHUNK);
+            each(chunk);
+            if is_last {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn change_key<E: Send + 'static>(
+        &self,
+        id: KeyId,
+        decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
+    ) -> KeyChanged<E> {
+        // There is one writer, so nothing changes between reading and writing.
+        self.write(move |connection| {
+            let Some(before) = by_id(connection, id)? else {
+                return Ok(None);
+            };
+            match decide(&before) {
+                Ok(change) => write(connection, id, change)?,
+                Err(refusal) => return Ok(Some(Err(refusal))),
+            }
+            let after = by_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+            Ok(Some(Ok(Changed { before, after })))
+        })
+        .await
+    }
+
+    pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
+        let BanChange { ban, replaces } = change;
+        self.write(move |connection| {
+            connection.execute(
+                "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1 AND (banned_at = ?4 OR (
+                     (unbanned_at IS NULL OR unbanned_at < ?2 OR unbanned_at > ?3) AND
+                     (banned_at IS NULL OR banned_at < ?2)))",
+                params![
+                    id.0,
+                    ban.began.as_millis(),
+                    ban.until.as_millis(),
+                    replaces.map(Timestamp::as_millis)
+                ],
+            )?;
+            Ok(())
+        })
+        .await
+    }
 }
 
-pub(super) fn add(
-    connection: &Connection,
-    key: &NewKey,
-    hash: KeyHash,
-    prefix: &str,
-) -> rusqlite::Result<KeyRecord> {
-    let (plan, per_minute, per_day) = columns(key.plan);
-    connection.execute(
-        "INSERT INTO api_keys (name, plan, per_minute, per_day, prefix, hash, created_at, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        params![
-            key.name,
-            plan,
-            per_minute,
-            per_day,
-            prefix,
-            hash.as_bytes(),
-            key.created_at.as_millis(),
-            key.expires_at.map(Timestamp::as_millis)
-        ],
-    )?;
-    by_id(connection, KeyId(connection.last_insert_rowid()))?
-        .ok_or(rusqlite::Error::QueryReturnedNoRows)
-}
-
-pub(super) fn by_id(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<KeyRecord>> {
-    select(connection, "WHERE id = ?1", [id.0]).map(|mut found| found.pop())
-}
-
-pub(super) fn by_hash(
-    connection: &Connection,
-    hash: KeyHash,
-) -> rusqlite::Result<Option<KeyRecord>> {
-    select(
-        connection,
-        "WHERE hash = ?1 OR old_hash = ?1",
-        [hash.as_bytes()],
-    )
-    .map(|mut found| found.pop())
-}
-
-pub(super) fn after(
-    connection: &Connection,
-    id: KeyId,
-    limit: u16,
-) -> rusqlite::Result<Vec<KeyRecord>> {
-    let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-    select(connection, which, params![id.0, limit])
-}
-
-/// A page of changes. A trigger gives every change a revision of its own.
-pub(super) fn since(
-    connection: &Connection,
-    revision: i64,
-    limit: u16,
-) -> rusqlite::Result<Vec<KeyRecord>> {
-    let which = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
-    select(connection, which, params![revision, limit])
-}
-
-/// Changes a key as `decide` says. Part of the writer's transaction, and there is one writer.
-pub(super) fn change<E>(
-    connection: &Connection,
-    id: KeyId,
-    decide: impl Fn(&KeyRecord) -> Result<KeyChange, E>,
-) -> rusqlite::Result<Option<Result<Changed, E>>> {
-    let Some(before) = by_id(connection, id)? else {
-        return Ok(None);
-    };
-    let change = match decide(&before) {
-        Ok(change) => change,
-        Err(refusal) => return Ok(Some(Err(refusal))),
-    };
+fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Result<()> {
     match change {
         KeyChange::Plan(plan) => {
             let (plan, per_minute, per_day) = columns(plan);
@@ -127,26 +143,12 @@ pub(super) fn change<E>(
                  banned_at = NULL, banned_until = NULL WHERE id = ?1",
             params![id.0, now.as_millis()],
         ),
-    }?;
-    let after = by_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    Ok(Some(Ok(Changed { before, after })))
+    }
+    .map(drop)
 }
 
-pub(super) fn ban(connection: &Connection, id: KeyId, change: BanChange) -> rusqlite::Result<()> {
-    let BanChange { ban, replaces } = change;
-    connection
-        .execute(
-            "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1 AND (banned_at = ?4 OR (
-                 (unbanned_at IS NULL OR unbanned_at < ?2 OR unbanned_at > ?3) AND
-                 (banned_at IS NULL OR banned_at < ?2)))",
-            params![
-                id.0,
-                ban.began.as_millis(),
-                ban.until.as_millis(),
-                replaces.map(Timestamp::as_millis)
-            ],
-        )
-        .map(drop)
+fn by_id(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<KeyRecord>> {
+    Ok(select(connection, "WHERE id = ?1", [id.0])?.pop())
 }
 
 fn select(
@@ -181,9 +183,9 @@ fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
         .get_ref(2)?
         .as_str()?
         .parse::<PlanName>()
-        .map_err(unreadable)?
+        .map_err(invalid_plan)?
         .with(row.get(3)?, row.get(4)?)
-        .map_err(unreadable)?;
+        .map_err(invalid_plan)?;
     let old_hash: Option<[u8; 32]> = row.get(7)?;
     Ok(KeyRecord {
         id: KeyId(row.get(0)?),
@@ -204,7 +206,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
     })
 }
 
-/// A plan that somebody wrote by hand and we cannot read.
-fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+/// The error for a plan that was written by hand and is invalid.
+fn invalid_plan(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error))
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::Refusal;
-use super::open::{beside, folder};
+use super::connect::{beside, folder};
+use super::refusal::Refusal;
 
 /// How often, and how long apart, the name of the process is looked for that has just taken the lock.
 const LOOKS: u32 = 20;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock, held until this is dropped.
 #[derive(Debug)]
-pub struct FileLock {
+pub(crate) struct FileLock {
     // Held, not used: the lock is this descriptor's.
     _file: File,
     path: PathBuf,

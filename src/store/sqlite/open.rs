@@ -3,27 +3,25 @@
 use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::inspect::{Found, look};
+use super::connect::{beside, configure, folder};
+use super::inspect::{Found, inspect};
 use super::lock::FileLock;
-use super::{Refusal, lock_wait, migrations};
-use crate::store::{Migration, Mode, WrongFormat};
+use super::refusal::Refusal;
+use super::{lock_wait, migrations};
+use crate::store::contract::{Migration, Mode, WrongFormat};
 
 /// Older ones can lose commits in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// How long a write waits for another process's write before it gives up.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
-
-/// How long a read waits for a lock, which in WAL mode it hardly ever needs.
-const READ_WAIT: Duration = Duration::from_millis(500);
 
 /// What a file is called, behind its name, until it is whole.
 const UNFINISHED: &str = ".new-";
@@ -41,7 +39,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(Refusal::UnsafeSqlite(rusqlite::version()));
     }
-    let found = look(path)?;
+    let found = inspect(path)?;
     if found == Found::Nothing && mode.migrates() && !folder(path).is_dir() {
         return Err(Refusal::CannotOpen {
             path: path.into(),
@@ -176,7 +174,7 @@ fn connect(
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-        settle(&connection)?;
+        configure(&connection)?;
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
         let before = match mode.migrates() {
@@ -203,40 +201,4 @@ fn connect(
         });
     }
     Ok((connection, before))
-}
-
-/// A connection that can only read. The file exists by then.
-pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(READ_WAIT)?;
-    settle(&connection)?;
-    Ok(connection)
-}
-
-/// What holds for every connection.
-pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "mmap_size", 0)?;
-    connection.pragma_update(None, "trusted_schema", false)?;
-    // A savepoint that changes many pages would need a temporary file, which cannot be had where only the folder of the data can
-    // be written, or where all files that may be open are. It is small.
-    connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // Otherwise SQLite prepares a statement anew whenever a bound value changes, in case another plan fits it better. There is
-    // one plan for each of ours, and preparing was 42 % of the instructions of a page.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    Ok(())
-}
-
-/// The file's name with something behind it.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
-pub(super) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    }
 }

@@ -1,187 +1,133 @@
-//! Orders in SQL, and the statuses of animals that change with them. What is allowed is decided in `order::life`;
-//! the constraints of the tables would refuse what slipped through.
+//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::change`; the
+//! constraints of the tables would refuse what slipped through.
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
+use super::engine::Sqlite;
+use super::pets::read_status;
 use crate::clock::Timestamp;
-use crate::order::life::{self, Event};
-use crate::order::{Order, OrderId, OrderState, Refusal};
+use crate::order::change::{Action, Found, OrderChange, Outcome, Subject};
+use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
+use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, asked_for};
-use crate::store::{Page, StatusSet};
 
-const COLUMNS: &str = "id, pet_id, ship_date, status";
+impl Sqlite {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+        // There is one writer, so nothing changes between reading and writing.
+        self.write(move |connection| {
+            let order = match action.subject() {
+                Subject::Pet(pet) => {
+                    select(connection, "WHERE pet_id = ?1 AND status = 'open'", [pet.0])
+                }
+                Subject::Order(id) => select(connection, "WHERE id = ?1", [id.0]),
+            }?
+            .pop();
+            let pet = match action.subject() {
+                Subject::Pet(pet) => Some(pet),
+                Subject::Order(_) => order.map(|order| order.pet),
+            };
+            let status = match pet {
+                Some(pet) => status_of(connection, pet)?,
+                None => None,
+            };
+            let changes = match action.decide(Found { status, order }, now) {
+                Ok(changes) => changes,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            if let Some(status) = changes.status {
+                connection
+                    .prepare_cached("UPDATE pets SET status = ?2 WHERE id = ?1")?
+                    .execute(params![changes.pet.0, status.word()])?;
+            }
+            let order = match changes.order {
+                Some(change) => Some(write(connection, change, now)?),
+                None => None,
+            };
+            let before = changes.before;
+            Ok(Ok(Outcome { before, order }))
+        })
+        .await
+    }
 
-type Allowed<T> = Result<T, Refusal>;
+    pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        self.read(|connection| {
+            let which = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
+            let mut statement = prepare(connection, which)?;
+            let mut rows = statement.query(params![query.cursor.id(), asked_for(query.limit)])?;
+            let mut page = PageWriter::new(query.limit);
+            while let Some(row) = rows.next()?
+                && let Some(json) = page.row()
+            {
+                let order = read_order(row)?;
+                order.write_json(json);
+                page.wrote(order.id.0);
+            }
+            Ok(page.finish())
+        })
+    }
 
-/// Places an order for an animal.
-pub(super) fn place(
-    connection: &Connection,
-    pet: PetId,
-    ship_date: Option<Timestamp>,
-    now: Timestamp,
-) -> rusqlite::Result<Allowed<Order>> {
-    let Some(status) = status_of(connection, pet)? else {
-        return Ok(Err(Refusal::NoSuchPet(pet)));
-    };
-    let open = open_order(connection, pet)?;
-    let status = match life::next(status, open.map(|order| order.state), Event::Place) {
-        Ok((status, _)) => status,
-        Err(no) => return Ok(Err(no.into())),
-    };
-    set_pet(connection, pet, status)?;
-    connection.execute(
-        "INSERT INTO orders (pet_id, ship_date, status, placed_at) VALUES (?1, ?2, 'open', ?3)",
-        params![pet.0, ship_date.map(Timestamp::as_millis), now.as_millis()],
-    )?;
-    Ok(Ok(Order {
-        id: OrderId(connection.last_insert_rowid()),
-        pet,
-        ship_date,
-        state: OrderState::Open,
-    }))
+    pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
+        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, which, params![after.0, CHUNK]))
+    }
 }
 
-/// Completes or cancels an order.
-pub(super) fn end(
-    connection: &Connection,
-    id: OrderId,
-    event: Event,
-    now: Timestamp,
-) -> rusqlite::Result<Allowed<Order>> {
-    let Some(order) = by_id(connection, id)? else {
-        return Ok(Err(Refusal::NoSuchOrder(id)));
-    };
-    let Some(status) = status_of(connection, order.pet)? else {
-        return Ok(Err(Refusal::NoSuchPet(order.pet)));
-    };
-    Ok(match life::next(status, Some(order.state), event) {
-        Err(no) => Err(no.into()),
-        Ok((status, state)) => {
-            set_pet(connection, order.pet, status)?;
-            let state = state.unwrap_or(order.state);
-            set_order(connection, id, state, now)?;
-            Ok(Order { state, ..order })
+/// Writes a change of an order, and returns the order as it is then.
+fn write(connection: &Connection, change: OrderChange, now: Timestamp) -> rusqlite::Result<Order> {
+    match change {
+        OrderChange::Place(order) => {
+            connection.execute(
+                "INSERT INTO orders (pet_id, ship_date, status, placed_at) VALUES (?1, ?2, 'open', ?3)",
+                params![
+                    order.pet.0,
+                    order.ship_date.map(Timestamp::as_millis),
+                    now.as_millis()
+                ],
+            )?;
+            Ok(order.with_id(OrderId(connection.last_insert_rowid())))
         }
-    })
-}
-
-/// Sets the status of an animal outright.
-pub(super) fn set_status(
-    connection: &Connection,
-    pet: PetId,
-    to: PetStatus,
-    force: bool,
-    now: Timestamp,
-) -> rusqlite::Result<Allowed<StatusSet>> {
-    let Some(before) = status_of(connection, pet)? else {
-        return Ok(Err(Refusal::NoSuchPet(pet)));
-    };
-    let open = open_order(connection, pet)?;
-    let state = match life::next(
-        before,
-        open.map(|order| order.state),
-        Event::SetStatus { to, force },
-    ) {
-        Ok((_, state)) => state,
-        Err(no) => return Ok(Err(no.into())),
-    };
-    if to != before {
-        set_pet(connection, pet, to)?;
+        OrderChange::End(order) => {
+            connection.execute(
+                "UPDATE orders SET status = ?2, ended_at = ?3 WHERE id = ?1",
+                params![order.id.0, order.state.word(), now.as_millis()],
+            )?;
+            Ok(order)
+        }
     }
-    let withdrawn = open.filter(|order| Some(order.state) != state);
-    if let (Some(order), Some(state)) = (withdrawn, state) {
-        set_order(connection, order.id, state, now)?;
-    }
-    Ok(Ok(StatusSet {
-        before,
-        withdrawn: withdrawn.map(|order| order.id),
-    }))
 }
 
-/// A page of the orders that are listed, as JSON.
-pub(super) fn page(connection: &Connection, query: OrderQuery) -> rusqlite::Result<Page> {
-    let which = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM orders {which}"))?;
-    let mut rows = statement.query(params![query.cursor.id(), asked_for(query.limit)])?;
-    let mut page = PageWriter::new(query.limit);
-    while let Some(row) = rows.next()?
-        && let Some(json) = page.row()
-    {
-        let order = order(row)?;
-        order.write_json(json);
-        page.wrote(order.id.0);
-    }
-    Ok(page.finish())
-}
-
-/// All orders, cancelled ones too.
-pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Order>> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM orders ORDER BY id"))?;
-    statement.query_map((), order)?.collect()
-}
-
-fn by_id(connection: &Connection, id: OrderId) -> rusqlite::Result<Option<Order>> {
-    one(connection, "WHERE id = ?1", [id.0])
-}
-
-fn open_order(connection: &Connection, pet: PetId) -> rusqlite::Result<Option<Order>> {
-    one(connection, "WHERE pet_id = ?1 AND status = 'open'", [pet.0])
-}
-
-fn one(
+fn select(
     connection: &Connection,
     which: &str,
-    params: impl Params,
-) -> rusqlite::Result<Option<Order>> {
-    connection
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM orders {which}"))?
-        .query_row(params, order)
-        .optional()
+    values: impl Params,
+) -> rusqlite::Result<Vec<Order>> {
+    prepare(connection, which)?
+        .query_map(values, read_order)?
+        .collect()
 }
 
-fn order(row: &Row<'_>) -> rusqlite::Result<Order> {
+fn prepare<'c>(connection: &'c Connection, which: &str) -> rusqlite::Result<CachedStatement<'c>> {
+    let columns = "id, pet_id, ship_date, status";
+    connection.prepare_cached(&format!("SELECT {columns} FROM orders {which}"))
+}
+
+fn read_order(row: &Row<'_>) -> rusqlite::Result<Order> {
     let word = row.get_ref(3)?.as_str()?;
-    let state = OrderState::from_word(word)
-        .ok_or_else(|| rusqlite::Error::InvalidColumnType(3, word.to_owned(), Type::Text))?;
+    let invalid = || rusqlite::Error::InvalidColumnType(3, word.to_owned(), Type::Text);
     Ok(Order {
         id: OrderId(row.get(0)?),
         pet: PetId(row.get(1)?),
         ship_date: row.get::<_, Option<i64>>(2)?.map(Timestamp::from_millis),
-        state,
+        state: OrderState::from_word(word).ok_or_else(invalid)?,
     })
 }
 
 fn status_of(connection: &Connection, pet: PetId) -> rusqlite::Result<Option<PetStatus>> {
     connection
         .prepare_cached("SELECT status FROM pets WHERE id = ?1")?
-        .query_row([pet.0], |row| {
-            let word = row.get_ref(0)?.as_str()?;
-            word.parse()
-                .map_err(|_| rusqlite::Error::InvalidColumnType(0, word.to_owned(), Type::Text))
-        })
+        .query_row([pet.0], |row| read_status(row, 0))
         .optional()
-}
-
-fn set_pet(connection: &Connection, pet: PetId, status: PetStatus) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE pets SET status = ?2 WHERE id = ?1")?
-        .execute(params![pet.0, status.word()])
-        .map(drop)
-}
-
-fn set_order(
-    connection: &Connection,
-    id: OrderId,
-    state: OrderState,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE orders SET status = ?2, ended_at = ?3 WHERE id = ?1")?
-        .execute(params![id.0, state.word(), now.as_millis()])
-        .map(drop)
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::Refusal;
-use super::open::folder;
+use super::connect::folder;
+use super::refusal::Refusal;
 
 /// The refusal, with the permission that was missing, if one was.
 pub(super) fn explain(path: &Path, refusal: Refusal) -> Refusal {

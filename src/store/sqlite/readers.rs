@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 
-use super::inspect;
+use super::connect;
 
 /// More than this are closed again when a burst of reads is over.
 const KEPT: usize = 16;
@@ -38,7 +38,7 @@ impl Readers {
 
     /// The size of the log beside the file.
     pub(super) fn wal_bytes(&self) -> u64 {
-        let log = super::open::beside(&self.path, "-wal");
+        let log = connect::beside(&self.path, "-wal");
         std::fs::metadata(log).map_or(0, |log| log.len())
     }
 
@@ -59,7 +59,7 @@ impl Readers {
             .pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => super::open::reader(&self.path)?,
+            None => connect::reader(&self.path)?,
         };
         let answer = read(&connection)?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,14 +76,14 @@ impl Readers {
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
         let before = self.stamp()?;
-        let answer = inspect::at_rest(&self.path).and_then(|connection| read(&connection));
+        let answer = connect::at_rest(&self.path).and_then(|connection| read(&connection));
         (self.stamp()? == before).then_some(answer)
     }
 
     /// What changes when the file is written. None while a log lies beside it.
     fn stamp(&self) -> Option<(u64, u64, i64, i64)> {
         let file = std::fs::metadata(&self.path).ok()?;
-        inspect::is_at_rest(&self.path)
+        connect::is_at_rest(&self.path)
             .then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
     }
 }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use super::open::beside;
-use crate::store::WrongFormat;
+use super::connect::beside;
+use crate::store::contract::WrongFormat;
 
 /// Why a file was not opened. It says what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// There is none, or it has another format.
     #[error(transparent)]
     Format(#[from] WrongFormat),

@@ -5,14 +5,27 @@
 
 use rusqlite::{Connection, params};
 
+use super::engine::Sqlite;
 use crate::clock::{Day, Timestamp};
+use crate::store::contract::Result;
 
 /// Rows in a chunk. Those that are equally old lie far apart, each on a page of its own, and pages are what costs: some 2 ms for
 /// these, and as much again to move them from the log to the file.
 const CHUNK: usize = 100;
 
-/// Deletes retries that came before. Returns whether there may be more.
-pub(super) fn retries(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
+impl Sqlite {
+    pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+        let sweep = move |connection: &Connection| retries(connection, before);
+        self.writer.run(sweep, true).await
+    }
+
+    pub(crate) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+        let sweep = move |connection: &Connection| usage(connection, day, batches);
+        self.writer.run(sweep, true).await
+    }
+}
+
+fn retries(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
     let old: Vec<(i64, [u8; 32])> = connection
         .prepare_cached(
             "SELECT api_key_id, idempotency_key FROM idempotency
@@ -30,12 +43,7 @@ pub(super) fn retries(connection: &Connection, before: Timestamp) -> rusqlite::R
     Ok(old.len() == CHUNK)
 }
 
-/// Deletes use on days before this one, and what is remembered of batches made before. Returns whether there may be more.
-pub(super) fn usage(
-    connection: &Connection,
-    day: Day,
-    batches: Timestamp,
-) -> rusqlite::Result<bool> {
+fn usage(connection: &Connection, day: Day, batches: Timestamp) -> rusqlite::Result<bool> {
     // There is one for each process that counted in the last weeks, so they are few.
     connection
         .prepare_cached("DELETE FROM use_batches WHERE made_at <= ?1")?

@@ -1,13 +1,66 @@
 //! The use of keys by day, in SQL.
 
-use rusqlite::{Connection, params};
+use std::sync::Arc;
 
+use rusqlite::{Connection, Params, params};
+
+use super::engine::Sqlite;
 use crate::clock::Day;
 use crate::key::KeyId;
-use crate::store::{UsageRow, UseBatch};
+use crate::store::contract::{CHUNK, Result, UsageRow, UseBatch};
 
-/// Adds a batch, unless its number says that it was added before.
-pub(super) fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result<()> {
+impl Sqlite {
+    pub(crate) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+        let batch = Arc::clone(batch);
+        self.write(move |connection| add(connection, &batch)).await
+    }
+
+    pub(crate) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1")?
+                .query_map([day.to_string()], |row| {
+                    let requests: i64 = row.get(1)?;
+                    Ok((
+                        KeyId(row.get(0)?),
+                        u32::try_from(requests).unwrap_or(u32::MAX),
+                    ))
+                })?
+                .collect()
+        })
+    }
+
+    /// The rest of the last row's day, then the days before it: two statements that each begin at their place in an index.
+    pub(crate) async fn usage_after(
+        &self,
+        key: Option<KeyId>,
+        last: Option<&UsageRow>,
+    ) -> Result<Vec<UsageRow>> {
+        let day = last.map_or(UsageRow::AFTER_ALL_DAYS, |last| &last.day);
+        self.read(|connection| {
+            if let Some(key) = key {
+                let which = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
+                return select(connection, which, params![key.0, day, CHUNK]);
+            }
+            let mut rows = match last {
+                None => Vec::new(),
+                Some(last) => {
+                    let which = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
+                    select(connection, which, params![day, last.key.0, CHUNK])?
+                }
+            };
+            let room = usize::from(CHUNK) - rows.len();
+            if room > 0 {
+                let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
+                rows.extend(select(connection, which, params![day, room as i64])?);
+            }
+            Ok(rows)
+        })
+    }
+}
+
+/// Adds a batch, unless its ID says that it was added before.
+fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result<()> {
     let is_new = connection
         .prepare_cached(
             "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
@@ -37,30 +90,17 @@ pub(super) fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result
     Ok(())
 }
 
-pub(super) fn on(connection: &Connection, day: Day) -> rusqlite::Result<Vec<(KeyId, u32)>> {
-    connection
-        .prepare_cached("SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1")?
-        .query_map([day.to_string()], |row| {
-            let requests: i64 = row.get(1)?;
-            Ok((
-                KeyId(row.get(0)?),
-                u32::try_from(requests).unwrap_or(u32::MAX),
-            ))
-        })?
-        .collect()
-}
-
-pub(super) fn by_day(
+fn select(
     connection: &Connection,
-    id: Option<KeyId>,
+    which: &str,
+    values: impl Params,
 ) -> rusqlite::Result<Vec<UsageRow>> {
+    // The order of a CROSS JOIN is kept: the use is found first, and for each row of it the name of its key.
+    let all = "SELECT day, api_key_id, name, requests, refused
+               FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id";
     connection
-        .prepare_cached(
-            "SELECT day, api_key_id, name, requests, refused
-             FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id
-             WHERE ?1 IS NULL OR api_key_id = ?1 ORDER BY day DESC, api_key_id",
-        )?
-        .query_map([id.map(|id| id.0)], |row| {
+        .prepare_cached(&format!("{all} WHERE {which}"))?
+        .query_map(values, |row| {
             Ok(UsageRow {
                 day: row.get(0)?,
                 key: KeyId(row.get(1)?),

@@ -1,6 +1,6 @@
-//! Use on its way to the store, in batches that can be sent again. On PostgreSQL the outcome of a commit may stay unknown: its
-//! reply is lost, or comes after the deadline. Each batch has an ID, which is recorded in the transaction that adds the batch,
-//! so a batch that is repeated adds nothing.
+//! The use of keys by day. It is stored in batches that can be repeated: on PostgreSQL the outcome of a commit may stay unknown,
+//! because its reply is lost or arrives after the deadline. Each batch has an ID, which is recorded in the transaction that adds
+//! the batch, so a repeated batch adds nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,6 +81,26 @@ fn summed(uses: impl IntoIterator<Item = (KeyId, DayUse)>) -> Vec<(KeyId, DayUse
             .or_insert(on);
     }
     sums.into_iter().map(|((_, key), on)| (key, on)).collect()
+}
+
+/// The requests of a key on a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The day, as in `2026-11-15`.
+    pub day: String,
+    /// The key.
+    pub key: KeyId,
+    /// Its name.
+    pub name: String,
+    /// Requests that counted.
+    pub requests: i64,
+    /// Requests with status 429.
+    pub refused: i64,
+}
+
+impl UsageRow {
+    /// Later than every day that is stored, in any collation.
+    pub(crate) const AFTER_ALL_DAYS: &str = "9999-99-99";
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Mode;
+use super::mode::Mode;
 
 /// What opening a database did to its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,40 +23,40 @@ impl Migration {
 /// Why a database cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
 pub enum WrongFormat {
-    /// There is none.
+    /// There is no database.
     #[error(
         "there is no database at {0}: run `animal-store migrate` or start the server to create it"
     )]
     Missing(String),
-    /// It is an older version's.
+    /// It has the format of an older version.
     #[error(
         "{database} has format {found}, and this version needs format {needed}: run `animal-store migrate`"
     )]
     Older {
-        /// Where it is.
+        /// The database.
         database: String,
         /// Its format.
         found: i64,
-        /// Ours.
+        /// The format of this version.
         needed: i64,
     },
-    /// It is a newer version's.
+    /// It has the format of a newer version.
     #[error(
         "{database} has format {found}, and this version knows formats up to {known}: use a newer animal-store"
     )]
     Newer {
-        /// Where it is.
+        /// The database.
         database: String,
         /// Its format.
         found: i64,
-        /// Ours.
+        /// The format of this version.
         known: i64,
     },
 }
 
 impl WrongFormat {
     /// Refuses a format that cannot be used in this mode. `found` is none where there is no database.
-    pub(super) fn check(
+    pub(crate) fn check(
         database: &dyn fmt::Display,
         found: Option<i64>,
         known: i64,

@@ -1,4 +1,4 @@
-//! Where the data is, as an operator writes it.
+//! The URL of a database.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,39 +11,39 @@ use crate::hosts;
 /// `sqlite:PATH`, or `postgres://…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// A file of our own.
+    /// An embedded file.
     Sqlite(PathBuf),
     /// A server that several nodes share; or several, of which one takes writes.
     Postgres(Vec<tokio_postgres::Config>),
 }
 
-/// A text that names no database. What was wrong with it may hold a password, so it is not repeated.
+/// An invalid database URL. It may hold a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
 )]
-pub struct NotADatabaseUrl;
+pub struct InvalidDatabaseUrl;
 
 impl FromStr for Database {
-    type Err = NotADatabaseUrl;
+    type Err = InvalidDatabaseUrl;
 
-    fn from_str(text: &str) -> Result<Self, NotADatabaseUrl> {
+    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some((scheme @ ("postgres" | "postgresql"), _)) => {
                 servers(scheme, text).map(Self::Postgres)
             }
-            _ => Err(NotADatabaseUrl),
+            _ => Err(InvalidDatabaseUrl),
         }
     }
 }
 
 /// A configuration for each server.
-fn servers(scheme: &str, url: &str) -> Result<Vec<tokio_postgres::Config>, NotADatabaseUrl> {
-    let (urls, _) = hosts::of(scheme, url).ok_or(NotADatabaseUrl)?;
+fn servers(scheme: &str, url: &str) -> Result<Vec<tokio_postgres::Config>, InvalidDatabaseUrl> {
+    let (urls, _) = hosts::of(scheme, url).ok_or(InvalidDatabaseUrl)?;
     let server = |url: &String| match url.parse::<tokio_postgres::Config>() {
         Ok(config) if config.get_hosts().len() == 1 => Ok(config),
-        _ => Err(NotADatabaseUrl),
+        _ => Err(InvalidDatabaseUrl),
     };
     urls.iter().map(server).collect()
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_database_is_refused() {
+    fn an_invalid_url_is_refused() {
         for text in [
             "",
             "sqlite:",

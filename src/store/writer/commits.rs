@@ -1,4 +1,4 @@
-//! What the writer of an engine has done, for the metrics page.
+//! Counts of what a writer has committed, for the metrics.
 
 use crate::metric::{Counter, Histogram};
 
@@ -24,8 +24,8 @@ impl Default for Commits {
 }
 
 impl Commits {
-    /// Counts a transaction that was committed, and the animals that are new by it.
-    pub(super) fn committed(&self, animals: usize) {
+    /// Counts a committed transaction, and the animals that it created.
+    pub(crate) fn committed(&self, animals: usize) {
         self.done.add(1);
         if animals > 0 {
             self.rows.record(animals as u64);

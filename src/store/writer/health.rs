@@ -1,21 +1,21 @@
-//! Whether writes succeed at present. A full disk fails every write for as long as it is full: that is one line in the log when
-//! it begins and one when it ends, and a state that readiness can show meanwhile.
+//! Whether writes succeed. A full disk fails every write for as long as it is full: that is one line in the log when it begins,
+//! one when it ends, and a state that readiness shows meanwhile.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The outcome of the last transactions.
 #[derive(Debug, Default)]
-pub(super) struct WriteHealth(Mutex<Option<Failing>>);
+pub(crate) struct WriteHealth(Mutex<Option<Failing>>);
 
 #[derive(Debug)]
 struct Failing {
-    trouble: &'static str,
+    kind: &'static str,
     transactions: u64,
 }
 
 impl WriteHealth {
-    /// A transaction was committed.
-    pub(super) fn succeeded(&self) {
+    /// Records a committed transaction.
+    pub(crate) fn succeeded(&self) {
         if let Some(failing) = self.lock().take() {
             tracing::info!(
                 failed = failing.transactions,
@@ -24,22 +24,22 @@ impl WriteHealth {
         }
     }
 
-    /// A transaction failed. The error is for the log; what kind of trouble it is may be shown to anyone.
-    pub(super) fn failed(&self, error: &dyn std::fmt::Display, trouble: &'static str) {
+    /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
+    pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
         let mut state = self.lock();
         let before = state.as_ref().map_or(0, |failing| failing.transactions);
         if before == 0 {
             tracing::error!(%error, "the database cannot be written; this is logged once, until it can be again");
         }
         *state = Some(Failing {
-            trouble,
+            kind,
             transactions: before + 1,
         });
     }
 
-    /// Why the last transaction failed; none if it did not.
-    pub(super) fn trouble(&self) -> Option<&'static str> {
-        self.lock().as_ref().map(|failing| failing.trouble)
+    /// The kind of the last failure; none if the last transaction was committed.
+    pub(crate) fn failure(&self) -> Option<&'static str> {
+        self.lock().as_ref().map(|failing| failing.kind)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Failing>> {
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_that_of_the_last_failure_until_a_write_succeeds() {
+    fn the_failure_is_the_last_one_until_a_write_succeeds() {
         let health = WriteHealth::default();
-        assert_eq!(health.trouble(), None);
+        assert_eq!(health.failure(), None);
         health.failed(&"database is locked", "locked");
         health.failed(&"database or disk is full", "disk full");
-        assert_eq!(health.trouble(), Some("disk full"));
+        assert_eq!(health.failure(), Some("disk full"));
         health.succeeded();
-        assert_eq!(health.trouble(), None);
+        assert_eq!(health.failure(), None);
     }
 }

@@ -1,28 +1,28 @@
-//! The thread that a writer works on, and how others learn that it has died.
+//! The thread of a writer, and how others notice that it has died.
 
 use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::watch;
 
-use super::{Result, StoreError};
+use crate::store::contract::{Result, StoreError};
 
-/// Dropping it waits for its end. So what tells the thread to end, its queue, has to be dropped before.
+/// The thread. Dropping this waits for its end, so the queue, whose closing ends the thread, has to be dropped before.
 #[derive(Debug)]
-pub(super) struct WriterThread {
+pub(crate) struct WriterThread {
     /// Its other end is held by the thread: closed means dead.
     life: watch::Receiver<()>,
     handle: Option<JoinHandle<()>>,
 }
 
-/// Held by the thread for as long as it writes. A panic lets go of it too.
+/// Held by the thread for as long as it writes. A panic drops it, too.
 #[derive(Debug)]
-pub(super) struct Alive {
+pub(crate) struct Alive {
     _until_dropped: watch::Sender<()>,
 }
 
 impl WriterThread {
-    /// Starts it. It is alive until `work` drops what it is given.
-    pub(super) fn start(
+    /// Starts the thread. It counts as alive until `work` drops what it is given.
+    pub(crate) fn start(
         name: &str,
         work: impl FnOnce(Alive) + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -37,12 +37,12 @@ impl WriterThread {
         })
     }
 
-    pub(super) fn alive(&self) -> Result<()> {
+    pub(crate) fn alive(&self) -> Result<()> {
         self.life.has_changed().map(|_| ()).map_err(|_| dead())
     }
 
     /// Returns when it has died.
-    pub(super) async fn died(&self) {
+    pub(crate) async fn died(&self) {
         let mut life = self.life.clone();
         while life.changed().await.is_ok() {}
     }
@@ -51,14 +51,14 @@ impl WriterThread {
 impl Drop for WriterThread {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            // What still waits is written.
+            // Everything in the queue is written first.
             let _ = handle.join();
         }
     }
 }
 
-/// What those are told who wait for a writer that has died.
-pub(super) fn dead() -> StoreError {
+/// The error of everything that waits for a writer that has died.
+pub(crate) fn dead() -> StoreError {
     StoreError::Unavailable("the writer has stopped".into())
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_who_ask_learn_of_its_death_whether_it_ended_or_panicked() {
+    fn its_death_is_noticed_whether_it_ended_or_panicked() {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
         for panics in [false, true] {
             let (queue, jobs) = mpsc::channel::<()>();

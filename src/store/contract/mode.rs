@@ -1,4 +1,4 @@
-//! What a database is opened for.
+//! The purpose for which a database is opened, the same for every engine.
 
 /// What may be done to a database, and to its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ impl Mode {
         matches!(self, Self::Migrate | Self::Serve { migrate: true })
     }
 
-    /// Whether this is a server's.
-    pub(super) fn serves(self) -> bool {
+    /// Whether requests are served from it.
+    pub(crate) fn serves(self) -> bool {
         matches!(self, Self::Serve { .. })
     }
 }

@@ -1,0 +1,31 @@
+//! Lists that are printed as their rows are read, so that a million of them need no more memory than a few.
+
+use anyhow::Context;
+
+use super::Outcome;
+use super::print::Array;
+use super::table::{Column, Rows};
+use crate::store::RowStream;
+
+/// Prints all rows of a stream: as a JSON array of what `element` adds to it, or as a table. `failure` says what cannot be read.
+pub(super) async fn list<T: Clone, const N: usize>(
+    mut stream: RowStream<'_, T>,
+    failure: &'static str,
+    json: bool,
+    element: impl Fn(&mut Array, &T) -> anyhow::Result<()>,
+    columns: [Column; N],
+    row: impl Fn(T) -> [String; N],
+) -> Outcome {
+    if json {
+        let mut array = Array::new()?;
+        while let Some(read) = stream.next().await.context(failure)? {
+            element(&mut array, &read)?;
+        }
+        return Ok(array.finish()?);
+    }
+    let mut rows = Rows::new(columns)?;
+    while let Some(read) = stream.next().await.context(failure)? {
+        rows.add(row(read))?;
+    }
+    Ok(rows.finish()?)
+}

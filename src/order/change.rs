@@ -1,0 +1,249 @@
+//! What an action of an operator changes. The decision is made here, once, on what a store has read, and the store carries it
+//! out: it decides nothing.
+
+use super::life::{Event, next};
+use super::{NewOrder, Order, OrderId, Refusal};
+use crate::clock::Timestamp;
+use crate::pet::{PetId, PetStatus};
+
+/// What an operator does to an animal or its order.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Places an order.
+    Place {
+        /// The animal.
+        pet: PetId,
+        /// When it leaves, where that is known.
+        ship_date: Option<Timestamp>,
+    },
+    /// Completes an order.
+    Complete(OrderId),
+    /// Cancels an order.
+    Cancel(OrderId),
+    /// Sets the status of an animal.
+    SetStatus {
+        /// The animal.
+        pet: PetId,
+        /// Its new status.
+        to: PetStatus,
+        /// Also against an open order, which is then cancelled.
+        force: bool,
+    },
+}
+
+/// What an action names.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject {
+    /// An animal: the order is the one that is open for it, if any.
+    Pet(PetId),
+    /// An order: the animal is the one that it is for.
+    Order(OrderId),
+}
+
+/// What a store has read, in the transaction in which it will write.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The status of the animal, if it exists.
+    pub status: Option<PetStatus>,
+    /// The order, if there is one.
+    pub order: Option<Order>,
+}
+
+/// What a store has to write, in one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// The animal.
+    pub pet: PetId,
+    /// Its status before.
+    pub before: PetStatus,
+    /// Its new status, where that differs.
+    pub status: Option<PetStatus>,
+    /// The change of an order, if any.
+    pub order: Option<OrderChange>,
+}
+
+/// A change of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderChange {
+    /// A new one.
+    Place(NewOrder),
+    /// The end of this one, in its final state.
+    End(Order),
+}
+
+/// What an action has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The animal's status before.
+    pub before: PetStatus,
+    /// The order that was placed, completed or cancelled, if any.
+    pub order: Option<Order>,
+}
+
+impl Action {
+    /// What it names.
+    pub fn subject(self) -> Subject {
+        match self {
+            Self::Place { pet, .. } | Self::SetStatus { pet, .. } => Subject::Pet(pet),
+            Self::Complete(id) | Self::Cancel(id) => Subject::Order(id),
+        }
+    }
+
+    /// Decides what it changes, or why it is not allowed.
+    pub fn decide(self, found: Found, now: Timestamp) -> Result<ChangeSet, Refusal> {
+        if let Self::Place {
+            ship_date: Some(date),
+            ..
+        } = self
+            && date < now
+        {
+            return Err(Refusal::ShipDatePast(date));
+        }
+        let pet = match (self.subject(), found.order) {
+            (Subject::Pet(pet), _) => pet,
+            (Subject::Order(_), Some(order)) => order.pet,
+            (Subject::Order(id), None) => return Err(Refusal::UnknownOrder(id)),
+        };
+        let before = found.status.ok_or(Refusal::UnknownPet(pet))?;
+        let state = found.order.map(|order| order.state);
+        let event = match self {
+            Self::Place { .. } => Event::Place,
+            Self::Complete(_) => Event::Complete,
+            Self::Cancel(_) => Event::Cancel,
+            Self::SetStatus { to, force, .. } => Event::SetStatus { to, force },
+        };
+        let (status, after) = next(before, state, event)?;
+        let order = match (self, found.order) {
+            (Self::Place { pet, ship_date }, _) => {
+                Some(OrderChange::Place(NewOrder { pet, ship_date }))
+            }
+            (_, Some(order)) => after
+                .filter(|after| *after != order.state)
+                .map(|state| OrderChange::End(Order { state, ..order })),
+            (_, None) => None,
+        };
+        Ok(ChangeSet {
+            pet,
+            before,
+            status: Some(status).filter(|status| *status != before),
+            order,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::OrderState;
+    use crate::order::life::NotAllowed;
+    use PetStatus::{Available, Pending, Sold};
+
+    const PET: PetId = PetId(7);
+    const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
+
+    fn order(state: OrderState) -> Order {
+        Order {
+            id: OrderId(3),
+            pet: PET,
+            ship_date: None,
+            state,
+        }
+    }
+
+    /// What an action changes: the animal's status and an order's state.
+    fn decide(
+        action: Action,
+        status: Option<PetStatus>,
+        order: Option<Order>,
+    ) -> Result<(Option<PetStatus>, Option<OrderState>), Refusal> {
+        let changes = action.decide(Found { status, order }, NOW)?;
+        assert_eq!((changes.pet, Some(changes.before)), (PET, status));
+        let state = changes.order.map(|change| match change {
+            OrderChange::Place(new) => new.with_id(OrderId(3)).state,
+            OrderChange::End(order) => order.state,
+        });
+        Ok((changes.status, state))
+    }
+
+    #[test]
+    fn only_what_becomes_different_is_written() {
+        let open = Some(order(OrderState::Open));
+        let set = |to, force| Action::SetStatus {
+            pet: PET,
+            to,
+            force,
+        };
+        let place = Action::Place {
+            pet: PET,
+            ship_date: Some(NOW),
+        };
+        let (complete, cancel) = (Action::Complete(OrderId(3)), Action::Cancel(OrderId(3)));
+        for (action, status, order, changes) in [
+            (
+                place,
+                Available,
+                None,
+                (Some(Pending), Some(OrderState::Open)),
+            ),
+            (
+                complete,
+                Pending,
+                open,
+                (Some(Sold), Some(OrderState::Complete)),
+            ),
+            (complete, Sold, open, (None, Some(OrderState::Complete))),
+            (
+                cancel,
+                Pending,
+                open,
+                (Some(Available), Some(OrderState::Cancelled)),
+            ),
+            (set(Sold, false), Available, None, (Some(Sold), None)),
+            (set(Sold, false), Sold, None, (None, None)),
+            (set(Pending, true), Pending, open, (None, None)),
+            (
+                set(Sold, true),
+                Pending,
+                open,
+                (Some(Sold), Some(OrderState::Cancelled)),
+            ),
+        ] {
+            assert_eq!(
+                decide(action, Some(status), order),
+                Ok(changes),
+                "{action:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_refused_for_the_first_reason() {
+        let past = NOW.before(std::time::Duration::from_millis(1));
+        let place = |ship_date| Action::Place {
+            pet: PET,
+            ship_date,
+        };
+        let complete = Action::Complete(OrderId(3));
+        let open = Some(order(OrderState::Open));
+        for (action, status, order, refusal) in [
+            (place(Some(past)), None, None, Refusal::ShipDatePast(past)),
+            (place(None), None, None, Refusal::UnknownPet(PET)),
+            (
+                place(None),
+                Some(Sold),
+                None,
+                NotAllowed::NotAvailable(Sold).into(),
+            ),
+            (complete, None, None, Refusal::UnknownOrder(OrderId(3))),
+            (complete, None, open, Refusal::UnknownPet(PET)),
+            (
+                complete,
+                Some(Sold),
+                Some(self::order(OrderState::Complete)),
+                NotAllowed::AlreadyComplete.into(),
+            ),
+        ] {
+            assert_eq!(decide(action, status, order), Err(refusal), "{action:?}");
+        }
+    }
+}

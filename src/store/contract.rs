@@ -1,0 +1,67 @@
+//! The types of the contract between a store and the rest of the service. They lie below the engines, which take nothing from
+//! the files above them.
+
+mod creation;
+mod database;
+mod error;
+mod format;
+mod key;
+mod mode;
+mod use_batch;
+
+pub use creation::{Created, Creation, Retry};
+pub use database::{Database, InvalidDatabaseUrl};
+pub use error::{Result, StoreError};
+pub use format::{Migration, WrongFormat};
+pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
+pub use mode::Mode;
+pub use use_batch::{UsageRow, UseBatch, UseRecorder};
+
+use bytes::Bytes;
+
+use crate::clock::Sample;
+use crate::order;
+use crate::page::Cursor;
+
+/// How many rows are read from an engine at once: enough that the statement is a small part of the cost, few enough to be held
+/// in memory and applied without delaying other work on the thread.
+pub(crate) const CHUNK: u16 = 500;
+
+/// A page of rows as finished JSON.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The array.
+    pub json: Bytes,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+}
+
+/// Distinguishes this deployment from others that share a Redis with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentId(String);
+
+impl DeploymentId {
+    /// The ID as it is stored.
+    pub fn new(id: String) -> Self {
+        Self(id)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Counters that rise when this process or another one changes what is cached or held in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Revisions {
+    /// Raised by every change of an animal that exists.
+    pub pets: i64,
+    /// Raised by every change of a key that a server must apply.
+    pub keys: i64,
+    /// The time of the database, where several nodes share it: its clock decides for all of them.
+    pub time: Option<Sample>,
+}
+
+/// The result of an action on orders, or why the domain does not allow it.
+pub type Allowed<T> = Result<std::result::Result<T, order::Refusal>>;

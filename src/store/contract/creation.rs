@@ -1,0 +1,45 @@
+//! The creation of an animal, and what makes a retry of it safe.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::key::KeyId;
+use crate::pet::{NewPet, Pet};
+
+/// An animal to create.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    /// The animal.
+    pub pet: NewPet,
+    /// Makes a retry safe, where the request had an `Idempotency-Key`.
+    pub retry: Option<Retry>,
+}
+
+/// What makes the retry of a creation safe.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    /// The key that authenticated the request.
+    pub key: KeyId,
+    /// The SHA-256 of the client's `Idempotency-Key`, which may be a secret of the client's.
+    pub token: [u8; 32],
+    /// The SHA-256 of the animal, not of the bytes that described it.
+    pub fingerprint: [u8; 32],
+    /// When the request arrived.
+    pub now: Timestamp,
+}
+
+impl Retry {
+    /// How long a creation can be retried.
+    pub const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
+/// The outcome of a creation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The animal is on disk.
+    New(Pet),
+    /// It has been since the first attempt.
+    Replayed(Pet),
+    /// The same `Idempotency-Key` was used before with another animal. Nothing was created.
+    Mismatch,
+}

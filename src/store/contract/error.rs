@@ -1,0 +1,15 @@
+//! Failures of a store.
+
+/// Why a store failed. The text is for the log, never for a client.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Temporary: too many writes wait, or the engine cannot be reached. A retry may succeed.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// Permanent: a retry would fail, too.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// The result of a store's method.
+pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,0 +1,82 @@
+//! A key as a store keeps it, and how it changes.
+
+use crate::clock::Timestamp;
+use crate::key::{KeyHash, KeyId};
+use crate::limit::Ban;
+use crate::plan::Plan;
+
+/// A key to issue.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// The name that the operator gave it.
+    pub name: String,
+    /// Its plan.
+    pub plan: Plan,
+    /// When it is issued.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A key as it is stored, without its secret.
+#[derive(Clone, Debug)]
+pub struct KeyRecord {
+    /// Its ID.
+    pub id: KeyId,
+    /// The name that the operator gave it.
+    pub name: String,
+    /// Its plan.
+    pub plan: Plan,
+    /// The first characters of its secret.
+    pub prefix: String,
+    /// The hash of its secret.
+    pub hash: KeyHash,
+    /// The hash of the secret before, and until when that still works.
+    pub old: Option<(KeyHash, Timestamp)>,
+    /// When it was issued.
+    pub created_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Option<Timestamp>,
+    /// When an operator revoked it.
+    pub revoked_at: Option<Timestamp>,
+    /// When it was last used, to the second or so.
+    pub last_used_at: Option<Timestamp>,
+    /// Its last ban, unless it was unbanned since.
+    pub ban: Option<Ban>,
+    /// When an operator last unbanned it.
+    pub unbanned_at: Option<Timestamp>,
+    /// The revision of its last change.
+    pub revision: i64,
+}
+
+/// A change of a key.
+#[derive(Clone, Debug)]
+pub enum KeyChange {
+    /// Another plan.
+    Plan(Plan),
+    /// A new secret; the current one works until `old_until`.
+    Secret {
+        /// The hash of the new secret.
+        hash: KeyHash,
+        /// Its first characters.
+        prefix: String,
+        /// When the current secret ends.
+        old_until: Timestamp,
+    },
+    /// Revoked at this time, unless it is already.
+    Revoke(Timestamp),
+    /// Unbanned at this time, and its bans forgotten.
+    Unban(Timestamp),
+}
+
+/// A key before and after a change.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// As the decision saw it.
+    pub before: KeyRecord,
+    /// As it is now.
+    pub after: KeyRecord,
+}
+
+/// The result of changing a key: `None` if there is no such key, and the refusal of `decide`.
+pub type KeyChanged<E> = super::error::Result<Option<std::result::Result<Changed, E>>>;

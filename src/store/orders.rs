@@ -1,0 +1,71 @@
+//! The contract for orders, and for the statuses of animals, which change with them.
+
+use super::contract::{Allowed, Page, Result, StoreError};
+use super::engine::dispatch;
+use super::{RowStream, Store};
+use crate::clock::Timestamp;
+use crate::order::change::{Action, Outcome};
+use crate::order::{Order, OrderId};
+use crate::page::OrderQuery;
+use crate::pet::{PetId, PetStatus};
+
+impl Store {
+    /// A page of orders in ascending order of IDs, without cancelled ones. Not cached: an order changes.
+    pub async fn order_page(&self, query: OrderQuery) -> Result<Page> {
+        dispatch!(self.order_page(query))
+    }
+
+    /// All orders, cancelled ones too, in ascending order of IDs.
+    pub fn orders(&self) -> RowStream<'_, Order> {
+        RowStream::new(move |last: Option<Order>| async move {
+            let after = last.map_or(OrderId(i64::MIN), |order| order.id);
+            dispatch!(self.orders_after(after))
+        })
+    }
+
+    /// Places an order, and the animal is pending.
+    pub async fn place_order(
+        &self,
+        pet: PetId,
+        ship_date: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Allowed<Order> {
+        let action = Action::Place { pet, ship_date };
+        changed_order(self.act(action, now).await)
+    }
+
+    /// Completes an order, and the animal is sold.
+    pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+        changed_order(self.act(Action::Complete(id), now).await)
+    }
+
+    /// Cancels an order, and the animal is available again.
+    pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+        changed_order(self.act(Action::Cancel(id), now).await)
+    }
+
+    /// Sets the status of an animal. With `force` also against an open order, which is cancelled.
+    pub async fn set_status(
+        &self,
+        pet: PetId,
+        to: PetStatus,
+        force: bool,
+        now: Timestamp,
+    ) -> Allowed<Outcome> {
+        self.act(Action::SetStatus { pet, to, force }, now).await
+    }
+
+    /// Carries out an action. The engine MUST read what [`Action::decide`] needs and write what that returns in one transaction,
+    /// and MUST NOT let another action on the same animal come between: there is at most one open order for an animal.
+    async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+        dispatch!(self.act(action, now))
+    }
+}
+
+/// The order of an action that always changes one.
+fn changed_order(outcome: Allowed<Outcome>) -> Allowed<Order> {
+    let missing = || StoreError::Failed("the action changed no order".into());
+    outcome?
+        .map(|outcome| outcome.order.ok_or_else(missing))
+        .map_or_else(|refusal| Ok(Err(refusal)), |order| order.map(Ok))
+}

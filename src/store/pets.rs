@@ -1,0 +1,64 @@
+//! The contract for animals.
+
+use bytes::Bytes;
+
+use super::contract::{Created, Creation, Page, Result, Retry};
+use super::engine::dispatch;
+use super::{RowStream, Store};
+use crate::clock::Timestamp;
+use crate::page::PetQuery;
+use crate::pet::{NewPet, Pet, PetId, PetStatus};
+
+impl Store {
+    /// Adds an animal. MUST return only when it would survive a crash; its ID MUST be larger than that of every animal committed
+    /// before. With a [`Retry`], MUST create at most one animal within [`Retry::KEPT`].
+    pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
+        dispatch!(self.create(Creation { pet, retry }))
+    }
+
+    /// An animal as finished JSON.
+    pub async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
+        let place = self.cache.pet(id);
+        if let Some(json) = place.get() {
+            return Ok(Some(json));
+        }
+        let json = dispatch!(self.pet(id))?;
+        if let Some(json) = &json {
+            place.put(json.clone());
+        }
+        Ok(json)
+    }
+
+    /// A page of animals in ascending order of IDs.
+    pub async fn page(&self, query: PetQuery) -> Result<Page> {
+        let place = self.cache.page(query);
+        if let Some(page) = place.get() {
+            return Ok(page);
+        }
+        let page = dispatch!(self.page(query))?;
+        // A page with nothing after it grows by the next creation, so it is not kept.
+        if page.next.is_some() {
+            place.put(page.clone());
+        }
+        Ok(page)
+    }
+
+    /// All animals, or those of one status, in ascending order of IDs.
+    pub fn pets(&self, status: Option<PetStatus>) -> RowStream<'_, Pet> {
+        RowStream::new(move |last: Option<Pet>| async move {
+            let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
+            dispatch!(self.pets_after(after, status))
+        })
+    }
+
+    /// Clears the cache, because an animal has changed.
+    pub fn pets_changed(&self) {
+        self.cache.clear();
+    }
+
+    /// Deletes some of the retries that came before this moment: so few that a creation that arrives meanwhile waits a few
+    /// milliseconds at most. Returns whether there may be more.
+    pub async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+        dispatch!(self.sweep_retries(before))
+    }
+}

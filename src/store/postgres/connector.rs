@@ -1,0 +1,258 @@
+//! How connections are made, and which timeouts they have.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use anyhow::Context;
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+use deadpool_postgres::ClientWrapper;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::{Config, NoTls};
+
+use super::fault;
+
+/// The most connections of one node.
+pub(super) const CONNECTIONS: usize = 16;
+
+/// How long a connection may take to be made, unless the URL says so with `connect_timeout`.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long one server has before the next one is tried as well.
+const STAGGER: Duration = Duration::from_millis(750);
+
+/// How many connections are kept that were made too late for what needed them. One is enough to begin with.
+const SPARES: usize = 4;
+
+/// How long the network may stay silent before a connection counts as lost.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// The limits that the server enforces by itself, should this node be gone before it could cancel.
+pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
+                      SET lock_timeout = 1500; \
+                      SET idle_in_transaction_session_timeout = 3000";
+
+/// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
+const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
+
+/// The same server, with timeouts.
+fn with_limits(server: &Config) -> Config {
+    let mut server = server.clone();
+    server.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    if server.get_application_name().is_none() {
+        server.application_name("animal-store");
+    }
+    server
+        .connect_timeout(connect_timeout(&server))
+        .tcp_user_timeout(fault::timeout(SILENCE))
+        .keepalives_idle(Duration::from_secs(10));
+    server
+}
+
+/// How long making a connection to this server may take.
+fn connect_timeout(server: &Config) -> Duration {
+    fault::timeout(server.get_connect_timeout().copied().unwrap_or(CONNECT))
+}
+
+/// Makes connections on one thread, whichever thread needs them: a connection must not end because the thread of the request that
+/// happened to need it first has ended.
+#[derive(Debug)]
+pub(super) struct Connector(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    thread: Handle,
+    /// One for each server that may take writes.
+    servers: Vec<Config>,
+    /// The one that took them last: it is tried first.
+    last: AtomicUsize,
+    /// What each connection prepares.
+    statements: Arc<[&'static str]>,
+    /// Attempts to connect that may still begin. They outlive whatever waits for them, and would otherwise pile up at a server
+    /// that does not respond.
+    attempts: Arc<Semaphore>,
+    /// Connections that were made too late.
+    spares: Mutex<Vec<ClientWrapper>>,
+}
+
+impl Connector {
+    pub(super) fn new(
+        servers: &[Config],
+        statements: Vec<&'static str>,
+        thread: Handle,
+    ) -> anyhow::Result<Self> {
+        servers.first().context("no server")?;
+        Ok(Self(Arc::new(State {
+            thread,
+            servers: servers.iter().map(with_limits).collect(),
+            last: AtomicUsize::new(0),
+            statements: statements.into(),
+            attempts: Arc::new(Semaphore::new(CONNECTIONS)),
+            spares: Mutex::default(),
+        })))
+    }
+}
+
+type Connected = Result<ClientWrapper, tokio_postgres::Error>;
+
+impl Manager for Connector {
+    type Type = ClientWrapper;
+    type Error = tokio_postgres::Error;
+
+    async fn create(&self) -> Connected {
+        loop {
+            let attempt = Arc::clone(&self.0.attempts).acquire_owned().await;
+            if let Some(spare) = self.0.spare() {
+                return Ok(spare);
+            }
+            let (reply, connected) = oneshot::channel();
+            let state = Arc::clone(&self.0);
+            self.0.thread.spawn(async move {
+                if let Err(Some(Ok(unclaimed))) = reply.send(state.connect().await) {
+                    state.keep(unclaimed);
+                }
+                drop(attempt);
+            });
+            match connected.await {
+                Ok(Some(connected)) => return connected,
+                // All servers were late. What waits here has a deadline of its own.
+                Ok(None) => {}
+                // The thread is ending, and so is what waits here.
+                Err(_) => return std::future::pending().await,
+            }
+        }
+    }
+
+    async fn recycle(
+        &self,
+        client: &mut ClientWrapper,
+        _: &Metrics,
+    ) -> RecycleResult<tokio_postgres::Error> {
+        match client.is_closed() {
+            true => Err(RecycleError::message("the connection is closed")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// A connection that was made too late for what needed it.
+    fn spare(&self) -> Option<ClientWrapper> {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| spares.pop()).find(|client| !client.is_closed())
+    }
+
+    fn keep(&self, unclaimed: ClientWrapper) {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.retain(|client| !client.is_closed());
+        if spares.len() < SPARES {
+            spares.push(unclaimed);
+        }
+    }
+
+    /// Connects to a server that takes writes. One that does not respond does not delay the next, and is not abandoned for it: it
+    /// may just be far away. None if all of them were late.
+    async fn connect(&self) -> Option<Connected> {
+        let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
+        let mut places = (first..first + count).map(|place| place % count).peekable();
+        // Dropping it aborts those that are not needed any more.
+        let mut attempts = JoinSet::new();
+        let mut refused = None;
+        loop {
+            if let Some(place) = places.next() {
+                let (thread, server) = (self.thread.clone(), self.servers[place].clone());
+                let statements = Arc::clone(&self.statements);
+                let connecting = async move {
+                    let connecting = connect_to(&thread, &server, &statements);
+                    let connected = timeout(connect_timeout(&server), connecting).await;
+                    (place, connected.ok())
+                };
+                attempts.spawn_on(connecting, &self.thread);
+            }
+            tokio::select! {
+                Some(ended) = attempts.join_next() => match ended {
+                    Ok((place, Some(Ok(connection)))) => {
+                        self.last.store(place, Ordering::Relaxed);
+                        return Some(Ok(connection));
+                    }
+                    Ok((_, Some(Err(error)))) => refused = Some(error),
+                    Ok((_, None)) | Err(_) => {}
+                },
+                () = sleep(STAGGER), if places.peek().is_some() => {}
+                else => return refused.map(Err),
+            }
+        }
+    }
+}
+
+async fn connect_to(thread: &Handle, server: &Config, statements: &[&str]) -> Connected {
+    let (client, connection) = server.connect(NoTls).await?;
+    let task = thread.spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to PostgreSQL ended");
+        }
+    });
+    let client = ClientWrapper::new(client, task);
+    prepare(&client, statements).await?;
+    Ok(client)
+}
+
+/// Prepares what transactions need, and sets the limits. All of it is sent at once and costs one round trip; prepared one by one, as
+/// they are needed, the statements of a creation would cost more than its deadline where the database is far away.
+async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), tokio_postgres::Error> {
+    let mut preparing: Vec<Pin<Box<_>>> = statements
+        .iter()
+        .map(|statement| Box::pin(client.prepare_cached(statement)))
+        .collect();
+    // One that cannot be prepared, because its table is locked or not yet there, is prepared when it is needed.
+    let prepared = poll_fn(|context| {
+        preparing.retain_mut(|statement| statement.as_mut().poll(context).is_pending());
+        match preparing.is_empty() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    // Sent in this order; the server responds in this order.
+    let (limited, (), restored) = tokio::join!(
+        biased;
+        client.batch_execute(fault::limits(PREPARE_LIMITS)),
+        prepared,
+        client.batch_execute(fault::limits(SET_LIMITS))
+    );
+    limited.and(restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Database;
+
+    #[test]
+    fn the_url_says_how_long_connecting_may_take() {
+        for (url, seconds) in [
+            (
+                "postgres://me@one:5432,two:5433/animals?connect_timeout=12",
+                12,
+            ),
+            ("postgres://me@one/animals?connect_timeout=1", 1),
+            ("postgres://me@one/animals", 5),
+        ] {
+            let Database::Postgres(servers) = url.parse().unwrap() else {
+                panic!("{url} is not on PostgreSQL");
+            };
+            for server in &servers {
+                let limit = Duration::from_secs(seconds);
+                let server = with_limits(server);
+                assert_eq!(connect_timeout(&server), limit, "{url}");
+                assert_eq!(server.get_connect_timeout(), Some(&limit), "{url}");
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The creation of animals in SQL, and the records that make retries of it safe.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
+
+use super::counters::digest;
+use super::error::{PgError, PgResult};
+use super::fault;
+use crate::pet::{NewPet, PetId};
+use crate::store::contract::{Created, Creation, Retry};
+
+/// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records of retries
+/// that we write.
+const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
+
+const KNOWN_RETRIES: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
+     FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)
+     JOIN idempotency r
+       ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
+     WHERE r.created_at > asked.since";
+
+const INSERT: &str = "INSERT INTO pets (id, name, category_id, status)
+     SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[])";
+
+const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
+
+const INSERT_RETRIES: &str =
+    "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
+     SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[])
+     ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
+     SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
+
+/// The statements of a creation.
+pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RETRIES, INSERT, COUNT, INSERT_RETRIES];
+
+/// Creates all animals, or none; except where a record says that one was created before.
+pub(super) async fn create(
+    transaction: &Transaction<'_>,
+    batch: &[Creation],
+) -> PgResult<Vec<Created>> {
+    let lock = transaction.prepare_cached(fault::last_id(LAST_ID)).await?;
+    let find = transaction.prepare_cached(KNOWN_RETRIES).await?;
+    // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.
+    let (last, known) = tokio::join!(
+        biased;
+        last_id(transaction, &lock),
+        known_retries(transaction, &find, batch)
+    );
+    let (last, mut known) = (last?, known?);
+    let mut new = Rows::default();
+    let created: Vec<_> = batch
+        .iter()
+        .map(|creation| new.take(creation, last, &mut known))
+        .collect();
+    new.insert(transaction, last).await?;
+    match created.len() == batch.len() {
+        true => Ok(created),
+        false => Err(PgError::Failed("a batch came back incomplete".into())),
+    }
+}
+
+/// The last ID that was given out.
+async fn last_id(transaction: &Transaction<'_>, lock: &Statement) -> PgResult<i64> {
+    Ok(transaction.query_one(lock, &[]).await?.try_get(0)?)
+}
+
+/// The key of a retry, and its token.
+type Name = (i64, [u8; 32]);
+
+/// The animal it created, and the fingerprint of its body.
+type Record = (PetId, [u8; 32]);
+
+/// The records there are of the retries in a batch.
+async fn known_retries(
+    transaction: &Transaction<'_>,
+    find: &Statement,
+    batch: &[Creation],
+) -> PgResult<HashMap<Name, Record>> {
+    let retries: Vec<&Retry> = batch
+        .iter()
+        .filter_map(|creation| creation.retry.as_ref())
+        .collect();
+    if retries.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys: Vec<i64> = retries.iter().map(|retry| retry.key.0).collect();
+    let tokens: Vec<&[u8]> = retries.iter().map(|retry| &retry.token[..]).collect();
+    let since: Vec<i64> = retries
+        .iter()
+        .map(|retry| retry.now.before(Retry::KEPT).as_millis())
+        .collect();
+    let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
+    rows.iter()
+        .map(|row| {
+            let name = (row.try_get(0)?, digest(row, 1)?);
+            Ok((name, (PetId(row.try_get(2)?), digest(row, 3)?)))
+        })
+        .collect()
+}
+
+/// Rows to insert, column by column.
+#[derive(Default)]
+struct Rows<'a> {
+    ids: Vec<i64>,
+    names: Vec<&'a str>,
+    categories: Vec<i64>,
+    statuses: Vec<&'a str>,
+    retries: Vec<(&'a Retry, i64)>,
+}
+
+impl<'a> Rows<'a> {
+    /// Takes a creation, and returns its outcome.
+    fn take(
+        &mut self,
+        creation: &'a Creation,
+        last: i64,
+        known: &mut HashMap<Name, Record>,
+    ) -> Created {
+        let pet = &creation.pet;
+        let Some(retry) = &creation.retry else {
+            return Created::New(pet.clone().with_id(self.add(pet, last)));
+        };
+        match known.entry((retry.key.0, retry.token)) {
+            // The same body makes the same animal, so the first response can be made again from the retry.
+            Entry::Occupied(record) if record.get().1 == retry.fingerprint => {
+                Created::Replayed(pet.clone().with_id(record.get().0))
+            }
+            Entry::Occupied(_) => Created::Mismatch,
+            Entry::Vacant(record) => {
+                let id = self.add(pet, last);
+                record.insert((id, retry.fingerprint));
+                self.retries.push((retry, id.0));
+                Created::New(pet.clone().with_id(id))
+            }
+        }
+    }
+
+    fn add(&mut self, pet: &'a NewPet, last: i64) -> PetId {
+        let id = last + self.ids.len() as i64 + 1;
+        self.ids.push(id);
+        self.names.push(pet.name.as_str());
+        self.categories.push(pet.category_id);
+        self.statuses.push(pet.status.word());
+        PetId(id)
+    }
+
+    /// Inserts them all, and moves the counter on.
+    async fn insert(&self, transaction: &Transaction<'_>, last: i64) -> PgResult<()> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        let insert = transaction.prepare_cached(INSERT).await?;
+        let count = transaction.prepare_cached(fault::count(COUNT)).await?;
+        let last = last + self.ids.len() as i64;
+        // Sent together, for one round trip.
+        let columns: [&(dyn ToSql + Sync); 4] =
+            [&self.ids, &self.names, &self.categories, &self.statuses];
+        let counted: [&(dyn ToSql + Sync); 1] = [&last];
+        let (inserted, counted, recorded) = tokio::join!(
+            transaction.execute(&insert, &columns),
+            transaction.execute(&count, &counted),
+            self.insert_retries(transaction),
+        );
+        // In the order in which they were sent: once a statement has failed, the errors of those behind it (25P02) only say that
+        // one did, and not whether the transaction can be tried again.
+        inserted?;
+        counted?;
+        recorded
+    }
+
+    /// In the same transaction as the animals: it settles a commit whose reply was lost.
+    async fn insert_retries(&self, transaction: &Transaction<'_>) -> PgResult<()> {
+        if self.retries.is_empty() {
+            return Ok(());
+        }
+        let column = |of: fn(&Retry) -> i64| -> Vec<i64> {
+            self.retries.iter().map(|(retry, _)| of(retry)).collect()
+        };
+        let keys = column(|retry| retry.key.0);
+        let times = column(|retry| retry.now.as_millis());
+        let pets: Vec<i64> = self.retries.iter().map(|(_, id)| *id).collect();
+        let tokens: Vec<&[u8]> = self.retries.iter().map(|(r, _)| &r.token[..]).collect();
+        let bodies: Vec<&[u8]> = self
+            .retries
+            .iter()
+            .map(|(retry, _)| &retry.fingerprint[..])
+            .collect();
+        let insert = fault::insert_retries(INSERT_RETRIES);
+        let statement = transaction.prepare_cached(insert).await?;
+        transaction
+            .execute(&statement, &[&keys, &tokens, &bodies, &pets, &times])
+            .await?;
+        Ok(())
+    }
+}

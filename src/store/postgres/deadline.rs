@@ -1,0 +1,22 @@
+//! How long anything may take.
+
+use std::time::Duration;
+
+use super::error::{PgError, PgResult};
+use super::fault;
+
+/// The timeout of whatever a request waits for. With a second to connect within it, the response is sent within 2.5 s.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The timeout of what is large, such as one chunk of all keys, or what an operator waits for.
+pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Waits for something until the timeout.
+pub(super) async fn in_time<T>(
+    timeout: Duration,
+    work: impl Future<Output = PgResult<T>>,
+) -> PgResult<T> {
+    tokio::time::timeout(fault::timeout(timeout), work)
+        .await
+        .unwrap_or_else(|_| Err(PgError::late(timeout)))
+}

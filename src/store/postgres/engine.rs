@@ -1,0 +1,123 @@
+//! The engine: connections, and a writer. The files of the nouns implement the rest of it.
+
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::Transaction;
+
+use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
+use super::error::PgResult;
+use super::pool::{Connections, Lease, SET_LIMITS};
+use super::transaction::transact;
+use super::writer::Writer;
+use crate::clock::{Sample, Timestamp};
+use crate::store::contract::{DeploymentId, Migration, Result, Revisions};
+use crate::store::writer::WriterMonitor;
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pub(super) connections: Connections,
+    pub(super) writer: Writer,
+    migration: Migration,
+}
+
+impl Postgres {
+    pub(super) fn new(connections: Connections, writer: Writer, migration: Migration) -> Self {
+        Self {
+            connections,
+            writer,
+            migration,
+        }
+    }
+
+    pub(crate) fn migration(&self) -> Migration {
+        self.migration
+    }
+
+    pub(crate) fn writer(&self) -> &WriterMonitor {
+        self.writer.monitor()
+    }
+
+    pub(crate) async fn deployment(&self) -> Result<DeploymentId> {
+        self.read(async |lease| {
+            let row = lease.query_one("SELECT id FROM deployment", &[]).await?;
+            Ok(DeploymentId::new(row.try_get(0)?))
+        })
+        .await
+    }
+
+    pub(crate) async fn revisions(&self) -> Result<Revisions> {
+        self.read(async |lease| {
+            let statement = lease
+                .prepare_cached(
+                    "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
+                            (SELECT number FROM revisions WHERE what = 'api_keys'),
+                            (extract(epoch FROM clock_timestamp()) * 1000)::int8",
+                )
+                .await?;
+            let sent = Instant::now();
+            let row = lease.query_one(&statement, &[]).await?;
+            let time = Sample {
+                time: Timestamp::from_millis(row.try_get(2)?),
+                round_trip: sent.elapsed(),
+            };
+            Ok(Revisions {
+                pets: row.try_get(0)?,
+                keys: row.try_get(1)?,
+                time: Some(time),
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn ready(&self) -> Result<()> {
+        self.revisions().await.map(drop)
+    }
+
+    pub(super) async fn read<T>(&self, read: impl AsyncFn(&Lease) -> PgResult<T>) -> Result<T> {
+        self.read_within(TIMEOUT, read).await
+    }
+
+    /// Reads what may be much, such as the use of all keys on a day.
+    pub(super) async fn read_much<T>(
+        &self,
+        read: impl AsyncFn(&Lease) -> PgResult<T>,
+    ) -> Result<T> {
+        let reading = async |lease: &Lease| {
+            lease.batch_execute("SET statement_timeout = 30000").await?;
+            let value = read(lease).await?;
+            lease.batch_execute(SET_LIMITS).await?;
+            Ok(value)
+        };
+        self.read_within(LONG_TIMEOUT, reading).await
+    }
+
+    async fn read_within<T>(
+        &self,
+        timeout: Duration,
+        read: impl AsyncFn(&Lease) -> PgResult<T>,
+    ) -> Result<T> {
+        let reading = async {
+            let lease = self.connections.borrow_within(timeout).await?;
+            let value = read(&lease).await?;
+            lease.release();
+            Ok(value)
+        };
+        Ok(in_time(timeout, reading).await?)
+    }
+
+    /// For what an operator changes: no request waits for it, and it may take many round trips.
+    pub(super) async fn transact_as_command<T>(
+        &self,
+        write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
+    ) -> Result<T> {
+        Ok(in_time(LONG_TIMEOUT, transact(&self.connections, write)).await?)
+    }
+
+    pub(super) async fn transact<T>(
+        &self,
+        write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
+    ) -> Result<T> {
+        Ok(in_time(TIMEOUT, transact(&self.connections, write)).await?)
+    }
+}

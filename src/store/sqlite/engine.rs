@@ -1,0 +1,105 @@
+//! The engine: a writer, readers, and the lock of the file. The files of the nouns implement the rest of it.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::error::store_error;
+use super::lock::FileLock;
+use super::readers::Readers;
+use super::refusal::Refusal;
+use super::writer::Writer;
+use super::{open, permission};
+use crate::store::contract::{DeploymentId, Migration, Mode, Result, Revisions};
+use crate::store::writer::WriterMonitor;
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    // The readers close before the writer does, whose closing folds the log into the file.
+    readers: Readers,
+    pub(super) writer: Writer,
+    migration: Migration,
+    // The last to go, when everything is closed.
+    _lock: Option<FileLock>,
+}
+
+impl Sqlite {
+    /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait. With a `notice`, locks are
+    /// waited for as a command does.
+    pub(crate) fn open(
+        path: &Path,
+        mode: Mode,
+        max_waiting: usize,
+        notice: Option<fn()>,
+    ) -> std::result::Result<Self, Refusal> {
+        let opened =
+            open::open(path, mode, notice).map_err(|refusal| permission::explain(path, refusal))?;
+        Ok(Self {
+            readers: match opened.writer {
+                Some(_) => Readers::new(path),
+                None => Readers::traceless(path),
+            },
+            writer: Writer::start(opened.writer, max_waiting)?,
+            migration: opened.migration,
+            _lock: opened.lock,
+        })
+    }
+
+    pub(crate) fn migration(&self) -> Migration {
+        self.migration
+    }
+
+    pub(crate) fn writer(&self) -> &WriterMonitor {
+        self.writer.monitor()
+    }
+
+    /// The size of the log beside the file, which is empty where there is none. The log is never opened here.
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        self.readers.wal_bytes()
+    }
+
+    pub(crate) async fn deployment(&self) -> Result<DeploymentId> {
+        self.read(|connection| {
+            let id = connection.query_row("SELECT id FROM deployment", (), |row| row.get(0));
+            id.map(DeploymentId::new)
+        })
+    }
+
+    pub(crate) async fn revisions(&self) -> Result<Revisions> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
+                            (SELECT number FROM revisions WHERE what = 'api_keys')",
+                )?
+                .query_row((), |row| {
+                    Ok(Revisions {
+                        pets: row.get(0)?,
+                        keys: row.get(1)?,
+                        // All processes that use the file have the clock of this machine.
+                        time: None,
+                    })
+                })
+        })
+    }
+
+    pub(crate) async fn ready(&self) -> Result<()> {
+        self.writer().alive()?;
+        self.read(|connection| {
+            connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
+        })
+    }
+
+    pub(super) fn read<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.readers.with(read).map_err(|error| store_error(&error))
+    }
+
+    /// Runs `write` in the next transaction, and returns when that is committed.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.run(write, false).await
+    }
+}

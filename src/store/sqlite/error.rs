@@ -1,0 +1,39 @@
+//! The meaning of SQLite's errors.
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::store::contract::StoreError;
+
+/// An error as the contract has it.
+pub(super) fn store_error(error: &Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(
+            "waited too long for the database lock, which another process holds".into(),
+        ),
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable(error.to_string()),
+        _ => StoreError::Failed(error.to_string()),
+    }
+}
+
+/// The kind of a failed write, for readiness.
+pub(super) fn kind(error: &Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "disk full",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "locked by another process",
+        _ => "failing",
+    }
+}
+
+/// Whether the file or the disk cannot be trusted any more: a second sync may claim what the first one lost.
+pub(super) fn is_fatal(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+        )
+    )
+}

@@ -1,0 +1,69 @@
+//! The bound on creations that wait for a writer. What the server itself has to write is little, and always accepted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Commits;
+use crate::store::contract::{Result, StoreError};
+
+/// The number of creations that wait. Each enters before it is queued, and leaves when the writer takes it into a transaction.
+#[derive(Debug)]
+pub(crate) struct QueueLimit {
+    now: AtomicUsize,
+    most: usize,
+}
+
+impl QueueLimit {
+    /// An empty queue of at most so many.
+    pub(crate) fn at_most(most: usize) -> Self {
+        Self {
+            now: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    /// Admits one more, or refuses it and counts the refusal.
+    pub(crate) fn enter(&self, commits: &Commits) -> Result<()> {
+        // Raised first and compared then: two creations can never both take the last place.
+        if self.now.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.leave(1);
+            commits.refused.add(1);
+            return Err(StoreError::Unavailable(
+                "too many writes are waiting".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The number that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// Removes so many.
+    pub(crate) fn leave(&self, count: usize) {
+        self.now.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_creation_beyond_the_limit_is_refused_and_counted_and_takes_no_place() {
+        let (queue, commits) = (QueueLimit::at_most(2), Commits::default());
+        for _ in 0..2 {
+            queue.enter(&commits).expect("a place");
+        }
+        for _ in 0..3 {
+            let refused = queue.enter(&commits);
+            assert!(matches!(refused, Err(StoreError::Unavailable(_))));
+        }
+        assert_eq!(commits.refused.get(), 3);
+        queue.leave(2);
+        for _ in 0..2 {
+            queue.enter(&commits).expect("a place");
+        }
+        assert!(queue.enter(&commits).is_err());
+    }
+}

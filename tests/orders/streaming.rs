@@ -1,0 +1,222 @@
+//! Rows as a stream: each once and in order, in bounded memory, and without a transaction that outlives a chunk.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use animal_store::key::KeyId;
+use animal_store::pet::{NewPet, PetId, PetStatus};
+use animal_store::store::{Created, Store, UsageRow};
+use harness::{App, ByHand, START, eventually};
+
+use crate::PROGRAM;
+
+/// Rows of each kind: some chunks, and a part of one.
+const ROWS: usize = 1_234;
+
+/// Days with use, each of them of all keys.
+const DAYS: usize = 3;
+
+/// Rows in a list that must not be held in memory.
+const MANY: usize = 100_000;
+
+/// The most memory that a list may take, in kB. With all keys in memory it took 107 MB for 100,000.
+const MOST: u64 = 48 * 1024;
+
+/// IDs of what is inserted here: beyond those that the store gives out.
+const FIRST: usize = 1_000_001;
+
+/// Inserts what `select` makes of `i`, so many times.
+fn insert(data: &ByHand, rows: usize, into: &str, select: &str) {
+    let numbers = format!("SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {rows}");
+    let sql =
+        format!("INSERT INTO {into} WITH RECURSIVE n (i) AS ({numbers}) SELECT {select} FROM n");
+    data.change(&sql).expect("rows");
+}
+
+/// Adds animals of every status, complete orders for them, keys, and use of each key on several days.
+fn fill(data: &ByHand, rows: usize) {
+    let pets = "pets (id, name, category_id, status)";
+    let statuses = "CASE i % 3 WHEN 0 THEN 'available' WHEN 1 THEN 'pending' ELSE 'sold' END";
+    insert(
+        data,
+        rows,
+        pets,
+        &format!("i + {FIRST}, 'pet ' || i, i, {statuses}"),
+    );
+    let orders = "orders (id, pet_id, status, placed_at, ended_at)";
+    insert(
+        data,
+        rows,
+        orders,
+        &format!("i + {FIRST}, i + {FIRST}, 'complete', 0, 1"),
+    );
+    data.add_keys(u32::try_from(rows).expect("few"));
+    for day in 1..=DAYS {
+        let use_of_all =
+            format!("INSERT INTO usage_by_day SELECT '2026-11-0{day}', id, id, 0 FROM api_keys");
+        data.change(&use_of_all).expect("use");
+    }
+}
+
+async fn pets(store: &Store, status: Option<PetStatus>) -> Vec<i64> {
+    let mut pets = store.pets(status);
+    let mut ids = Vec::new();
+    while let Some(pet) = pets.next().await.expect("an animal") {
+        assert_eq!(pet.name, format!("pet {}", pet.category_id));
+        assert!(status.is_none_or(|status| pet.status == status));
+        ids.push(pet.id.0);
+    }
+    ids
+}
+
+fn place(row: &UsageRow) -> (String, i64) {
+    (row.day.clone(), row.key.0)
+}
+
+#[test]
+fn a_stream_has_every_row_once_and_in_order() {
+    let (app, ..) = App::start();
+    fill(&app.by_hand(), ROWS);
+    let store = app.store();
+    app.block_on(async {
+        let ids: Vec<i64> = (FIRST..FIRST + ROWS).map(|id| id as i64).collect();
+        assert_eq!(pets(store, None).await, ids);
+        for (which, status) in PetStatus::ALL.into_iter().enumerate() {
+            let of_status = ids.iter().copied().skip(which).step_by(3);
+            assert_eq!(
+                pets(store, Some(status)).await,
+                of_status.collect::<Vec<_>>()
+            );
+        }
+        let orders = store.orders().collect().await.expect("orders");
+        assert_eq!(
+            orders.iter().map(|order| order.id.0).collect::<Vec<_>>(),
+            ids
+        );
+        let keys = store.keys().collect().await.expect("keys");
+        let keys: Vec<i64> = keys.iter().map(|key| key.id.0).collect();
+        // The client that every test has is one of them.
+        assert_eq!(keys, (1..=ROWS as i64 + 1).collect::<Vec<_>>());
+        let uses = store.usage(None).collect().await.expect("use");
+        let wanted = (1..=DAYS).rev().flat_map(|day| {
+            keys.iter()
+                .map(move |key| (format!("2026-11-0{day}"), *key))
+        });
+        assert_eq!(
+            uses.iter().map(place).collect::<Vec<_>>(),
+            wanted.collect::<Vec<_>>()
+        );
+        let one = store.usage(Some(KeyId(7))).collect().await.expect("use");
+        let wanted: Vec<_> = (1..=DAYS)
+            .rev()
+            .map(|day| (format!("2026-11-0{day}"), 7))
+            .collect();
+        assert_eq!(one.iter().map(place).collect::<Vec<_>>(), wanted);
+    });
+}
+
+/// Whether something keeps a snapshot of the data, which keeps the log from being folded into the file, or old rows from being
+/// cleaned up.
+fn has_open_transaction(data: &ByHand) -> bool {
+    match std::env::var_os("ANIMAL_STORE_TEST_POSTGRES") {
+        None => data.ask("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] != "0",
+        Some(_) => {
+            let others = "datname = current_database() AND pid <> pg_backend_pid()";
+            let open = format!(
+                "SELECT count(*) FROM pg_stat_activity WHERE {others} AND xact_start IS NOT NULL AND state <> 'active'"
+            );
+            data.ask(&open)[0][0] != "0"
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
+    let (app, ..) = App::start();
+    let data = app.by_hand();
+    fill(&data, ROWS);
+    let store = app.store();
+    let (mut pets, mut orders) = (store.pets(None), store.orders());
+    let (mut keys, mut uses) = (store.keys(), store.usage(None));
+    app.block_on(async {
+        assert!(pets.next().await.expect("a store").is_some());
+        assert!(orders.next().await.expect("a store").is_some());
+        assert!(keys.next().await.expect("a store").is_some());
+        assert!(uses.next().await.expect("a store").is_some());
+        let pet = NewPet::from_json(br#"{"name":"new","categoryId":1}"#).expect("a body");
+        assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
+        let last = PetId((FIRST + ROWS - 1) as i64);
+        let set = store.set_status(last, PetStatus::Sold, true, START).await;
+        set.expect("a store").expect("an animal");
+    });
+    // The server polls meanwhile, so one look may meet its transaction.
+    eventually(Duration::from_secs(2), "no open transaction", || {
+        !has_open_transaction(&data)
+    });
+    app.block_on(async {
+        // A chunk that was read stays as it was; what follows is as it is now.
+        let rest = pets.collect().await.expect("animals");
+        let changed = rest
+            .iter()
+            .find(|pet| pet.id.0 == (FIRST + ROWS - 1) as i64);
+        assert_eq!(changed.expect("the last one").status, PetStatus::Sold);
+        assert_eq!(orders.collect().await.expect("orders").len(), ROWS - 1);
+        assert_eq!(keys.collect().await.expect("keys").len(), ROWS);
+        assert_eq!(
+            uses.collect().await.expect("use").len(),
+            (ROWS + 1) * DAYS - 1
+        );
+    });
+}
+
+/// The peak memory of a command, in kB, and what it prints. It waits for its reader, so the last look is one at its end.
+fn peak(app: &App, words: &str) -> (u64, Vec<u8>) {
+    let mut list = Command::new(PROGRAM)
+        .args(words.split(' '))
+        .env("ANIMAL_STORE_DATABASE", app.database_url())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut output = list.stdout.take().expect("a pipe");
+    let (mut text, mut peak, mut some) = (Vec::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", list.id()));
+        let status = status.expect("a process that has not been waited for");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        // One that has ended has no memory any more.
+        if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")) {
+            peak = kib.parse().expect("a number");
+        }
+        match output.read(&mut some).expect("text") {
+            0 => break,
+            read => text.extend_from_slice(&some[..read]),
+        }
+    }
+    assert!(list.wait().expect("an end").success());
+    (peak, text)
+}
+
+#[test]
+fn lists_of_very_many_rows_are_printed_as_they_are_read() {
+    let (app, ..) = App::start();
+    fill(&app.by_hand(), MANY);
+    for (words, rows) in [
+        ("orders list", MANY),
+        ("keys list", MANY + 1),
+        ("keys usage", (MANY + 1) * DAYS),
+    ] {
+        let (lines_peak, lines) = peak(&app, words);
+        assert_eq!(
+            lines.split(|byte| *byte == b'\n').count(),
+            rows + 2,
+            "{words}"
+        );
+        let (json_peak, json) = peak(&app, &format!("{words} --json"));
+        let json: Vec<serde_json::Value> = serde_json::from_slice(&json).expect("an array");
+        assert_eq!(json.len(), rows, "{words}");
+        println!("{words}: {lines_peak} kB, {json_peak} kB as JSON");
+        let most = lines_peak.max(json_peak);
+        assert!((1..MOST).contains(&most), "{words}: {most} kB");
+    }
+}
