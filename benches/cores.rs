@@ -2,6 +2,12 @@
 //! do, without sockets: authenticate, limit, take the page from the cache, count. Each thread is timed in slices so short that
 //! most are not interrupted, and medians are compared, because the machine may have other work.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement of something else would be worthless"
+)]
+
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Barrier;
@@ -10,7 +16,7 @@ use std::time::{Duration, Instant};
 use animal_store::access::{Access, Identity, Presented};
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
-use animal_store::limit::{BanPolicy, Limiter};
+use animal_store::limit::{BanPolicy, Limiter, Verdict};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
 use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
@@ -114,7 +120,15 @@ impl<'a> Worker<'a> {
     }
 
     fn look_up(&self) {
-        slice(async || drop(black_box(self.service.access.directory.find(&self.hash))));
+        slice(async || {
+            assert!(
+                self.service
+                    .access
+                    .directory
+                    .find(black_box(&self.hash))
+                    .is_some()
+            )
+        });
     }
 
     fn count(&self) {
@@ -126,38 +140,41 @@ impl<'a> Worker<'a> {
         let Service {
             access, limiter, ..
         } = self.service;
-        let Some(key) = access.directory.find(&self.hash) else {
-            return;
-        };
+        let key = access.directory.find(&self.hash).expect("a key");
+        let meter = access.directory.meter(&key);
         slice(async || {
-            black_box(limiter.decide(key.id, &key.meter, key.limits, NOW).await);
+            let decision = limiter.decide(key.id, meter, key.limits, NOW).await;
+            assert_eq!(decision.verdict, Verdict::Admitted);
         });
     }
 
     fn read_page(&self) {
         slice(async || {
-            drop(black_box(
-                self.service.store.page(PetQuery::default()).await,
-            ))
+            let page = self.service.store.page(PetQuery::default()).await;
+            assert!(page.expect("a page").next.is_some());
         });
     }
 
     fn request(&self) {
         let Service {
+            store,
             access,
             limiter,
-            store,
             ..
         } = self.service;
         slice(async || {
             let presented = Presented::Key(self.secret.reveal().as_bytes());
             let identity = access.identify(store, presented, CLIENT, NOW).await;
-            if let Ok(Identity::Key(key)) = identity {
-                black_box(limiter.decide(key.id, &key.meter, key.limits, NOW).await);
-                drop(black_box(store.page(PetQuery::default()).await));
-                self.metrics
-                    .count(Subject::ListPets, 200, Duration::from_micros(70));
-            }
+            let Ok(Identity::Key(key)) = identity else {
+                panic!("{identity:?}");
+            };
+            let meter = access.directory.meter(&key);
+            let decision = limiter.decide(key.id, meter, key.limits, NOW).await;
+            assert_eq!(decision.verdict, Verdict::Admitted);
+            let page = store.page(PetQuery::default()).await;
+            assert!(black_box(page).expect("a page").next.is_some());
+            self.metrics
+                .count(Subject::ListPets, 200, Duration::from_micros(70));
         });
     }
 }

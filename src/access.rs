@@ -1,5 +1,5 @@
-//! Who is calling: a key that is in force, or an address that has so many failures left.
-//! Knows the store only as the last place to ask for a key; knows nothing of answers.
+//! Who sent a request: a key that is in force, or an address that has so many failures left.
+//! Asks the store only for a key that the directory does not know; knows nothing of responses.
 
 pub mod address;
 pub mod bearer;
@@ -11,7 +11,6 @@ pub use directory::{Directory, Key};
 pub use proxy::TrustedProxies;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::key::KeyHash;
@@ -23,9 +22,9 @@ use address::AddressTable;
 #[derive(Debug)]
 pub enum Identity {
     /// The holder of a key in force.
-    Key(Arc<Key>),
-    /// No one we know. The failure has been counted against the address, which has this left.
-    Stranger(Rate),
+    Key(Key),
+    /// No key in force. The failure has been counted against the address, which has this left.
+    Unauthenticated(Rate),
     /// An address that has used up its failures in this minute.
     TooManyFailures(Rate),
 }
@@ -39,7 +38,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Finds out who is calling from `address`. A failure to ask the store is the store's error.
+    /// Authenticates a request from `address`. A failure to ask the store is the store's error.
     pub async fn identify(
         &self,
         store: &Store,
@@ -66,7 +65,7 @@ impl Access {
             }
         }
         Ok(match self.addresses.fail(address, now) {
-            Ok(rate) => Identity::Stranger(rate),
+            Ok(rate) => Identity::Unauthenticated(rate),
             Err(rate) => Identity::TooManyFailures(rate),
         })
     }

@@ -3,12 +3,14 @@
 
 pub mod ban;
 pub mod memory;
+mod meters;
 pub mod redis;
 pub mod ruling;
 pub mod window;
 
 pub use ban::{Ban, BanChange, BanPolicy};
 pub use memory::{DayUse, Meter};
+pub use meters::{MeterIndex, Meters};
 pub use redis::{Redis, RedisUrl};
 pub use window::{Period, Rate};
 

@@ -308,11 +308,12 @@ impl Running {
         let Shared {
             ledger,
             store,
+            access,
             clock,
             ..
         } = &*self.shared;
         loop {
-            let flushed = ledger.flush(store, clock.now()).await;
+            let flushed = ledger.flush(store, &access.directory, clock.now()).await;
             if flushed.is_ok() || Instant::now() + AGAIN >= deadline {
                 return flushed;
             }

@@ -1,46 +1,75 @@
 //! Failed authentications by address: 60 a minute, in a table of bounded size.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::limit::Rate;
-use crate::limit::window::Window;
+use crate::limit::window::Minute;
 
 /// Failed authentications that an address may have in a minute.
 pub const FAILURES_PER_MINUTE: u8 = 60;
 
-/// The most addresses remembered in a minute. Those beyond share one count, so that no flood of addresses takes memory.
-const MOST: usize = 65_536;
+/// The parts of the table, each with a lock and a cache line of its own: a flood of failures on all cores does not wait for one
+/// lock.
+const PARTS: usize = 16;
+
+/// The most addresses that a part remembers in a minute. Those beyond share one count, so that no flood of addresses takes memory.
+const MOST: usize = 4_096;
 
 /// The failures of this minute.
 #[derive(Debug)]
-pub struct AddressTable(Mutex<Failures>);
+pub struct AddressTable {
+    /// With keys of its own, so that nobody can choose addresses that fill one part, or that count as one.
+    hasher: RandomState,
+    parts: Box<[Part; PARTS]>,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Part(Mutex<Failures>);
+
+#[derive(Debug, Default)]
 struct Failures {
     /// The minute that all counts are of. Nothing is counted in it.
-    minute: Window,
-    by_address: HashMap<IpAddr, u8>,
-    by_the_rest: u8,
+    minute: Minute,
+    /// By the hash of the address.
+    counts: HashMap<u64, u8, BuildHasherDefault<AlreadyHashed>>,
+    /// The count that the addresses beyond [`MOST`] share.
+    overflow: u8,
+}
+
+#[derive(Debug, Default)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Default for AddressTable {
     fn default() -> Self {
-        Self(Mutex::new(Failures {
-            minute: Window::minute(),
-            by_address: HashMap::new(),
-            by_the_rest: 0,
-        }))
+        Self {
+            hasher: RandomState::new(),
+            parts: Box::new(std::array::from_fn(|_| Part::default())),
+        }
     }
 }
 
 impl AddressTable {
-    /// Counts a failure and says what is left; or says, as an error, that nothing was left to count.
+    /// Counts a failure and returns what is left; or, as an error, the rate of an address that had nothing left.
     pub fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
-        let mut failures = self.enter(now);
-        let count = failures.of(address);
+        let (mut failures, hash) = self.enter(address, now);
+        let count = failures.count_mut(hash);
         if *count >= FAILURES_PER_MINUTE {
             return Err(failures.rate(FAILURES_PER_MINUTE));
         }
@@ -49,43 +78,46 @@ impl AddressTable {
         Ok(failures.rate(count))
     }
 
-    /// The rate of an address that has no failures left.
+    /// Returns the rate of an address that has no failures left.
     pub fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Rate> {
         Some(self.rate(address, now)).filter(|rate| rate.remaining == 0)
     }
 
-    /// What an address has left.
+    /// Returns what an address has left.
     pub fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
-        let failures = self.enter(now);
-        let known = failures.by_address.get(&network(address));
-        let count = known.copied().unwrap_or({
-            if failures.by_address.len() < MOST {
-                0
-            } else {
-                failures.by_the_rest
-            }
-        });
-        failures.rate(count)
+        let (failures, hash) = self.enter(address, now);
+        failures.rate(failures.count(hash))
     }
 
-    fn enter(&self, now: Timestamp) -> MutexGuard<'_, Failures> {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The part that an address is in, in this minute, and the hash of the address.
+    fn enter(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
+        let hash = self.hasher.hash_one(number(address));
+        // Not by the bits that the map goes by, which are the highest and the lowest ones.
+        let part = &self.parts[(hash >> 32) as usize % PARTS];
+        let mut failures = part.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.minute.enter(now) {
-            // A new map, not an emptied one: what a flood made large is given back.
-            failures.by_address = HashMap::new();
-            failures.by_the_rest = 0;
+            // A new map, not an emptied one: the memory that a flood took is released.
+            failures.counts = HashMap::default();
+            failures.overflow = 0;
         }
-        failures
+        (failures, hash)
     }
 }
 
 impl Failures {
-    fn of(&mut self, address: IpAddr) -> &mut u8 {
-        let address = network(address);
-        if self.by_address.len() >= MOST && !self.by_address.contains_key(&address) {
-            return &mut self.by_the_rest;
+    fn count(&self, hash: u64) -> u8 {
+        match self.counts.get(&hash) {
+            Some(count) => *count,
+            None if self.counts.len() < MOST => 0,
+            None => self.overflow,
         }
-        self.by_address.entry(address).or_default()
+    }
+
+    fn count_mut(&mut self, hash: u64) -> &mut u8 {
+        if self.counts.len() >= MOST && !self.counts.contains_key(&hash) {
+            return &mut self.overflow;
+        }
+        self.counts.entry(hash).or_default()
     }
 
     /// What is left after so many.
@@ -104,6 +136,14 @@ pub fn network(address: IpAddr) -> IpAddr {
             IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
         }
         v4 => v4,
+    }
+}
+
+/// The network of an address as a number. IPv4 takes the place of prefixes that IPv6 reserves and nobody has.
+fn number(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
     }
 }
 
@@ -157,17 +197,33 @@ mod tests {
     fn the_table_is_bounded_and_addresses_beyond_it_share_a_count() {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(0);
-        for n in 0..u32::try_from(MOST).unwrap() {
-            table.fail(IpAddr::from(n.to_be_bytes()), now).unwrap();
+        // Until no part takes another one. The shared counts are used up on the way.
+        for n in 0..2 * u32::try_from(PARTS * MOST).unwrap() {
+            let _ = table.fail(IpAddr::from(n.to_be_bytes()), now);
         }
-        for _ in 0..60 {
-            table.fail(ip("203.0.113.1"), now).unwrap();
-        }
-        assert!(table.fail(ip("203.0.113.2"), now).is_err());
-        assert!(
-            table.fail(ip("0.0.0.1"), now).is_ok(),
+        let lengths = table
+            .parts
+            .each_ref()
+            .map(|part| part.0.lock().unwrap().counts.len());
+        assert_eq!(lengths, [MOST; PARTS]);
+        assert!(table.fail(ip("203.0.113.1"), now).is_err());
+        assert!(table.exhausted(ip("203.0.113.2"), now).is_some());
+        assert_eq!(
+            table.fail(ip("0.0.0.1"), now).unwrap().remaining,
+            58,
             "a known address keeps its own"
         );
-        assert_eq!(table.0.lock().unwrap().by_address.len(), MOST);
+    }
+
+    #[test]
+    fn addresses_beyond_the_table_have_sixty_failures_together() {
+        let mut failures = Failures::default();
+        for hash in 0..MOST as u64 {
+            *failures.count_mut(hash) += 1;
+        }
+        let (one, other) = (MOST as u64, u64::MAX);
+        *failures.count_mut(one) += 7;
+        assert_eq!((failures.count(one), failures.count(other)), (7, 7));
+        assert_eq!((failures.count(0), failures.counts.len()), (1, MOST));
     }
 }

@@ -1,56 +1,53 @@
-//! Every key in memory, by the hash of its secret. Filled at start, and fed with what changes, a million at once if need be,
-//! without holding up those who look.
+//! Every key in memory, by the hash of its secret. Filled at start, and updated with what changes, a million at once if need be.
+//! A request that looks a key up takes no lock and writes nothing that another core reads.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId};
-use crate::limit::Meter;
+use crate::limit::{Meter, MeterIndex, Meters};
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// One secret of a key: its terms as they stand, and the meter that all secrets of the key share.
-#[derive(Debug)]
+/// One secret of a key: the key's terms as they stand, and the meter that all its secrets share.
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The key's number.
+    /// The key's ID.
     pub id: KeyId,
     /// What it may use.
     pub limits: Limits,
-    /// What it has used.
-    pub meter: Arc<Meter>,
+    meter: MeterIndex,
     /// When this secret ends: by expiry, revocation, or the end of a rotation's grace.
-    ends: Option<Timestamp>,
+    ends: Timestamp,
 }
+
+/// The end of a secret that has none.
+const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
 
 impl Key {
     /// Whether a request at this moment may use it.
     pub fn in_force(&self, now: Timestamp) -> bool {
-        self.ends.is_none_or(|end| now < end)
+        now < self.ends
     }
 }
 
-/// How many parts the directory has. A change locks one of them for less than a microsecond, and the map in it is so small
+/// How many parts the keys by ID are in. A change locks one of them for less than a microsecond, and the map in it is so small
 /// that even its growth is not noticed: with a million keys one map would be copied for a tenth of a second, under its lock.
 const PARTS: usize = 256;
 
-/// All keys. Requests look in `ByHash`; only changes look in `ById`.
+/// All keys. Requests look in `secrets`; only changes look in `by_id`.
 #[derive(Debug)]
 pub struct Directory {
-    by_hash: Box<[Part<RwLock<ByHash>>; PARTS]>,
-    by_id: Box<[Part<Mutex<ById>>; PARTS]>,
+    secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<AlreadyHashed>>,
+    by_id: Box<[Mutex<ById>; PARTS]>,
+    meters: Meters,
 }
 
-type ByHash = HashMap<KeyHash, Arc<Key>, BuildHasherDefault<AlreadyHashed>>;
-type ById = HashMap<KeyId, Known>;
+type ById = HashMap<KeyId, Entry>;
 
-/// A part of the directory, on a cache line of its own: threads that look in two of them do not disturb each other.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Part<T>(T);
-
-/// A key's name in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No caller can choose
+/// The hash of a key in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No client can choose
 /// them, and only keys that were issued are in the map.
 #[derive(Debug, Default)]
 struct AlreadyHashed(u64);
@@ -67,10 +64,11 @@ impl Hasher for AlreadyHashed {
     }
 }
 
+/// What changes need to know of a key.
 #[derive(Debug)]
-struct Known {
+struct Entry {
     revision: i64,
-    meter: Arc<Meter>,
+    meter: MeterIndex,
     hash: KeyHash,
     /// Few keys have one, so it takes no room in the others.
     old_hash: Option<Box<KeyHash>>,
@@ -79,47 +77,50 @@ struct Known {
 impl Default for Directory {
     fn default() -> Self {
         Self {
-            by_hash: Box::new(std::array::from_fn(|_| Part::default())),
-            by_id: Box::new(std::array::from_fn(|_| Part::default())),
+            secrets: papaya::HashMap::default(),
+            by_id: Box::new(std::array::from_fn(|_| Mutex::default())),
+            meters: Meters::default(),
         }
     }
 }
 
 impl Directory {
-    /// The key with this hash, in force or not.
-    pub fn find(&self, hash: &KeyHash) -> Option<Arc<Key>> {
-        self.secrets_beside(hash)
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(hash)
-            .cloned()
+    /// Returns the key with this hash, in force or not.
+    pub fn find(&self, hash: &KeyHash) -> Option<Key> {
+        self.secrets.pin().get(hash).copied()
     }
 
-    /// Takes over a key as the store has it, unless what is known is newer. A secret that works before and after is found at
+    /// Returns the meter of a key that was found here.
+    pub fn meter(&self, key: &Key) -> &Meter {
+        self.meters.get(key.meter)
+    }
+
+    /// Applies a key as the store has it, unless what is known is newer. A secret that works before and after is found at
     /// every moment between.
     pub fn apply(&self, record: &KeyRecord) {
         // Held to the end: of two records of the same key, the newer one wins.
-        let mut keys = self.keys_beside(record.id);
+        let mut keys = self.part(record.id);
         let before = keys.get(&record.id);
-        if before.is_some_and(|known| known.revision > record.revision) {
+        if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
         }
-        let meter = before.map_or_else(Arc::default, |known| Arc::clone(&known.meter));
-        meter.obey(record.ban, record.unbanned_at);
+        let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
+        self.meters.get(meter).obey(record.ban, record.unbanned_at);
         let key_ends = earliest(record.expires_at, record.revoked_at);
         let old = record
             .old
             .map(|(hash, until)| (hash, earliest(Some(until), key_ends)));
+        let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = Key {
                 id: record.id,
                 limits: record.plan.limits(),
-                meter: Arc::clone(&meter),
-                ends,
+                meter,
+                ends: ends.unwrap_or(NEVER),
             };
-            self.change_secrets_beside(&hash, |secrets| secrets.insert(hash, Arc::new(key)));
+            secrets.insert(hash, key);
         }
-        let now = Known {
+        let now = Entry {
             revision: record.revision,
             meter,
             hash: record.hash,
@@ -128,44 +129,31 @@ impl Directory {
         let before = keys.insert(record.id, now);
         let ended = before
             .iter()
-            .flat_map(Known::hashes)
+            .flat_map(Entry::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
         for hash in ended {
-            self.change_secrets_beside(&hash, |secrets| secrets.remove(&hash));
+            secrets.remove(&hash);
         }
     }
 
-    /// Takes over what the store remembers of a day's use. To be called once, before the first request.
+    /// Applies what the store remembers of a day's use. To be called once, before the first request.
     pub fn remember(&self, day: Day, uses: &[(KeyId, u32)]) {
         for (id, requests) in uses {
-            if let Some(known) = self.keys_beside(*id).get(id) {
-                known.meter.remember(day, *requests);
+            if let Some(entry) = self.part(*id).get(id) {
+                self.meters.get(entry.meter).remember(day, *requests);
             }
         }
     }
 
-    /// The part of the secrets that this one is in, if it is known at all. Not by the bytes that the map goes by.
-    fn secrets_beside(&self, hash: &KeyHash) -> &RwLock<ByHash> {
-        let [.., last] = hash.as_bytes();
-        &self.by_hash[usize::from(*last)].0
-    }
-
-    fn change_secrets_beside<T>(&self, hash: &KeyHash, change: impl FnOnce(&mut ByHash) -> T) {
-        let part = self.secrets_beside(hash);
-        let changed = change(&mut part.write().unwrap_or_else(PoisonError::into_inner));
-        // What was there before is freed without the lock.
-        drop(changed);
-    }
-
     /// The part of the keys that this one is in, if it is known at all.
-    fn keys_beside(&self, id: KeyId) -> MutexGuard<'_, ById> {
+    fn part(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
-        let part = &self.by_id[usize::from(last)].0;
+        let part = &self.by_id[usize::from(last)];
         part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl Entry {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
         std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }
@@ -216,7 +204,7 @@ mod tests {
             directory.find(&hash(1)).unwrap(),
             directory.find(&hash(2)).unwrap(),
         );
-        assert!(Arc::ptr_eq(&old.meter, &new.meter));
+        assert_eq!(old.meter, new.meter);
         assert!(old.in_force(Timestamp::from_millis(99_999)) && !old.in_force(grace_ends));
         assert!(new.in_force(grace_ends));
         directory.apply(&KeyRecord {

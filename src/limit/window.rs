@@ -7,26 +7,21 @@ use crate::plan::Limits;
 /// no window ever admits more than its limit. Only a window more than one ahead of the clock cannot be true: the clock
 /// ran ahead and has been set right, and the count is taken along into the present window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    length: i64,
+pub struct Window<const MILLIS: i64> {
     number: i64,
     used: u32,
 }
 
-impl Window {
-    /// The minute.
-    pub const fn minute() -> Self {
-        Self {
-            length: 60_000,
-            number: i64::MIN,
-            used: 0,
-        }
-    }
+/// A window of one minute.
+pub type Minute = Window<60_000>;
 
-    /// The UTC day.
-    pub const fn day() -> Self {
+/// A window of one UTC day.
+pub type WholeDay = Window<86_400_000>;
+
+impl<const MILLIS: i64> Window<MILLIS> {
+    /// A window that no clock has entered yet.
+    pub const fn new() -> Self {
         Self {
-            length: 86_400_000,
             number: i64::MIN,
             used: 0,
         }
@@ -35,7 +30,7 @@ impl Window {
     /// Enters the window that `now` lies in, if it is a later one, and returns whether it was. A window that the clock
     /// cannot have reached becomes the present one, with its count.
     pub fn enter(&mut self, now: Timestamp) -> bool {
-        let number = now.as_millis().div_euclid(self.length);
+        let number = now.as_millis().div_euclid(MILLIS);
         let later = number > self.number;
         if later {
             self.number = number;
@@ -75,7 +70,7 @@ impl Window {
 
     /// When the window began.
     pub const fn start(&self) -> Timestamp {
-        Timestamp::from_millis(self.number.saturating_mul(self.length))
+        Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
 
     /// What headers say of this window under `limit`.
@@ -83,9 +78,7 @@ impl Window {
         Rate {
             limit,
             remaining: limit.saturating_sub(self.used),
-            reset: Timestamp::from_millis(
-                self.number.saturating_add(1).saturating_mul(self.length),
-            ),
+            reset: Timestamp::from_millis(self.number.saturating_add(1).saturating_mul(MILLIS)),
         }
     }
 }
@@ -127,17 +120,17 @@ pub enum Period {
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     /// The minute.
-    pub minute: Window,
+    pub minute: Minute,
     /// The day.
-    pub day: Window,
+    pub day: WholeDay,
 }
 
 impl Windows {
     /// Nothing counted yet.
     pub const fn new() -> Self {
         Self {
-            minute: Window::minute(),
-            day: Window::day(),
+            minute: Minute::new(),
+            day: WholeDay::new(),
         }
     }
 
@@ -177,6 +170,12 @@ impl Windows {
     }
 }
 
+impl<const MILLIS: i64> Default for Window<MILLIS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Default for Windows {
     fn default() -> Self {
         Self::new()
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_window_is_aligned_and_never_goes_back() {
-        let mut minute = Window::minute();
+        let mut minute = Minute::new();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
         minute.count();
         assert_eq!(
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_window_more_than_one_ahead_of_the_clock_becomes_the_present_one_with_its_count() {
-        let mut minute = Window::minute();
+        let mut minute = Minute::new();
         minute.enter(Timestamp::from_secs(240));
         minute.count();
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");

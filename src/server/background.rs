@@ -44,7 +44,8 @@ impl Background {
         tokio::join!(
             repeat(Task::Poll, every, shared, async || poll.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {
-                shared.ledger.flush(&shared.store, shared.clock.now()).await
+                let (directory, now) = (&shared.access.directory, shared.clock.now());
+                shared.ledger.flush(&shared.store, directory, now).await
             }),
             repeat(Task::Check, checks::EVERY, shared, async || {
                 checks::run(shared).await

@@ -240,7 +240,7 @@ impl Gate {
         address: IpAddr,
         now: Timestamp,
         learned: &Learned,
-    ) -> Result<Arc<Key>, ApiError> {
+    ) -> Result<Key, ApiError> {
         let Shared { access, store, .. } = &*self.shared;
         let presented = Presented::in_headers(&head.headers);
         match access.identify(store, presented, address, now).await? {
@@ -248,7 +248,7 @@ impl Gate {
                 learned.key.set(Some(key.id));
                 Ok(key)
             }
-            Identity::Stranger(rate) => {
+            Identity::Unauthenticated(rate) => {
                 learned.rate.set(Some(rate));
                 Err(match presented {
                     Presented::Nothing => ApiError::MissingApiKey,
@@ -291,14 +291,10 @@ impl Gate {
         }
     }
 
-    async fn limit(
-        &self,
-        key: &Arc<Key>,
-        now: Timestamp,
-        learned: &Learned,
-    ) -> Result<(), ApiError> {
-        let ledger = &self.shared.ledger;
-        let decided = self.limiter.decide(key.id, &key.meter, key.limits, now);
+    async fn limit(&self, key: &Key, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
+        let Shared { access, ledger, .. } = &*self.shared;
+        let meter = access.directory.meter(key);
+        let decided = self.limiter.decide(key.id, meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
         learned.rate.set(Some(decision.rate));

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::pace;
-use crate::access::Key;
+use crate::access::{Directory, Key};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::BanChange;
@@ -26,7 +26,7 @@ pub(super) struct Ledger {
 /// The list of one worker, on a cache line of its own: workers do not wait for each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct UsedKeys(Mutex<Vec<Arc<Key>>>);
+struct UsedKeys(Mutex<Vec<Key>>);
 
 impl Ledger {
     /// A ledger for so many workers, with nothing to tell.
@@ -42,8 +42,8 @@ impl Ledger {
     }
 
     /// Notes that a key has been used. To be called by the worker with this number.
-    pub(super) fn note_use(&self, worker: usize, key: &Arc<Key>) {
-        lock(&self.used[worker].0).push(Arc::clone(key));
+    pub(super) fn note_use(&self, worker: usize, key: &Key) {
+        lock(&self.used[worker].0).push(*key);
     }
 
     /// Notes that a key is banned.
@@ -52,9 +52,14 @@ impl Ledger {
     }
 
     /// Tells the store everything. What it does not take is kept for the next time.
-    pub(super) async fn flush(&self, store: &Store, now: Timestamp) -> store::Result<()> {
+    pub(super) async fn flush(
+        &self,
+        store: &Store,
+        directory: &Directory,
+        now: Timestamp,
+    ) -> store::Result<()> {
         let bans = self.flush_bans(store).await;
-        self.flush_uses(store, now).await.and(bans)
+        self.flush_uses(store, directory, now).await.and(bans)
     }
 
     /// Tells the store of the bans. One that was stored already changes nothing: the store takes only a later one.
@@ -68,7 +73,12 @@ impl Ledger {
         Ok(())
     }
 
-    async fn flush_uses(&self, store: &Store, now: Timestamp) -> store::Result<()> {
+    async fn flush_uses(
+        &self,
+        store: &Store,
+        directory: &Directory,
+        now: Timestamp,
+    ) -> store::Result<()> {
         let mut outbox = self.outbox.lock().await;
         outbox.give_up_what_is_too_old(now);
         outbox.send(store).await?;
@@ -78,7 +88,7 @@ impl Ledger {
         pace::in_chunks(async || {
             let rest = taken.list.len().saturating_sub(BATCH);
             let uses = taken.list.drain(rest..).flat_map(|key| {
-                let uses = key.meter.read_out();
+                let uses = directory.meter(&key).read_out();
                 uses.into_iter().map(move |on| (key.id, on))
             });
             outbox.fill(uses, now);
@@ -168,7 +178,6 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::access::directory::Directory;
     use crate::limit::BanPolicy;
     use crate::pet::NewPet;
     use crate::plan::Limits;
@@ -188,7 +197,7 @@ mod tests {
     }
 
     /// A store with so many keys, and the keys.
-    fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Vec<Arc<Key>>) {
+    fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Directory, Vec<Key>) {
         let path = folder.path().join("a.db");
         let database = Database::Sqlite(path.clone());
         let store = block_on(Store::open(&database, Mode::Migrate, 100)).unwrap();
@@ -207,7 +216,7 @@ mod tests {
             }
         };
         block_on(store.keys_since(-1, each)).unwrap();
-        (store, keys)
+        (store, directory, keys)
     }
 
     /// Creates animals one after the other until it is told to stop: how long each took, in ascending order.
@@ -227,7 +236,7 @@ mod tests {
     fn creations_do_not_wait_until_the_use_of_very_many_keys_is_stored() {
         let folder = tempfile::tempdir().unwrap();
         let count = keys_in_use();
-        let (store, keys) = many_keys(&folder, count);
+        let (store, directory, keys) = many_keys(&folder, count);
         assert_eq!(keys.len(), count);
         let ledger = Ledger::new(2).unwrap();
         let stop = AtomicBool::new(false);
@@ -238,11 +247,13 @@ mod tests {
                 let now = NOW.after(Duration::from_secs(second));
                 for (number, key) in keys.iter().enumerate() {
                     let limits = Limits::new(9, 9).unwrap();
-                    key.meter.decide(limits, &BanPolicy::default(), now);
+                    directory
+                        .meter(key)
+                        .decide(limits, &BanPolicy::default(), now);
                     ledger.note_use(number % 2, key);
                 }
                 let began = Instant::now();
-                block_on(ledger.flush(&store, now)).unwrap();
+                block_on(ledger.flush(&store, &directory, now)).unwrap();
                 flushed.push(began.elapsed());
             }
             stop.store(true, Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! Finished JSON of what cannot go stale by a creation: animals that exist, and full pages with more after them.
-//! Bounded by bytes.
+//! Bounded by bytes. What a thread reads most it keeps at hand, so that cores do not share locks and reference counts.
+
+mod front;
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +13,7 @@ use quick_cache::sync::Cache as Bounded;
 use super::contract::Page;
 use crate::page::PetQuery;
 use crate::pet::PetId;
+use front::Fronted;
 
 /// Bytes of JSON kept for pages, and for animals: each.
 const ROOM: u64 = 24 * 1024 * 1024;
@@ -21,41 +24,47 @@ const OVERHEAD: u64 = 160;
 /// The cache of one store.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// Part of every entry's name. Raising it hides all entries at once, and also what a reader puts in late
-    /// that it had read before the change.
+    /// Part of every entry's key. Another one hides all entries at once, and also what a reader puts in late that it had read
+    /// before the change.
     generation: AtomicU64,
     pets: Bounded<(u64, PetId), Bytes, ByBytes>,
     pages: Bounded<(u64, PetQuery), Page, ByBytes>,
 }
 
+/// A generation that no cache of this process has had: what threads keep at hand belongs to one cache only.
+fn next_generation() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::SeqCst)
+}
+
 impl Cache {
     pub(super) fn new() -> Self {
         Self {
-            generation: AtomicU64::new(0),
+            generation: AtomicU64::new(next_generation()),
             pets: Bounded::with_weighter(expected(100), ROOM, ByBytes),
             pages: Bounded::with_weighter(expected(1_500), ROOM, ByBytes),
         }
     }
 
-    /// The place of an animal. To be taken before the engine is read.
-    pub(super) fn pet(&self, id: PetId) -> Place<'_, PetId, Bytes> {
-        Place {
+    /// The slot of an animal. To be taken before the engine is read.
+    pub(super) fn pet(&self, id: PetId) -> CacheSlot<'_, PetId> {
+        CacheSlot {
             entries: &self.pets,
-            name: (self.now(), id),
+            key: (self.now(), id),
         }
     }
 
-    /// The place of a page. To be taken before the engine is read.
-    pub(super) fn page(&self, query: PetQuery) -> Place<'_, PetQuery, Page> {
-        Place {
+    /// The slot of a page. To be taken before the engine is read.
+    pub(super) fn page(&self, query: PetQuery) -> CacheSlot<'_, PetQuery> {
+        CacheSlot {
             entries: &self.pages,
-            name: (self.now(), query),
+            key: (self.now(), query),
         }
     }
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.generation.store(next_generation(), Ordering::SeqCst);
         self.pets.clear();
         self.pages.clear();
     }
@@ -77,22 +86,22 @@ fn expected(json: u64) -> usize {
     usize::try_from(ROOM / (json + OVERHEAD)).unwrap_or(usize::MAX)
 }
 
-/// Where one thing is kept, in the generation in which it was asked for.
-pub(super) struct Place<'a, K, V> {
-    entries: &'a Bounded<(u64, K), V, ByBytes>,
-    name: (u64, K),
+/// Where one entry is kept, in the generation in which it was asked for.
+pub(super) struct CacheSlot<'a, K: Fronted> {
+    entries: &'a Bounded<(u64, K), K::Value, ByBytes>,
+    key: (u64, K),
 }
 
-impl<K: Eq + Hash + Copy, V: Clone> Place<'_, K, V>
+impl<K: Fronted + Hash> CacheSlot<'_, K>
 where
-    ByBytes: Weighter<(u64, K), V>,
+    ByBytes: Weighter<(u64, K), K::Value>,
 {
-    pub(super) fn get(&self) -> Option<V> {
-        self.entries.get(&self.name)
+    pub(super) fn get(&self) -> Option<K::Value> {
+        front::get(self.key, || self.entries.get(&self.key))
     }
 
-    pub(super) fn put(&self, value: V) {
-        self.entries.insert(self.name, value);
+    pub(super) fn put(&self, value: K::Value) {
+        self.entries.insert(self.key, value);
     }
 }
 
@@ -127,6 +136,51 @@ mod tests {
             cache.pet(PetId(1)).get(),
             Some(Bytes::from_static(b"fresh"))
         );
+    }
+
+    #[test]
+    fn what_a_thread_has_at_hand_is_not_seen_after_a_change_nor_in_another_cache() {
+        let (cache, other) = (Cache::new(), Cache::new());
+        let page = |text: &'static str| Page {
+            json: Bytes::from_static(text.as_bytes()),
+            next: None,
+        };
+        let read = |cache: &Cache| {
+            // The second time it is taken from the shared entries it is kept at hand.
+            let reads = [(); 3].map(|()| cache.page(PetQuery::default()).get());
+            reads.map(|page| page.map(|page| page.json))
+        };
+        cache.page(PetQuery::default()).put(page("old"));
+        assert!(read(&cache).iter().all(|json| *json == Some("old".into())));
+        assert_eq!(read(&other), [None, None, None]);
+        cache.clear();
+        assert_eq!(read(&cache), [None, None, None]);
+        cache.page(PetQuery::default()).put(page("new"));
+        assert!(read(&cache).iter().all(|json| *json == Some("new".into())));
+    }
+
+    #[test]
+    fn an_entry_that_is_read_again_is_kept_at_hand_and_one_that_is_read_once_does_not_take_its_place()
+     {
+        let cache = Cache::new();
+        let pets: Vec<_> = (0..1_000).map(PetId).collect();
+        for id in &pets {
+            cache.pet(*id).put(Bytes::from(id.0.to_string()));
+        }
+        let long = cache.pet(PetId(-1));
+        long.put(Bytes::from(vec![b'x'; 100_000]));
+        for hot in [cache.pet(pets[7]), long] {
+            hot.get();
+            hot.get();
+        }
+        for id in &pets {
+            assert_eq!(cache.pet(*id).get(), Some(Bytes::from(id.0.to_string())));
+        }
+        // Only what the thread has at hand is left.
+        cache.pets.clear();
+        let at_hand = pets.iter().filter(|id| cache.pet(**id).get().is_some());
+        assert_eq!(at_hand.collect::<Vec<_>>(), [&pets[7]]);
+        assert_eq!(cache.pet(PetId(-1)).get(), None, "it is too long");
     }
 
     #[test]

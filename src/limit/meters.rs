@@ -1,0 +1,57 @@
+//! The meters of all keys, in blocks that stay where they are until the server ends: a key is never deleted, so a request
+//! borrows its meter, and no reference count has to be written.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Meter;
+
+/// Meters in a block: 32 KiB.
+const BLOCK: usize = 256;
+
+/// All meters.
+#[derive(Debug, Default)]
+pub struct Meters {
+    blocks: boxcar::Vec<Box<[Meter]>>,
+    count: Mutex<usize>,
+}
+
+/// Which of the meters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeterIndex(usize);
+
+impl Meters {
+    /// Adds a meter that has counted nothing.
+    pub fn add(&self) -> MeterIndex {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if count.is_multiple_of(BLOCK) {
+            self.blocks
+                .push((0..BLOCK).map(|_| Meter::default()).collect());
+        }
+        let index = MeterIndex(*count);
+        *count += 1;
+        index
+    }
+
+    /// Returns a meter that was added here.
+    pub fn get(&self, MeterIndex(index): MeterIndex) -> &Meter {
+        &self.blocks[index / BLOCK][index % BLOCK]
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_meter_has_two_cache_lines_of_its_own() {
+        let meters = Meters::default();
+        let places: Vec<_> = (0..2 * BLOCK + 1)
+            .map(|_| std::ptr::from_ref(meters.get(meters.add())).addr())
+            .collect();
+        assert_eq!(size_of::<Meter>(), 128);
+        assert!(places.iter().all(|place| place.is_multiple_of(128)));
+        let distinct: std::collections::HashSet<_> = places.iter().collect();
+        assert_eq!(distinct.len(), places.len());
+    }
+}

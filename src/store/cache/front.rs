@@ -1,0 +1,122 @@
+//! The entries that one thread reads most, each with a reference count that only this thread writes. A hot entry of the shared
+//! cache costs every core that reads it a lock and a count that all the others write too.
+
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
+use bytes::Bytes;
+
+use crate::page::PetQuery;
+use crate::pet::PetId;
+use crate::store::Page;
+
+/// How many entries of a kind a thread keeps.
+const SLOTS: usize = 64;
+
+/// The longest JSON that is kept: with it a thread holds at most 1 MiB of a kind beyond the bound of the shared cache.
+const LONGEST: usize = 16 * 1024;
+
+/// What identifies an entry that a thread may keep.
+pub(in crate::store) trait Fronted: Copy + Eq + 'static {
+    /// The entry.
+    type Value: Clone + 'static;
+
+    /// The entries of this kind that the thread keeps.
+    fn front() -> &'static LocalKey<RefCell<Front<Self>>>;
+
+    /// A number that tells most keys apart.
+    fn number(&self) -> u64;
+
+    /// The same value with a reference count of its own, unless it is too long to be kept.
+    fn detached(value: &Self::Value) -> Option<Self::Value>;
+}
+
+/// What a thread keeps of one kind. Empty until the thread reads its first entry.
+pub(in crate::store) struct Front<K: Fronted>(Vec<Slot<K>>);
+
+/// One place for all keys whose numbers fall on it.
+struct Slot<K: Fronted> {
+    kept: Option<((u64, K), K::Value)>,
+    /// The key that was last read from the shared cache. If that happens again, its entry is kept here: one that is read once
+    /// does not take the place of one that is read often.
+    candidate: Option<(u64, K)>,
+}
+
+/// Returns the entry with this key, of this generation: the one at hand, or the shared one.
+pub(super) fn get<K: Fronted>(
+    key: (u64, K),
+    shared: impl FnOnce() -> Option<K::Value>,
+) -> Option<K::Value> {
+    K::front().with_borrow_mut(|Front(slots)| {
+        if slots.is_empty() {
+            slots.resize_with(SLOTS, || Slot {
+                kept: None,
+                candidate: None,
+            });
+        }
+        // The highest bits of a product depend on all bits of the number.
+        let index = key.1.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        let slot = &mut slots[index as usize % SLOTS];
+        if let Some((kept, value)) = &slot.kept
+            && *kept == key
+        {
+            return Some(value.clone());
+        }
+        let value = shared()?;
+        match slot.candidate.replace(key) == Some(key) {
+            true => slot.keep(key, value),
+            false => Some(value),
+        }
+    })
+}
+
+impl<K: Fronted> Slot<K> {
+    #[cold]
+    fn keep(&mut self, key: (u64, K), value: K::Value) -> Option<K::Value> {
+        if let Some(own) = K::detached(&value) {
+            self.kept = Some((key, own));
+        }
+        Some(value)
+    }
+}
+
+thread_local! {
+    static PETS: RefCell<Front<PetId>> = const { RefCell::new(Front(Vec::new())) };
+    static PAGES: RefCell<Front<PetQuery>> = const { RefCell::new(Front(Vec::new())) };
+}
+
+impl Fronted for PetId {
+    type Value = Bytes;
+
+    fn front() -> &'static LocalKey<RefCell<Front<Self>>> {
+        &PETS
+    }
+
+    fn number(&self) -> u64 {
+        self.0.cast_unsigned()
+    }
+
+    fn detached(json: &Bytes) -> Option<Bytes> {
+        (json.len() <= LONGEST).then(|| Bytes::from_owner(json.clone()))
+    }
+}
+
+impl Fronted for PetQuery {
+    type Value = Page;
+
+    fn front() -> &'static LocalKey<RefCell<Front<Self>>> {
+        &PAGES
+    }
+
+    fn number(&self) -> u64 {
+        let status = self.status.map_or(0, |status| status as u64 + 1);
+        (self.cursor.id().cast_unsigned() << 9) ^ ((self.limit.get() as u64) << 2) ^ status
+    }
+
+    fn detached(page: &Page) -> Option<Page> {
+        Some(Page {
+            json: PetId::detached(&page.json)?,
+            next: page.next,
+        })
+    }
+}
