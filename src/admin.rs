@@ -5,47 +5,41 @@ pub(crate) mod health;
 mod metrics;
 mod process;
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::http::request::Parts;
-use hyper::{Method, Request};
+use http::Method;
 
 use crate::access::Presented;
 use crate::access::address::AddressTable;
+use crate::api::ApiError;
 use crate::api::error::Limit;
-use crate::api::{Answer, ApiError, answer};
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
-use crate::http::RequestBody;
-use crate::key::NoRandomness;
+use crate::http::{
+    Exchange, Head, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
+};
+use crate::key::KeyHash;
 use crate::limit::redis::Health;
 use crate::metric::Counter;
-use crate::server::answers::Answers;
 use crate::server::metrics::ServerMetrics;
-use crate::server::panic::caught;
 use crate::server::readiness::Readiness;
-use crate::server::request_id::{RequestId, RequestIds};
-use crate::server::stream::Progress;
 use crate::store::Store;
 use metrics::Metrics;
 
-/// Who answers at the admin listener.
+/// The service of the admin listener.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Admin {
     readiness: Arc<Readiness>,
     clock: Clock,
     token: Option<AdminToken>,
     /// Requests without the token, by address.
     failures: AddressTable,
     metrics: Metrics,
-    ids: RequestIds,
 }
 
-impl Desk {
+impl Admin {
     pub(crate) fn new(
         store: Arc<Store>,
         metrics: Arc<ServerMetrics>,
@@ -54,7 +48,7 @@ impl Desk {
         clock: Clock,
         token: Option<AdminToken>,
         lost_lines: Arc<Counter>,
-    ) -> Result<Self, NoRandomness> {
+    ) -> Self {
         let metrics = Metrics {
             started: clock.now(),
             clock: clock.clone(),
@@ -63,42 +57,40 @@ impl Desk {
             redis,
             lost_lines,
         };
-        Ok(Self {
+        Self {
             readiness,
             clock,
             token,
             failures: AddressTable::default(),
             metrics,
-            ids: RequestIds::new()?,
-        })
+        }
     }
 
-    async fn show(&self, head: &Parts, peer: IpAddr) -> Result<Answer, ApiError> {
-        let page = head.uri.path();
-        if !["/livez", "/readyz", "/metrics"].contains(&page) {
+    async fn show(&self, head: &Head<'_>, peer: IpAddr) -> Result<Response, ApiError> {
+        if !["/livez", "/readyz", "/metrics"].contains(&head.path) {
             return Err(ApiError::NotFound(
                 "There is nothing at this path. Try /metrics, /livez or /readyz.",
             ));
         }
-        if !matches!(head.method, Method::GET | Method::HEAD) {
+        if !matches!(*head.method, Method::GET | Method::HEAD) {
             return Err(ApiError::MethodNotAllowed("GET, HEAD"));
         }
-        match page {
+        match head.path {
             "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.readiness, head.uri.query()),
+            "/readyz" => health::ready(&self.readiness, head.query),
             _ => {
                 self.admit(head, peer)?;
-                Ok(self.metrics.page(&head.headers))
+                Ok(self.metrics.page(head))
             }
         }
     }
 
     /// Whether a request has the token, where there is one. Failures are counted by address, as those of API keys are.
-    fn admit(&self, head: &Parts, peer: IpAddr) -> Result<(), ApiError> {
+    fn admit(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        let presented = Presented::in_headers(&head.headers);
+        let presented = Presented::of(head.authorization);
         if let Presented::Key(presented) = presented
             && token.admits(presented)
         {
@@ -121,42 +113,32 @@ impl Desk {
     }
 }
 
-impl Answers for Desk {
-    async fn answer(
+impl Service for Admin {
+    async fn respond(
         &self,
-        request: Request<Incoming>,
-        peer: IpAddr,
-        progress: &Progress,
-    ) -> Result<Answer, Infallible> {
-        let work = progress.begin();
-        let (head, incoming) = request.into_parts();
-        let mut body = RequestBody::new(incoming, &head.headers);
-        let id = self.ids.of(&head.headers);
-        let result = caught(pin!(self.show(&head, peer))).await;
+        head: &Head<'_>,
+        _body: &mut RequestBody,
+        exchange: &Exchange,
+    ) -> Response {
+        let result = catch_panic(pin!(self.show(head, exchange.peer))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
-        let answer = result.unwrap_or_else(|error| {
+        result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
-                tracing::error!(id = id.as_str(), cause, "an admin request failed");
+                tracing::error!(id = exchange.id.as_str(), cause, "an admin request failed");
             }
-            error.answer()
-        });
-        body.drain().await;
-        work.done();
-        let mut answer = dressed(answer, id);
-        progress.finish(&mut answer, &body);
-        Ok(answer)
+            error.response()
+        })
     }
 
-    fn unasked(&self, error: &ApiError, _peer: IpAddr) -> Answer {
-        dressed(error.answer(), self.ids.next())
+    fn reject(&self, reason: Rejection, _peer: IpAddr, _id: &RequestId) -> Response {
+        ApiError::from(reason).response()
     }
 
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
-}
 
-fn dressed(mut answer: Answer, id: RequestId) -> Answer {
-    answer::finish(&mut answer, None, id.value());
-    answer
+    fn accepts_id(&self, id: &[u8]) -> bool {
+        !KeyHash::is_like_a_key(id)
+    }
 }

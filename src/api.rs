@@ -1,16 +1,13 @@
-//! The operations: typed input, one call to the store, an answer. Knows HTTP and the store; is only ever asked by callers
-//! who have been let in, and does not know how.
+//! The operations: typed input, one call to the store, a response. Requests that arrive here are authenticated and within their
+//! limits; this module does not know how.
 
-pub mod answer;
 pub mod authority;
 mod body;
 mod create_pet;
 pub mod docs;
 pub mod document;
 pub mod error;
-mod frame;
 mod get_pet;
-pub mod header;
 mod idempotency;
 mod link;
 mod list_orders;
@@ -20,17 +17,14 @@ pub mod percent;
 mod query;
 pub mod url;
 
-pub use answer::Answer;
 pub use error::ApiError;
 pub use operation::{Operation, Route};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::http::request::Parts;
-
 use crate::clock::Timestamp;
-use crate::http::RequestBody;
+use crate::http::{Head, RequestBody, Response};
 use crate::key::KeyId;
 use crate::store::Store;
 use authority::Authority;
@@ -80,37 +74,31 @@ impl Api {
     pub async fn perform(
         &self,
         operation: Operation<'_>,
-        head: &Parts,
+        head: &Head<'_>,
         destination: Destination<'_>,
         body: &mut RequestBody,
-        caller: KeyId,
+        key: KeyId,
         now: Timestamp,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Response, ApiError> {
         let base = self.addresses.base(destination);
         match operation {
-            Operation::ListPets => self.list_pets(head.uri.query(), base).await,
-            // In a box of its own: what a creation has to remember would make every read dearer.
-            Operation::CreatePet => {
-                Box::pin(self.create_pet(&head.headers, body, caller, base, now)).await
-            }
-            Operation::GetPet { id } => self.get_pet(id, base, now).await,
-            Operation::ListOrders => self.list_orders(head.uri.query(), base).await,
+            Operation::ListPets => self.list_pets(head.query, base).await,
+            // In a box of its own: what a creation has to remember would make every read more expensive.
+            Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
+            Operation::GetPet { id } => self.get_pet(id, now).await,
+            Operation::ListOrders => self.list_orders(head.query, base).await,
         }
     }
 
-    /// The response to a request that failed, with the headers that every response of its operation carries.
-    pub fn refuse<'a>(
+    /// Adds the headers that every response of an operation has, whether it succeeded or not.
+    pub fn finish<'a>(
         &'a self,
         route: &Route<'_>,
         destination: impl FnOnce() -> Destination<'a>,
-        error: &ApiError,
-    ) -> Answer {
-        match route {
-            Route::Operation(Operation::GetPet { .. }) => {
-                let base = self.addresses.base(destination());
-                get_pet::in_frame(base, |frame| error.answer_in(frame))
-            }
-            _ => error.answer(),
+        response: &mut Response,
+    ) {
+        if let Route::Operation(Operation::GetPet { .. }) = route {
+            get_pet::deprecate(response, self.addresses.base(destination()));
         }
     }
 }

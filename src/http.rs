@@ -1,9 +1,33 @@
-//! Transport: what a request and a response are made of, below the services that respond. Knows no route, no key, no store.
+//! Transport: listeners, accept loops, connections, timeouts, drain, request IDs, and what requests and responses are made of.
+//! Serves anything that implements [`Service`]. Knows no route, no key and no store, and is the only module that knows hyper.
 
-pub mod compact;
-pub mod content;
-pub mod request_body;
+mod accept;
+mod body;
+mod connection;
+mod connections;
+mod exchange;
+mod head;
+pub mod header;
+mod linger;
+mod listen;
+mod panic;
+mod progress;
+mod raw;
+mod request_body;
+mod request_id;
+mod response;
+mod service;
+mod stream;
 
-pub use compact::compact;
-pub use content::Content;
+pub use accept::{DRAIN, accept};
+pub use body::Body;
+pub use connections::{Caps, Connections};
+pub use exchange::Exchange;
+pub use head::{Field, Head};
+pub use listen::{listen, listen_for_each, max_connections};
+pub use panic::catch_panic;
 pub use request_body::RequestBody;
+pub use request_id::RequestId;
+pub use response::{Deprecation, RateLimit, Response};
+pub use service::{Rejection, Service};
+pub use stream::Timeouts;

@@ -26,6 +26,7 @@ pub mod keys;
 pub mod limit;
 pub mod log;
 pub mod metric;
+mod network;
 pub mod order;
 pub mod page;
 pub mod pet;

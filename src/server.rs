@@ -2,24 +2,16 @@
 //! One single-threaded runtime for each core, each with its own listening socket; one for the admin listener, and one for
 //! background work.
 
-pub(crate) mod answers;
 mod background;
-mod connection;
-mod connections;
 mod failure_log;
-mod gate;
 mod ledger;
-mod linger;
-mod listen;
 pub mod metrics;
 mod pace;
 mod pages;
-pub(crate) mod panic;
-mod raw;
+mod pipeline;
 pub(crate) mod readiness;
-pub(crate) mod request_id;
-pub(crate) mod stream;
-mod worker;
+mod record;
+mod threads;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -30,28 +22,26 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
 use crate::access::{Access, TrustedProxies};
-use crate::admin;
+use crate::admin::Admin;
 use crate::api::url::BaseUrl;
 use crate::api::{Addresses, Api};
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
+use crate::http::{self, Caps, Connections, DRAIN, Timeouts};
 use crate::limit::redis::Health;
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
 use crate::store::{self, Mode, Store};
 use background::Background;
-use connections::{Caps, Connections};
 use failure_log::FailureLog;
 use ledger::Ledger;
 use metrics::ServerMetrics;
 use pages::Pages;
+use pipeline::Pipeline;
 use readiness::Readiness;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
-
-/// How long what runs may still take when the server is told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long after a failure the last flush is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -90,9 +80,9 @@ impl Server {
     /// Takes the addresses and opens the data, in this order: a first start that finds its port taken leaves nothing behind.
     pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets = listen::api(config.listen, workers)
+        let sockets = http::listen_for_each(config.listen, workers)
             .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
-        let admin_socket = listen::admin(config.admin_listen).with_context(|| {
+        let admin_socket = http::listen(config.admin_listen).with_context(|| {
             format!(
                 "--admin-listen {}: cannot listen there",
                 config.admin_listen
@@ -159,13 +149,14 @@ impl Server {
 
         let deployment = shared.store.deployment().await;
         let deployment = deployment.context("cannot read the ID of the deployment")?;
-        let max_connections = listen::connections(config.max_connections);
+        let max_connections = http::max_connections(config.max_connections);
+        let exempt = config.trusted_proxies.clone();
         let connections = Connections::new(Caps {
             total: max_connections,
             per_address: config.max_connections_per_address,
-            exempt: config.trusted_proxies.clone(),
+            is_exempt: Box::new(move |address| exempt.trusts(address)),
         });
-        let timeouts = stream::Timeouts {
+        let timeouts = Timeouts {
             request: config.request_timeout,
             idle: config.idle_timeout,
         };
@@ -187,14 +178,20 @@ impl Server {
                 }
                 _ => Limiter::Memory(config.bans),
             };
-            let gate = gate::Gate::new(Arc::clone(&shared), number, limiter, log)?;
+            let pipeline = Pipeline {
+                metrics: Arc::clone(shared.metrics.worker(number)),
+                shared: Arc::clone(&shared),
+                worker: number,
+                limiter,
+                log,
+            };
             let (connections, stopping) = (connections.clone(), shared.stopping.clone());
             let name = format!("http-{number}");
-            threads.push(worker::spawn(&name, ended.clone(), async move || {
-                worker::accept(socket, gate, connections, timeouts, stopping).await
+            threads.push(threads::spawn(&name, ended.clone(), async move || {
+                http::accept(socket, pipeline, connections, timeouts, stopping).await
             })?);
         }
-        let desk = admin::Desk::new(
+        let admin = Admin::new(
             Arc::clone(&shared.store),
             Arc::clone(&shared.metrics),
             shared.redis.clone(),
@@ -202,19 +199,19 @@ impl Server {
             shared.clock.clone(),
             config.admin_token.clone(),
             sink.lost(),
-        )?;
+        );
         let (admin_connections, stopping) = (
             Connections::new(Caps {
                 total: ADMIN_CONNECTIONS,
                 per_address: ADMIN_CONNECTIONS,
-                exempt: TrustedProxies::default(),
+                is_exempt: Box::new(|_| false),
             }),
             shared.stopping.clone(),
         );
-        threads.push(worker::spawn("admin", ended.clone(), async move || {
-            worker::accept(admin_socket, desk, admin_connections, timeouts, stopping).await
+        threads.push(threads::spawn("admin", ended.clone(), async move || {
+            http::accept(admin_socket, admin, admin_connections, timeouts, stopping).await
         })?);
-        threads.push(worker::spawn("background", ended, async move || {
+        threads.push(threads::spawn("background", ended, async move || {
             background.run().await;
             Ok(())
         })?);

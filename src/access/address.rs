@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::limit::Rate;
 use crate::limit::window::Minute;
+use crate::network::network;
 
 /// Failed authentications that an address may have in a minute.
 pub const FAILURES_PER_MINUTE: u8 = 60;
@@ -91,7 +92,7 @@ impl AddressTable {
 
     /// The part that an address is in, in this minute, and the hash of the address.
     fn enter(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
-        let hash = self.hasher.hash_one(number(address));
+        let hash = self.hasher.hash_one(network(address));
         // Not by the bits that the map goes by, which are the highest and the lowest ones.
         let part = &self.parts[(hash >> 32) as usize % PARTS];
         let mut failures = part.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,25 +126,6 @@ impl Failures {
         let mut window = self.minute;
         window.add(count.into());
         window.rate(FAILURES_PER_MINUTE.into())
-    }
-}
-
-/// What counts as one address: an IPv4 address, or the /64 that one IPv6 customer has.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
-}
-
-/// The network of an address as a number. IPv4 takes the place of prefixes that IPv6 reserves and nobody has.
-fn number(address: IpAddr) -> u64 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.to_bits().into(),
-        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The `Authorization` header: what a caller presents as its key.
 
-use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use crate::http::Field;
 
 /// What came with a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,15 +15,12 @@ pub enum Presented<'a> {
 
 impl<'a> Presented<'a> {
     /// Reads `Authorization: Bearer <key>`. The scheme's letters may be of any case; another scheme is no key.
-    pub fn in_headers(headers: &'a HeaderMap) -> Self {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let Some(value) = values.next() else {
-            return Self::Nothing;
+    pub fn of(authorization: Field<'a>) -> Self {
+        let value = match authorization {
+            Field::Absent => return Self::Nothing,
+            Field::Several => return Self::Several,
+            Field::One(value) => value,
         };
-        if values.next().is_some() {
-            return Self::Several;
-        }
-        let value = value.as_bytes();
         match value.split_at_checked(6) {
             Some((scheme, [b' ', token @ ..])) if scheme.eq_ignore_ascii_case(b"bearer") => {
                 match token.trim_ascii() {
@@ -41,12 +37,8 @@ impl<'a> Presented<'a> {
 mod tests {
     use super::*;
 
-    fn key(values: &[&str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(AUTHORIZATION, value.parse().unwrap());
-        }
-        match Presented::in_headers(&headers) {
+    fn key(value: &str) -> Option<String> {
+        match Presented::of(Field::One(value.as_bytes())) {
             Presented::Nothing | Presented::Several => None,
             Presented::Key(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
         }
@@ -54,12 +46,12 @@ mod tests {
 
     #[test]
     fn only_one_bearer_token_is_a_key() {
-        assert_eq!(key(&["Bearer abc"]).as_deref(), Some("abc"));
-        assert_eq!(key(&["bEARER  abc "]).as_deref(), Some("abc"));
+        assert_eq!(key("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(key("bEARER  abc ").as_deref(), Some("abc"));
         for nothing in ["", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"] {
-            assert_eq!(key(&[nothing]), None, "{nothing}");
+            assert_eq!(key(nothing), None, "{nothing}");
         }
-        assert_eq!(key(&[]), None);
-        assert_eq!(key(&["Bearer abc", "Bearer abc"]), None);
+        assert!(Presented::of(Field::Absent) == Presented::Nothing);
+        assert!(Presented::of(Field::Several) == Presented::Several);
     }
 }

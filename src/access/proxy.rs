@@ -3,12 +3,10 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
 use ipnet::{IpNet, Ipv6Net};
 
-static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+use crate::http::Head;
+use crate::http::header::FORWARDED_FOR;
 
 /// A range of addresses, as in `10.0.0.0/8`. IPv4 is kept in its place within IPv6, so that a range means the same for a listener of either
 /// kind.
@@ -60,35 +58,27 @@ impl TrustedProxies {
     }
 
     /// Who sent a request, and how: the peer itself, or what the nearest trusted proxies say.
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Client {
-        let mut client = Client {
-            address: peer,
-            https: false,
-        };
+    pub fn client(&self, peer: IpAddr, head: &Head<'_>) -> Client {
         if !self.trusts(peer) {
-            return client;
+            return Client {
+                address: peer,
+                https: false,
+            };
         }
-        // One walk over all headers costs less than two look-ups, which hash both names; and most requests have none of the two.
-        let (mut has_addresses, mut protocol) = (false, None);
-        for (name, value) in headers {
-            if *name == FORWARDED_FOR {
-                has_addresses = true;
-            } else if *name == FORWARDED_PROTO {
-                protocol = Some(value);
-            }
+        Client {
+            address: match head.is_forwarded {
+                true => self.first_stranger(peer, head),
+                false => peer,
+            },
+            https: head.forwarded_proto.is_some_and(is_https),
         }
-        if has_addresses {
-            client.address = self.first_stranger(peer, headers);
-        }
-        client.https = protocol.is_some_and(is_https);
-        client
     }
 
     /// The last address that no trusted proxy wrote, or the first that one did.
-    fn first_stranger(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    fn first_stranger(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
         let mut nearest = peer;
-        let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
-        for entry in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
+        let lines = head.all(&FORWARDED_FOR).rev();
+        for entry in lines.flat_map(|line| line.rsplit(|byte| *byte == b',')) {
             match address(entry) {
                 Some(address) if self.trusts(address) => nearest = address,
                 Some(address) => return address,
@@ -107,8 +97,8 @@ impl TrustedProxies {
 }
 
 /// Whether the last entry of `X-Forwarded-Proto` is HTTPS: the one that the nearest proxy wrote. What stands before it may be anyone's.
-fn is_https(line: &HeaderValue) -> bool {
-    let last = line.as_bytes().rsplit(|byte| *byte == b',').next();
+fn is_https(line: &[u8]) -> bool {
+    let last = line.rsplit(|byte| *byte == b',').next();
     last.is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
 }
 
@@ -125,19 +115,19 @@ fn address(entry: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
+
     use super::*;
 
     fn client(peer: &str, forwarded: &[&str]) -> String {
         let trusted = ["10.0.0.0/8", "::1"].map(|range| range.parse().unwrap());
-        let mut headers = HeaderMap::new();
+        let mut request = Request::get("/");
         for line in forwarded {
-            headers.append(
-                "x-forwarded-for",
-                HeaderValue::from_bytes(line.as_bytes()).unwrap(),
-            );
+            request = request.header("x-forwarded-for", line.as_bytes());
         }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
         TrustedProxies::new(trusted.to_vec())
-            .client(peer.parse().unwrap(), &headers)
+            .client(peer.parse().unwrap(), &Head::new(&parts))
             .address
             .to_string()
     }

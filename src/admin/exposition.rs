@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 
 use crate::metric::Histogram;
 
@@ -20,11 +20,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
     /// The format that a request asks for: OpenMetrics where it is named, and not less welcome than plain text.
-    pub(super) fn accepted(headers: &HeaderMap) -> Self {
+    pub(super) fn accepted<'a>(accept: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut open_metrics = 0;
         let mut text = 0;
-        let values = headers.get_all(ACCEPT).iter();
-        for range in values.flat_map(|value| value.to_str().unwrap_or_default().split(',')) {
+        let values = accept.map(|value| std::str::from_utf8(value).unwrap_or_default());
+        for range in values.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default();
             let quality = parts.find_map(|part| part.strip_prefix("q="));
@@ -178,14 +178,12 @@ mod tests {
     use super::*;
 
     fn accepts(text: &str) -> Format {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, text.parse().unwrap());
-        Format::accepted(&headers)
+        Format::accepted([text.as_bytes()].into_iter())
     }
 
     #[test]
     fn open_metrics_is_sent_to_those_who_ask_for_it() {
-        assert_eq!(Format::accepted(&HeaderMap::new()), Format::Text);
+        assert_eq!(Format::accepted([].into_iter()), Format::Text);
         for text in [
             "*/*",
             "text/plain",

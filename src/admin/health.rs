@@ -1,25 +1,26 @@
 //! Is the process alive, and can it serve? Both cheap, neither logged nor limited.
 
 use bytes::Bytes;
-use hyper::StatusCode;
+use http::StatusCode;
 
-use crate::api::{Answer, ApiError, answer};
+use crate::api::ApiError;
+use crate::http::Response;
 use crate::server::readiness::{Page, Readiness};
 
 /// `/livez`: looks at nothing but the process.
-pub(crate) fn live() -> Answer {
-    answer::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"live\"}"))
+pub(crate) fn live() -> Response {
+    Response::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"live\"}"))
 }
 
 /// `/readyz`: what background work has found. With `verbose` each check is listed.
-pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Answer, ApiError> {
+pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Response, ApiError> {
     let verbose = query.is_some_and(|query| {
         query
             .split('&')
             .any(|pair| pair.split('=').next() == Some("verbose"))
     });
     match readiness.page(verbose) {
-        Page::Ready(body) => Ok(answer::json(StatusCode::OK, body)),
+        Page::Ready(body) => Ok(Response::json(StatusCode::OK, body)),
         Page::NotReady(message) => Err(ApiError::NotReady(message)),
     }
 }

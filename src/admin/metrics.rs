@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, HeaderMap};
+use http::header::{ACCEPT, CACHE_CONTROL};
 
 use super::exposition::{Exposition, Format};
 use super::process;
-use crate::api::{Answer, answer, header};
 use crate::clock::{Clock, Timestamp};
+use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
 use crate::metric::Counter;
 use crate::server::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
@@ -29,8 +28,8 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// The page, in the format that the request asks for.
-    pub(super) fn page(&self, headers: &HeaderMap) -> Answer {
-        let format = Format::accepted(headers);
+    pub(super) fn page(&self, head: &Head<'_>) -> Response {
+        let format = Format::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);
         page.gauges(
             "animal_store_build_info",
@@ -46,9 +45,7 @@ impl Metrics {
         process::describe(&mut page, self.started);
 
         let text = page.finish().into();
-        let mut answer = answer::with_type(StatusCode::OK, format.content_type(), text);
-        answer.headers_mut().insert(CACHE_CONTROL, header::NO_STORE);
-        answer
+        Response::with_type(format.content_type(), text).with(CACHE_CONTROL, header::NO_STORE)
     }
 
     fn writes(&self, page: &mut Exposition) {

@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
 
-use hyper::header::HOST;
-use hyper::http::request::Parts;
-use hyper::{HeaderMap, Version};
+use crate::http::{Field, Head};
 
 /// The longest host with its port. A name in the DNS has at most 253 characters.
 const LONGEST: usize = 255;
@@ -27,23 +25,15 @@ pub enum InvalidAuthority {
 
 impl<'a> Authority<'a> {
     /// The authority of a request: of its target, where that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
-    pub fn of(head: &'a Parts) -> Result<Option<Self>, InvalidAuthority> {
-        let host = Self::in_headers(&head.headers)?;
-        if host.is_none() && head.version == Version::HTTP_11 {
-            return Err(InvalidAuthority::NotOnce);
-        }
-        match head.uri.authority() {
-            Some(target) => Self::parse(target.as_str().as_bytes()).map(Some),
+    pub fn of(head: &Head<'a>) -> Result<Option<Self>, InvalidAuthority> {
+        let host = match head.host {
+            Field::One(host) => Some(Self::parse(host)?),
+            Field::Absent if !head.requires_host => None,
+            _ => return Err(InvalidAuthority::NotOnce),
+        };
+        match head.authority {
+            Some(target) => Self::parse(target.as_bytes()).map(Some),
             None => Ok(host),
-        }
-    }
-
-    fn in_headers(headers: &'a HeaderMap) -> Result<Option<Self>, InvalidAuthority> {
-        let mut hosts = headers.get_all(HOST).iter();
-        match (hosts.next(), hosts.next()) {
-            (Some(host), None) => Self::parse(host.as_bytes()).map(Some),
-            (None, _) => Ok(None),
-            _ => Err(InvalidAuthority::NotOnce),
         }
     }
 

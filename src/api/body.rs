@@ -3,29 +3,27 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::HeaderMap;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::error::ApiError;
-use crate::http::RequestBody;
+use crate::http::{Field, Head, RequestBody};
 use crate::pet::BodyProblems;
 
 /// The most bytes a body may have.
-const MOST: usize = 16 * 1024;
+const MAX: usize = 16 * 1024;
 
 /// Reads the whole body, within `deadline` in all: one that resets with every byte could be kept open without end.
 pub(super) async fn read_json(
-    headers: &HeaderMap,
+    head: &Head<'_>,
     body: &mut RequestBody,
     deadline: Duration,
 ) -> Result<Bytes, ApiError> {
-    if !is_json(headers) {
+    if !is_json(head.content_type) {
         return Err(ApiError::UnsupportedMediaType);
     }
-    if !is_identity(headers) {
+    if head.is_encoded {
         return Err(ApiError::ContentEncoding);
     }
-    if body.announced() > MOST as u64 {
+    if body.announced() > MAX as u64 {
         return Err(ApiError::BodyTooLarge);
     }
     match tokio::time::timeout(deadline, collect(body)).await {
@@ -38,7 +36,7 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
     let mut collected = BytesMut::new();
     // A client that broke off will hardly read what it is told.
     while let Some(data) = body.next().await.map_err(|_| BodyProblems::broken_off())? {
-        if collected.len() + data.len() > MOST {
+        if collected.len() + data.len() > MAX {
             return Err(ApiError::BodyTooLarge);
         }
         if collected.is_empty() {
@@ -46,29 +44,19 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
                 return Ok(data);
             }
             // Once, and not twice as much as it needs.
-            let rest = usize::try_from(body.announced()).unwrap_or(MOST);
-            collected.reserve(data.len() + rest.min(MOST));
+            let rest = usize::try_from(body.announced()).unwrap_or(MAX);
+            collected.reserve(data.len() + rest.min(MAX));
         }
         collected.extend_from_slice(&data);
     }
     Ok(collected.freeze())
 }
 
-/// Neither compressed nor otherwise encoded.
-fn is_identity(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(CONTENT_ENCODING)
-        .iter()
-        .all(|value| value.as_bytes().eq_ignore_ascii_case(b"identity"))
-}
-
 /// `application/json`, with or without parameters.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(value), None) = (types.next(), types.next()) else {
+fn is_json(content_type: Field<'_>) -> bool {
+    let Field::One(value) = content_type else {
         return false;
     };
-    let value = value.as_bytes();
     let essence = value.split(|byte| *byte == b';').next().unwrap_or_default();
     essence
         .trim_ascii()

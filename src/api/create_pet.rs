@@ -1,13 +1,12 @@
 //! `POST /pets`: adds an animal, at most once for each `Idempotency-Key`. A 201 means that it is on disk.
 
-use bytes::Bytes;
-use hyper::header::LOCATION;
-use hyper::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http::header::LOCATION;
 
 use super::url::LinkBase;
-use super::{Answer, Api, ApiError, answer, body, header, idempotency};
+use super::{Api, ApiError, body, idempotency};
 use crate::clock::Timestamp;
-use crate::http::RequestBody;
+use crate::http::{Head, RequestBody, Response, header};
 use crate::key::KeyId;
 use crate::pet::NewPet;
 use crate::store::{Created, Retry};
@@ -15,18 +14,18 @@ use crate::store::{Created, Retry};
 impl Api {
     pub(super) async fn create_pet(
         &self,
-        headers: &HeaderMap,
+        head: &Head<'_>,
         body: &mut RequestBody,
-        caller: KeyId,
+        key: KeyId,
         base: LinkBase<'_>,
         now: Timestamp,
-    ) -> Result<Answer, ApiError> {
-        let token = idempotency::token(headers)?;
-        let body = body::read_json(headers, body, self.body_timeout).await?;
+    ) -> Result<Response, ApiError> {
+        let token = idempotency::token(head)?;
+        let body = body::read_json(head, body, self.body_timeout).await?;
         let pet = NewPet::from_json(&body)?;
 
         let retry = token.map(|token| Retry {
-            key: caller,
+            key,
             token,
             fingerprint: idempotency::fingerprint(&pet),
             now,
@@ -43,15 +42,11 @@ impl Api {
 
         let mut json = Vec::with_capacity(128);
         pet.write_json(&mut json);
-        let mut answer = answer::json(StatusCode::CREATED, Bytes::from(json));
-        let headers = answer.headers_mut();
-        headers.insert(
-            LOCATION,
-            header::value(format!("{base}/v1/pets/{}", pet.id)),
-        );
-        if replayed {
-            headers.insert(header::IDEMPOTENT_REPLAYED, header::TRUE);
-        }
-        Ok(answer)
+        let location = header::value(format!("{base}/v1/pets/{}", pet.id));
+        let response = Response::json(StatusCode::CREATED, json.into()).with(LOCATION, location);
+        Ok(match replayed {
+            true => response.with(header::IDEMPOTENT_REPLAYED, header::TRUE),
+            false => response,
+        })
     }
 }

@@ -4,33 +4,28 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use hyper::HeaderMap;
 use sha2::{Digest, Sha256};
 
 use super::error::ApiError;
-use super::header;
+use crate::http::{Field, Head};
 use crate::key::KeyId;
 use crate::pet::NewPet;
 use crate::store::Retry;
 
 /// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 goes further.
-pub(super) fn token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, ApiError> {
-    let mut values = headers.get_all(header::IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    let bytes = value.as_bytes();
-    if values.next().is_some()
-        || !(1..=255).contains(&bytes.len())
-        || !bytes.iter().all(u8::is_ascii_graphic)
-    {
-        let problem = "must be 1 to 255 visible ASCII characters, and given at most once".into();
-        return Err(ApiError::InvalidParameter {
+pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
+    match head.idempotency_key {
+        Field::Absent => Ok(None),
+        Field::One(token)
+            if (1..=255).contains(&token.len()) && token.iter().all(u8::is_ascii_graphic) =>
+        {
+            Ok(Some(Sha256::digest(token).into()))
+        }
+        _ => Err(ApiError::InvalidParameter {
             name: "Idempotency-Key",
-            problem,
-        });
+            problem: "must be 1 to 255 visible ASCII characters, and given at most once".into(),
+        }),
     }
-    Ok(Some(Sha256::digest(bytes).into()))
 }
 
 /// What tells one animal from another: the SHA-256 of its category, its status and its name. The bytes that described it do not

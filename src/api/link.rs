@@ -1,31 +1,28 @@
 //! A page of a list, with the `Link` to the next one.
 
 use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::header::{HeaderValue, LINK};
+use http::StatusCode;
+use http::header::HeaderValue;
 
+use super::ApiError;
 use super::url::LinkBase;
-use super::{Answer, ApiError, answer, frame};
+use crate::http::Response;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
-/// The answer for a page at `path`, which ends in `?limit=`, with a link to the one after it, if there is one, with the parameters of this one.
-pub(super) fn answer(
+/// The response with a page at `path`, which ends in `?limit=`, and with a link to the one after it, if there is one, with the
+/// parameters of this one.
+pub(super) fn respond(
     page: Page,
     base: LinkBase<'_>,
     path: &str,
     limit: PageSize,
     scope: Scope,
-) -> Result<Answer, ApiError> {
-    let mut answer = match page.next {
-        Some(next) => {
-            let link = link(next, base, path, limit, scope);
-            frame::WITH_LINK.answer_with(StatusCode::OK, page.json, &LINK, link)
-        }
-        None => answer::json(StatusCode::OK, page.json),
-    };
-    match answer.body_mut().hold() {
-        true => Ok(answer),
+) -> Result<Response, ApiError> {
+    let mut response = Response::json(StatusCode::OK, page.json);
+    response.link = page.next.map(|next| link(next, base, path, limit, scope));
+    match response.body.hold() {
+        true => Ok(response),
         false => Err(ApiError::Unavailable {
             cause: "too many large pages are not taken by their clients".into(),
         }),

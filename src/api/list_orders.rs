@@ -1,7 +1,8 @@
 //! `GET /store/orders`: a page of orders, and where the next one is. Beta.
 
 use super::url::LinkBase;
-use super::{Answer, Api, ApiError, link, query};
+use super::{Api, ApiError, link, query};
+use crate::http::Response;
 use crate::page::Scope;
 
 impl Api {
@@ -9,10 +10,10 @@ impl Api {
         &self,
         query: Option<&str>,
         base: LinkBase<'_>,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Response, ApiError> {
         let query = query::of_orders(query)?;
         let page = self.store.order_page(query).await?;
-        link::answer(
+        link::respond(
             page,
             base,
             "/v1/store/orders?limit=",

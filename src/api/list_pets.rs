@@ -1,16 +1,17 @@
 //! `GET /pets`: a page of animals, and where the next one is.
 
 use super::url::LinkBase;
-use super::{Answer, Api, ApiError, link, query};
+use super::{Api, ApiError, link, query};
+use crate::http::Response;
 
 impl Api {
     pub(super) async fn list_pets(
         &self,
         query: Option<&str>,
         base: LinkBase<'_>,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Response, ApiError> {
         let query = query::of_pets(query)?;
         let page = self.store.page(query).await?;
-        link::answer(page, base, "/v1/pets?limit=", query.limit, query.scope())
+        link::respond(page, base, "/v1/pets?limit=", query.limit, query.scope())
     }
 }

@@ -1,6 +1,6 @@
 //! Method and path become an [`Operation`], one variant for each `operationId`. This `match` is the whole router.
 
-use hyper::Method;
+use http::Method;
 
 /// What the API can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hyper::Uri;
+use http::Uri;
 
 use super::authority::Authority;
 

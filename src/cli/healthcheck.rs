@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use hyper::Uri;
+use http::Uri;
 
 use super::{Failure, Outcome};
 use crate::config::{FileOption, options, reachable};

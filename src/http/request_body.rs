@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::HeaderMap;
+use http::header::{EXPECT, HeaderMap};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
-use hyper::header::EXPECT;
 
 /// The most of a body that is read only to keep the connection usable.
 const REMAINDER: usize = 64 * 1024;
@@ -20,7 +19,7 @@ const MOMENT: Duration = Duration::from_millis(250);
 /// The body of a request.
 #[derive(Debug)]
 pub struct RequestBody {
-    incoming: Incoming,
+    incoming: Either<Incoming, Full<Bytes>>,
     /// The client sends it after a `100 Continue`, which the first read causes.
     awaits_continue: bool,
     ended: bool,
@@ -34,13 +33,23 @@ pub struct Incomplete;
 
 impl RequestBody {
     /// The body that comes with these headers.
-    pub fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
+    pub(super) fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && headers.contains_key(EXPECT),
             ended,
             broken: false,
-            incoming,
+            incoming: Either::Left(incoming),
+        }
+    }
+
+    /// A body that has arrived.
+    pub fn whole(bytes: Bytes) -> Self {
+        Self {
+            awaits_continue: false,
+            ended: bytes.is_empty(),
+            broken: false,
+            incoming: Either::Right(Full::new(bytes)),
         }
     }
 
@@ -84,7 +93,7 @@ impl RequestBody {
 
     /// Reads what is left, if that is little and arrives at once: the connection then serves the next request. Otherwise it
     /// has to be closed. A body that the client holds back is not asked for.
-    pub async fn drain(&mut self) {
+    pub(super) async fn drain(&mut self) {
         if self.is_read() || self.awaits_continue || self.announced() > REMAINDER as u64 {
             return;
         }

@@ -1,19 +1,18 @@
-//! What lies outside `/v1`, for everyone: the docs, the OpenAPI document, health.
+//! The pages outside `/v1`, which need no key: the docs, the OpenAPI document, health.
 
 use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::header::{
+use http::StatusCode;
+use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::http::request::Parts;
 
 use super::Shared;
 use crate::admin::health;
 use crate::api::document::Document;
 use crate::api::operation::OpenPage;
 use crate::api::url::BaseUrl;
-use crate::api::{Answer, ApiError, answer, docs, header};
+use crate::api::{ApiError, docs};
+use crate::http::{Response, header};
 
 /// The pages, made once.
 #[derive(Debug)]
@@ -40,49 +39,36 @@ impl Pages {
         &self,
         page: OpenPage,
         path: &str,
-        head: &Parts,
+        query: Option<&str>,
         shared: &Shared,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Response, ApiError> {
         match page {
             OpenPage::Root => {
-                let mut answer = Answer::default();
-                *answer.status_mut() = StatusCode::FOUND;
-                let headers = answer.headers_mut();
-                headers.insert(LOCATION, HeaderValue::from_static("/docs"));
-                headers.insert(X_CONTENT_TYPE_OPTIONS, header::NOSNIFF);
-                Ok(answer)
+                let docs = HeaderValue::from_static("/docs");
+                Ok(Response::new(StatusCode::FOUND).with(LOCATION, docs))
             }
             OpenPage::Docs => self.docs(path),
-            OpenPage::OpenApiJson => Ok(document(header::JSON, &self.document.json)),
-            OpenPage::OpenApiYaml => Ok(document(
-                HeaderValue::from_static("application/yaml"),
-                &self.document.yaml,
-            )),
+            OpenPage::OpenApiJson => Ok(cached(header::JSON, &self.document.json)),
+            OpenPage::OpenApiYaml => {
+                let yaml = HeaderValue::from_static("application/yaml");
+                Ok(cached(yaml, &self.document.yaml))
+            }
             OpenPage::Live => Ok(health::live()),
-            OpenPage::Ready => health::ready(&shared.readiness, head.uri.query()),
+            OpenPage::Ready => health::ready(&shared.readiness, query),
         }
     }
 
-    fn docs(&self, path: &str) -> Result<Answer, ApiError> {
+    fn docs(&self, path: &str) -> Result<Response, ApiError> {
         let asset =
             docs::asset(path).ok_or(ApiError::NotFound("There is nothing at this path."))?;
-        let mut answer = answer::with_type(
-            StatusCode::OK,
-            HeaderValue::from_static(asset.content_type),
-            asset.body,
-        );
-        let headers = answer.headers_mut();
-        headers.insert(CONTENT_SECURITY_POLICY, self.policy.clone());
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        Ok(answer)
+        let content_type = HeaderValue::from_static(asset.content_type);
+        Ok(cached(content_type, &asset.body)
+            .with(CONTENT_SECURITY_POLICY, self.policy.clone())
+            .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
     }
 }
 
-fn document(content_type: HeaderValue, body: &Bytes) -> Answer {
-    let mut answer = answer::with_type(StatusCode::OK, content_type, body.clone());
-    answer
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    answer
+/// A page that a client may keep, and asks for again before it shows it.
+fn cached(content_type: HeaderValue, body: &Bytes) -> Response {
+    Response::with_type(content_type, body.clone()).with(CACHE_CONTROL, header::NO_CACHE)
 }

@@ -4,30 +4,27 @@
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::header::{CONNECTION, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connections::Entered;
+use super::connection::Shared;
+use super::connections::Slot;
 use super::linger::Linger;
-use crate::api::Answer;
-use crate::http::RequestBody;
+use super::progress::{Phase, Progress};
 
 /// Bytes a second that a client has to take of a response, measured over the idle timeout. Only one that lets us wait is measured.
 const SLOWEST: u64 = 1024;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeouts {
+pub struct Timeouts {
     /// For a first byte, and for a head once it has begun.
-    pub(super) request: Duration,
+    pub request: Duration,
     /// Between requests, and to take some of a response.
-    pub(super) idle: Duration,
+    pub idle: Duration,
 }
 
 impl Timeouts {
@@ -38,99 +35,9 @@ impl Timeouts {
     }
 }
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The first byte of its first request.
-    New,
-    /// The first byte of a request, since the last byte of the response before.
-    Silence,
-    /// The rest of a head.
-    Head,
-    /// Us. A body has its own deadline, where it is read.
-    Answer,
-}
-
-/// What a connection waits for, and since when. The clock is asked once for each step, and all who need the time of a step
-/// look here.
-#[derive(Clone, Debug)]
-pub(crate) struct Progress(Rc<Step>);
-
-#[derive(Debug)]
-struct Step {
-    phase: Cell<Phase>,
-    since: Cell<Instant>,
-    /// The server shuts down: the connection ends with its next response.
-    draining: Rc<Cell<bool>>,
-    /// One without a request ends now.
-    ending: Cell<bool>,
-    /// The last response was sent before the body of its request was read.
-    lingers: Cell<bool>,
-    entered: Entered,
-}
-
-impl Progress {
-    /// A head has arrived: we are at work until the work is said to be done.
-    pub(crate) fn begin(&self) -> Work<'_> {
-        if self.0.phase.get() != Phase::Head {
-            // It came in one piece with the request before.
-            self.0.since.set(Instant::now());
-        }
-        self.0.phase.set(Phase::Answer);
-        self.0.entered.activity().is_busy();
-        Work(&self.0)
-    }
-
-    /// From now on no first request is waited for.
-    pub(super) fn end(&self) {
-        self.0.ending.set(true);
-    }
-
-    /// The last step of an answer: it says whether it is the last one of the connection.
-    pub(crate) fn finish(&self, answer: &mut Answer, body: &RequestBody) {
-        let unread = !body.is_read();
-        if unread {
-            self.0.lingers.set(true);
-        }
-        if unread || self.0.draining.get() {
-            let close = HeaderValue::from_static("close");
-            answer.headers_mut().insert(CONNECTION, close);
-        }
-    }
-
-    fn phase(&self) -> Phase {
-        self.0.phase.get()
-    }
-
-    fn since(&self) -> Instant {
-        self.0.since.get()
-    }
-
-    fn enter(&self, phase: Phase) -> Instant {
-        let now = Instant::now();
-        self.0.phase.set(phase);
-        self.0.since.set(now);
-        now
-    }
-}
-
-/// One request being answered.
-#[derive(Debug)]
-pub(crate) struct Work<'a>(&'a Step);
-
-impl Work<'_> {
-    /// The response is made, and what follows is up to the client. Says how long it took since the head came.
-    pub(crate) fn done(&self) -> Duration {
-        let now = Instant::now();
-        self.0.phase.set(Phase::Silence);
-        self.0.entered.activity().is_idle(now);
-        now.duration_since(self.0.since.replace(now))
-    }
-}
-
 /// The stream.
-pub(super) struct Stream<'a> {
-    tcp: TcpStream,
+pub(super) struct Stream<'a, IO> {
+    io: IO,
     timeouts: Timeouts,
     progress: Progress,
     /// When the time of the client is up, in a phase that has an end.
@@ -148,34 +55,25 @@ pub(super) struct Stream<'a> {
     /// When the response was made that is being written.
     made: Instant,
     /// What to send to a client that sent only half a head.
-    too_slow: &'a dyn Fn() -> Vec<u8>,
+    timed_out: &'a dyn Fn() -> Vec<u8>,
     /// How many connections of this thread linger, and whether this one does.
     lingering: &'a Cell<usize>,
     linger: Option<Linger<'a>>,
 }
 
-impl<'a> Stream<'a> {
-    pub(super) fn new(
-        tcp: TcpStream,
-        entered: Entered,
-        timeouts: Timeouts,
-        lingering: &'a Cell<usize>,
-        draining: &Rc<Cell<bool>>,
-        too_slow: &'a dyn Fn() -> Vec<u8>,
+impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
+    pub(super) fn new<S>(
+        io: IO,
+        slot: Slot,
+        shared: &'a Shared<S>,
+        timed_out: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
-        let now = Instant::now();
+        let (now, timeouts) = (Instant::now(), shared.timeouts);
         let deadline = now + timeouts.request;
         Self {
-            tcp,
+            io,
             timeouts,
-            progress: Progress(Rc::new(Step {
-                phase: Cell::new(Phase::New),
-                since: Cell::new(now),
-                draining: Rc::clone(draining),
-                ending: Cell::new(false),
-                lingers: Cell::new(false),
-                entered,
-            })),
+            progress: Progress::new(slot, &shared.draining, now),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
             watched: false,
@@ -183,8 +81,8 @@ impl<'a> Stream<'a> {
             slow: false,
             taken: 0,
             made: now,
-            too_slow,
-            lingering,
+            timed_out,
+            lingering: &shared.lingering,
             linger: None,
         }
     }
@@ -195,12 +93,11 @@ impl<'a> Stream<'a> {
 
     /// The client lets us wait: is it too long?
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let (phase, step) = (self.progress.phase(), &*self.progress.0);
-        if phase == Phase::Answer {
+        let (phase, activity) = (self.progress.phase(), self.progress.activity());
+        if phase == Phase::Busy {
             return Poll::Pending;
         }
-        let activity = step.entered.activity();
-        if activity.is_evicted() || (phase == Phase::New && step.ending.get()) {
+        if activity.is_evicted() || (phase == Phase::New && self.progress.is_ending()) {
             return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
         }
         if self.timer.deadline() > self.deadline {
@@ -212,7 +109,8 @@ impl<'a> Stream<'a> {
             if Instant::now() >= self.deadline {
                 if phase == Phase::Head && !self.stalled {
                     // Half a request came: say why there is no response. If that cannot be sent at once, it is not.
-                    let _ = self.tcp.try_write(&(self.too_slow)());
+                    let rejection = (self.timed_out)();
+                    let _ = Pin::new(&mut self.io).poll_write(cx, &rejection);
                 }
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
@@ -252,7 +150,7 @@ impl<'a> Stream<'a> {
                 self.move_on();
             } else {
                 // One that reads, however slowly, is not the one that has been idle longest.
-                self.progress.0.entered.activity().is_idle(Instant::now());
+                self.progress.activity().is_idle(Instant::now());
             }
         }
         // Reading may be waiting since before the response, when there was no deadline; from now on there is.
@@ -265,20 +163,20 @@ impl<'a> Stream<'a> {
         let now = Instant::now();
         self.taken = 0;
         self.deadline = now + self.timeouts.idle;
-        self.progress.0.entered.activity().is_idle(now);
+        self.progress.activity().is_idle(now);
     }
 }
 
-impl AsyncRead for Stream<'_> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<'_, IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        match Pin::new(&mut self.tcp).poll_read(cx, buf) {
+        match Pin::new(&mut self.io).poll_read(cx, buf) {
             Poll::Pending => {
-                if self.slow && self.progress.phase() == Phase::Silence {
+                if self.slow && self.progress.phase() == Phase::Idle {
                     // The next request is waited for, so the last of the response has been taken.
                     self.slow = false;
                     self.move_on();
@@ -286,7 +184,7 @@ impl AsyncRead for Stream<'_> {
                 self.wait(cx).map(Err)
             }
             done => {
-                let waits = matches!(self.progress.phase(), Phase::New | Phase::Silence);
+                let waits = matches!(self.progress.phase(), Phase::New | Phase::Idle);
                 if buf.filled().len() > before && waits {
                     self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
                 }
@@ -296,13 +194,13 @@ impl AsyncRead for Stream<'_> {
     }
 }
 
-impl AsyncWrite for Stream<'_> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<'_, IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.tcp).poll_write(cx, bytes);
+        let result = Pin::new(&mut self.io).poll_write(cx, bytes);
         self.wrote(result, cx)
     }
 
@@ -311,29 +209,29 @@ impl AsyncWrite for Stream<'_> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.tcp).poll_write_vectored(cx, slices);
+        let result = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
         self.wrote(result, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp.is_write_vectored()
+        self.io.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.linger.is_none() {
-            ready!(Pin::new(&mut this.tcp).poll_shutdown(cx))?;
-            if this.progress.0.lingers.get() {
+            ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+            if this.progress.lingers() {
                 this.linger = Linger::begin(this.lingering);
             }
         }
-        let evicted = this.progress.0.entered.activity().is_evicted();
+        let evicted = this.progress.activity().is_evicted();
         match &mut this.linger {
-            Some(linger) if !evicted => linger.poll(&mut this.tcp, &mut this.timer, cx).map(Ok),
+            Some(linger) if !evicted => linger.poll(&mut this.io, &mut this.timer, cx).map(Ok),
             _ => Poll::Ready(Ok(())),
         }
     }

@@ -17,8 +17,8 @@ const BACKLOG: i32 = 1024;
 /// allows few files, half of them.
 const OTHER_FILES: u64 = 256;
 
-/// One socket for each worker, all on the same address: the kernel spreads connections over them.
-pub(super) fn api(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+/// Listens with one socket for each worker, all on the same address: the kernel spreads connections over them.
+pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     // Sockets that share an address would share it with another process's too. A first one that does not share finds
     // out whether somebody is there.
     // It does not listen: a connection made to it would be reset.
@@ -29,8 +29,8 @@ pub(super) fn api(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpList
     std::iter::once(Ok(first)).chain(rest).collect()
 }
 
-/// The one socket of the admin listener.
-pub(super) fn admin(address: SocketAddr) -> io::Result<TcpListener> {
+/// Listens with one socket.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket(address, false)
 }
 
@@ -78,8 +78,8 @@ pub(super) fn refuse_new(listener: &tokio::net::TcpListener) {
     }
 }
 
-/// How many connections the system lets us have, of those that are wanted. Asks for as many open files as they need.
-pub(super) fn connections(wanted: usize) -> usize {
+/// Returns how many connections the system lets us have, of those that are wanted. Asks for as many open files as they need.
+pub fn max_connections(wanted: usize) -> usize {
     let files = wanted as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= files) {

@@ -11,13 +11,12 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::answers::Answers;
-use super::connections::Entered;
-use super::raw;
-use super::stream::{Stream, Timeouts};
-use crate::api::ApiError;
+use super::connections::Slot;
+use super::request_id::RequestIds;
+use super::stream::Stream;
+use super::{Rejection, Service, Timeouts, exchange, raw};
 
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431. It is also what hyper buffers of a response.
 const HEAD: usize = 16 * 1024;
@@ -26,29 +25,44 @@ const HEAD: usize = 16 * 1024;
 /// gets its response, with `Connection: close`.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Serves one connection until it ends, or until the server shuts down and its last request is answered.
-pub(super) async fn serve(
-    tcp: TcpStream,
-    entered: Entered,
+/// What the connections of one thread have in common.
+#[derive(Debug)]
+pub(super) struct Shared<S> {
+    pub(super) service: S,
+    pub(super) ids: RequestIds,
+    pub(super) timeouts: Timeouts,
+    /// Whether the server shuts down.
+    pub(super) draining: Rc<Cell<bool>>,
+    /// How many connections linger.
+    pub(super) lingering: Cell<usize>,
+}
+
+/// Serves one connection until it ends, or until the server shuts down and its last request has its response.
+pub(super) async fn serve<S: Service>(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    slot: Slot,
     peer: IpAddr,
-    answers: &impl Answers,
-    timeouts: Timeouts,
-    lingering: &Cell<usize>,
-    draining: &Rc<Cell<bool>>,
+    shared: &Shared<S>,
 ) {
-    let too_slow = || raw::unasked(answers, &ApiError::RequestTimeout, peer);
-    let stream = Stream::new(tcp, entered, timeouts, lingering, draining, &too_slow);
+    let Shared {
+        service,
+        ids,
+        draining,
+        ..
+    } = shared;
+    let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
+    let stream = Stream::new(io, slot, shared, &timed_out);
     let progress = stream.progress();
-    let service = service_fn(|request| answers.answer(request, peer, &progress));
+    let service = service_fn(|request| exchange::run(request, peer, service, ids, &progress));
     let mut connection = pin!(
         http1::Builder::new()
             .max_buf_size(HEAD)
             .writev(false)
-            // One who has said all may close its side, and hyper need not read on to see it (docs/decisions.md).
+            // A client that has sent all may close its side, and hyper need not read on to see it (docs/decisions.md).
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );
-    // A connection that ends badly is the client's affair: what there was to log about its requests is logged.
+    // An error of a connection is the client's: its requests are logged already.
     // Its task is woken when the server shuts down: waiting for that beside the connection was 1 % of the instructions of a list.
     let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(_) => Poll::Ready(true),

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// How long the client may send nothing.
@@ -17,7 +16,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 const TOTAL: Duration = Duration::from_secs(10);
 
 /// The most connections of one thread that linger at the same time. Others are closed at once.
-const MOST: usize = 1_024;
+const MAX: usize = 1_024;
 
 /// Bytes read at a time.
 const DISCARDED: usize = 16 * 1024;
@@ -33,7 +32,7 @@ pub(super) struct Linger<'a> {
 impl<'a> Linger<'a> {
     /// Begins, unless too many linger already.
     pub(super) fn begin(count: &'a Cell<usize>) -> Option<Self> {
-        if count.get() >= MOST {
+        if count.get() >= MAX {
             return None;
         }
         count.set(count.get() + 1);
@@ -48,7 +47,7 @@ impl<'a> Linger<'a> {
     /// Reads and discards until the client has closed, or its time is up.
     pub(super) fn poll(
         &mut self,
-        tcp: &mut TcpStream,
+        io: &mut (impl AsyncRead + Unpin),
         timer: &mut Pin<Box<Sleep>>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
@@ -56,7 +55,7 @@ impl<'a> Linger<'a> {
         let mut read = false;
         loop {
             let mut buffer = ReadBuf::new(&mut discarded);
-            match Pin::new(&mut *tcp).poll_read(cx, &mut buffer) {
+            match Pin::new(&mut *io).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => read = true,
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => break,

@@ -2,42 +2,52 @@
 //! which one makes room when there is none left.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::access::TrustedProxies;
-use crate::access::address::network;
+use crate::network::network;
 
 /// How many connections to find at once when room is needed: a search looks at all of them.
 const FOUND_AT_ONCE: usize = 64;
 
 /// How many connections may be making room at a time.
-const MOST_CLOSING: usize = 16;
+const MAX_CLOSING: usize = 16;
 
-/// The most connections that are being told at the same time why they are refused.
-const MOST_REFUSING: usize = 32;
+/// The most connections that are refused with a response at the same time.
+const MAX_REFUSALS: usize = 32;
 
 /// [`Activity::idle_since`] of a connection with a request at work.
 const BUSY: u64 = u64::MAX;
 
 /// How many connections there may be.
-#[derive(Clone, Debug)]
-pub(super) struct Caps {
+pub struct Caps {
     /// In all.
-    pub(super) total: usize,
+    pub total: usize,
     /// From one address.
-    pub(super) per_address: usize,
-    /// Whose connections carry the requests of many clients, so that the cap for an address does not apply.
-    pub(super) exempt: TrustedProxies,
+    pub per_address: usize,
+    /// Whether the connections of an address carry the requests of many clients, so that its cap does not apply.
+    pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Caps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} in all, {} from one address",
+            self.total, self.per_address
+        )
+    }
 }
 
 /// The connections of one listener.
 #[derive(Clone, Debug)]
-pub(super) struct Connections(Arc<Shared>);
+pub struct Connections(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -45,8 +55,8 @@ struct Shared {
     /// The moment that times are counted from.
     epoch: Instant,
     open: Mutex<Open>,
-    /// Those that are being refused.
-    refusing: AtomicUsize,
+    /// Permits to be refused with a response.
+    refusals: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +64,7 @@ struct Open {
     /// Those that make room and have not closed yet.
     closing: usize,
     by_id: HashMap<u64, Arc<Activity>>,
-    by_network: HashMap<IpAddr, usize>,
+    by_network: HashMap<u64, usize>,
     next_id: u64,
     /// Those that had been idle longest when last searched for, the longest last. One that was used since is skipped; all
     /// others became idle later.
@@ -71,20 +81,21 @@ pub(super) enum Full {
 }
 
 impl Connections {
-    pub(super) fn new(caps: Caps) -> Self {
+    /// No connections yet.
+    pub fn new(caps: Caps) -> Self {
         Self(Arc::new(Shared {
             caps,
             epoch: Instant::now(),
             open: Mutex::default(),
-            refusing: AtomicUsize::new(0),
+            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
         }))
     }
 
     /// Takes in a connection from this address, until what is returned is dropped. Where there is no room, the connection that
     /// has been idle longest is closed.
-    pub(super) fn enter(&self, peer: IpAddr) -> Result<Entered, Full> {
+    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, Full> {
         let Shared { caps, epoch, .. } = &*self.0;
-        let network = (!caps.exempt.trusts(peer)).then(|| network(peer));
+        let network = (!(caps.is_exempt)(peer)).then(|| network(peer));
         let mut open = self.0.lock();
         if let Some(network) = network
             && open.by_network.get(&network).copied().unwrap_or(0) >= caps.per_address
@@ -101,7 +112,7 @@ impl Connections {
         if let Some(network) = network {
             *open.by_network.entry(network).or_default() += 1;
         }
-        Ok(Entered {
+        Ok(Slot {
             connections: self.clone(),
             id,
             network,
@@ -111,15 +122,12 @@ impl Connections {
 
     /// Whether so many are still making room that no further one should be accepted: each of them has its file open yet.
     pub(super) fn are_closing(&self) -> bool {
-        self.0.lock().closing >= MOST_CLOSING
+        self.0.lock().closing >= MAX_CLOSING
     }
 
-    /// Room for one more that is told why it is refused, until what is returned is dropped. None where there are too many of them:
-    /// each has its file open.
-    pub(super) fn refuse(&self) -> Option<Refusing> {
-        let before = self.0.refusing.fetch_add(1, Ordering::Relaxed);
-        let refusing = Refusing(self.clone());
-        (before < MOST_REFUSING).then_some(refusing)
+    /// A permit to refuse a connection with a response. None where there are too many of them: each has its file open.
+    pub(super) fn refuse(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.refusals).try_acquire_owned().ok()
     }
 
     /// Wakes every connection, so that it sees that the server shuts down.
@@ -177,32 +185,22 @@ impl Open {
     }
 }
 
-/// A connection that is being refused.
-#[derive(Debug)]
-pub(super) struct Refusing(Connections);
-
-impl Drop for Refusing {
-    fn drop(&mut self) {
-        self.0.0.refusing.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A connection that was taken in.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct Slot {
     connections: Connections,
     id: u64,
-    network: Option<IpAddr>,
+    network: Option<u64>,
     activity: Arc<Activity>,
 }
 
-impl Entered {
+impl Slot {
     pub(super) fn activity(&self) -> &Activity {
         &self.activity
     }
 }
 
-impl Drop for Entered {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.connections.0.lock();
         if open.by_id.remove(&self.id).is_none() {
@@ -297,7 +295,7 @@ mod tests {
         Connections::new(Caps {
             total,
             per_address,
-            exempt: TrustedProxies::new(vec!["10.0.0.1".parse().unwrap()]),
+            is_exempt: Box::new(|address| address == ip("10.0.0.1")),
         })
     }
 

@@ -1,0 +1,198 @@
+//! The head of a request: what services read of it, each header looked up once.
+
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
+};
+use http::request::Parts;
+use http::{Method, Uri, Version};
+
+use super::header::{FORWARDED_FOR, FORWARDED_PROTO, IDEMPOTENCY_KEY, REQUEST_ID};
+
+/// The headers that services read. A large head is reduced to them while its body arrives.
+const READ: [HeaderName; 11] = [
+    ACCEPT,
+    HOST,
+    AUTHORIZATION,
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    TRANSFER_ENCODING,
+    EXPECT,
+    IDEMPOTENCY_KEY,
+    REQUEST_ID,
+    FORWARDED_FOR,
+    FORWARDED_PROTO,
+];
+
+/// Bytes of a head that are not worth a copy.
+const SMALL: usize = 2 * 1024;
+
+/// The head of a request. Without `Debug`, because it holds secrets.
+pub struct Head<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path, still percent-encoded.
+    pub path: &'a str,
+    /// What follows the path behind a `?`.
+    pub query: Option<&'a str>,
+    /// Bytes of path and query.
+    pub target_length: usize,
+    /// The authority in the target, where that is in absolute form.
+    pub authority: Option<&'a str>,
+    /// Whether the version of HTTP demands a `Host`.
+    pub requires_host: bool,
+    /// `Host`
+    pub host: Field<'a>,
+    /// `Authorization`
+    pub authorization: Field<'a>,
+    /// `Content-Type`
+    pub content_type: Field<'a>,
+    /// Whether `Content-Encoding` is present and not `identity`.
+    pub is_encoded: bool,
+    /// `Transfer-Encoding`
+    pub transfer_encoding: Field<'a>,
+    /// `Idempotency-Key`
+    pub idempotency_key: Field<'a>,
+    /// `X-Request-Id`
+    pub request_id: Field<'a>,
+    /// The last `X-Forwarded-Proto`.
+    pub forwarded_proto: Option<&'a [u8]>,
+    /// Whether there is an `X-Forwarded-For`.
+    pub is_forwarded: bool,
+    headers: &'a HeaderMap,
+}
+
+/// A header that is sent at most once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Field<'a> {
+    /// The request does not have it.
+    Absent,
+    /// The request has it once.
+    One(&'a [u8]),
+    /// The request has it more than once.
+    Several,
+}
+
+impl<'a> Field<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Self::Absent => Self::One(value),
+            _ => Self::Several,
+        };
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Reads a head. One walk over all headers costs less than a lookup of each, which would hash every name.
+    pub fn new(parts: &'a Parts) -> Self {
+        let target = parts.uri.path_and_query();
+        let mut head = Self {
+            method: &parts.method,
+            path: parts.uri.path(),
+            query: parts.uri.query(),
+            target_length: target.map_or(0, |target| target.as_str().len()),
+            authority: parts.uri.authority().map(|authority| authority.as_str()),
+            requires_host: parts.version == Version::HTTP_11,
+            host: Field::Absent,
+            authorization: Field::Absent,
+            content_type: Field::Absent,
+            is_encoded: false,
+            transfer_encoding: Field::Absent,
+            idempotency_key: Field::Absent,
+            request_id: Field::Absent,
+            forwarded_proto: None,
+            is_forwarded: false,
+            headers: &parts.headers,
+        };
+        for (name, value) in &parts.headers {
+            let value = value.as_bytes();
+            match name.as_str() {
+                "host" => head.host.add(value),
+                "authorization" => head.authorization.add(value),
+                "content-type" => head.content_type.add(value),
+                "content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
+                "transfer-encoding" => head.transfer_encoding.add(value),
+                "idempotency-key" => head.idempotency_key.add(value),
+                "x-request-id" => head.request_id.add(value),
+                "x-forwarded-for" => head.is_forwarded = true,
+                "x-forwarded-proto" => head.forwarded_proto = Some(value),
+                _ => {}
+            }
+        }
+        head
+    }
+
+    /// All values of a header, in the order in which they were sent.
+    pub fn all(&self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
+        self.headers.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+}
+
+/// Reduces a large head to copies of what services read. Headers are slices of the buffer that the head arrived in, so that one of
+/// them keeps all 16 KiB of it, and a map of a hundred headers is large, too.
+pub(super) fn compact(parts: &mut Parts) {
+    let of_headers = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let size: usize = parts.headers.iter().map(of_headers).sum();
+    let target = parts.uri.path_and_query();
+    if size + target.map_or(0, |target| target.as_str().len()) <= SMALL {
+        return;
+    }
+    let mut headers = HeaderMap::new();
+    for name in READ {
+        for value in parts.headers.get_all(&name) {
+            // What was a value once is one again.
+            if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+                headers.append(name.clone(), copy);
+            }
+        }
+    }
+    parts.headers = headers;
+    if let Ok(copy) = parts.uri.to_string().parse::<Uri>() {
+        parts.uri = copy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn a_header_that_is_sent_twice_is_not_taken_for_one() {
+        let request = Request::get("http://a.example/x%20y?z")
+            .header("host", "b.example")
+            .header("authorization", "one")
+            .header("authorization", "two")
+            .header("content-encoding", "identity")
+            .header("x-forwarded-proto", "http")
+            .header("x-forwarded-proto", "https");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let head = Head::new(&parts);
+        assert_eq!((head.path, head.query), ("/x%20y", Some("z")));
+        assert_eq!((head.target_length, head.authority), (8, Some("a.example")));
+        assert!(head.host == Field::One(b"b.example") && head.authorization == Field::Several);
+        assert!(head.request_id == Field::Absent && !head.is_encoded && !head.is_forwarded);
+        assert_eq!(head.forwarded_proto, Some(b"https".as_slice()));
+    }
+
+    #[test]
+    fn a_large_head_keeps_what_is_read_and_a_small_one_all() {
+        for (length, kept) in [(10, 5), (3_000, 4)] {
+            let request = Request::post("/v1/pets?x=%20y")
+                .header("host", "a.example")
+                .header("x-forwarded-for", "1.1.1.1")
+                .header("x-forwarded-for", "2.2.2.2")
+                .header("idempotency-key", "abc")
+                .header("x-other", "x".repeat(length));
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            compact(&mut parts);
+            assert_eq!(parts.headers.len(), kept);
+            assert_eq!(parts.uri, "/v1/pets?x=%20y");
+            let head = Head::new(&parts);
+            assert!(head.idempotency_key == Field::One(b"abc") && head.is_forwarded);
+            let hops: Vec<_> = head.all(&FORWARDED_FOR).collect();
+            assert_eq!(hops, [b"1.1.1.1", b"2.2.2.2"]);
+        }
+    }
+}

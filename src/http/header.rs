@@ -1,0 +1,40 @@
+//! The names of headers that the `http` crate does not know, and values that never change. The one place that spells them.
+
+use http::header::{HeaderName, HeaderValue};
+
+/// The limit that applies.
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// The requests left in the window.
+pub const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+/// When the window ends, in Unix seconds.
+pub const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+/// The ID of a request, in its response and in the log.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Makes the retry of a creation safe.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Marks a response that repeats an earlier one.
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Since when an operation is deprecated (RFC 9745).
+pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
+/// When an operation is removed (RFC 8594).
+pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
+/// The addresses that a request came through, as proxies write it.
+pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// The protocol that the client used to reach a proxy.
+pub const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// `application/json`
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// `no-cache`
+pub const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+/// `no-store`
+pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// `nosniff`
+pub const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+/// `true`
+pub const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// A value made of text of our own, which is always visible ASCII.
+pub fn value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
+}

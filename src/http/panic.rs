@@ -1,0 +1,35 @@
+//! A panic in a request ends that request, and nothing else.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+
+use futures_util::FutureExt;
+
+/// Runs a future where it is pinned; a panic inside becomes an error with its message.
+pub async fn catch_panic<T>(future: Pin<&mut impl Future<Output = T>>) -> Result<T, String> {
+    // What the future has borrowed is either whole or behind a lock that can bear it; the future itself is not used again.
+    AssertUnwindSafe(future)
+        .catch_unwind()
+        .await
+        .map_err(|panic| {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            format!("panic: {}", text.unwrap_or("of an unknown kind"))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_its_message() {
+        assert_eq!(catch_panic(pin!(async { 7 })).await, Ok(7));
+        assert_eq!(
+            catch_panic(pin!(async { panic!("no {}", 8) })).await,
+            Err::<(), _>("panic: no 8".into())
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! `X-Request-Id`: the client's, where it is valid, or ours.
+
+use std::cell::Cell;
+
+use http::header::HeaderValue;
+
+use super::Field;
+
+/// The longest ID.
+const LONGEST: usize = 64;
+
+/// The ID of a request, in place: it is written twice, into a header and into the log, and allocated once.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl RequestId {
+    pub(super) fn new(text: &[u8]) -> Self {
+        let length = text.len().min(LONGEST);
+        let mut bytes = [0; LONGEST];
+        bytes[..length].copy_from_slice(&text[..length]);
+        Self { bytes, length }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        // Only ASCII gets in.
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// As bytes: letters, digits, `-`, `_` and `.` alone.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// As the value of a header.
+    pub(super) fn value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static(""))
+    }
+}
+
+/// Makes the IDs of one thread: eight random characters and a number.
+#[derive(Debug)]
+pub(super) struct RequestIds {
+    start: [u8; 9],
+    count: Cell<u64>,
+}
+
+impl RequestIds {
+    pub(super) fn new() -> Result<Self, getrandom::Error> {
+        const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+        let mut start = [0; 9];
+        getrandom::fill(&mut start)?;
+        let mut start = start.map(|byte| ALPHABET[usize::from(byte % 32)]);
+        start[8] = b'-';
+        Ok(Self {
+            start,
+            count: Cell::new(0),
+        })
+    }
+
+    /// A new ID.
+    pub(super) fn next(&self) -> RequestId {
+        self.count.set(self.count.get() + 1);
+        let mut id = RequestId::new(&self.start);
+        let (start, mut count) = (id.length, itoa::Buffer::new());
+        let count = count.format(self.count.get()).as_bytes();
+        id.length += count.len();
+        id.bytes[start..id.length].copy_from_slice(count);
+        id
+    }
+
+    /// The ID of a request: the one that it was sent with, where that is valid and accepted.
+    pub(super) fn of(&self, sent: Field<'_>, is_accepted: impl FnOnce(&[u8]) -> bool) -> RequestId {
+        match sent {
+            Field::One(id) if is_valid(id) && is_accepted(id) => RequestId::new(id),
+            _ => self.next(),
+        }
+    }
+}
+
+/// 1 to 64 of `A-Za-z0-9-_.`
+fn is_valid(id: &[u8]) -> bool {
+    (1..=LONGEST).contains(&id.len())
+        && id
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_valid_id_is_kept_and_any_other_replaced() {
+        let ids = RequestIds::new().unwrap();
+        let of = |sent| ids.of(sent, |id| id != b"secret").as_str().to_owned();
+        let longest = "x".repeat(64);
+        for id in ["a-B_9.", &longest] {
+            assert_eq!(of(Field::One(id.as_bytes())), id);
+        }
+        let too_long = "x".repeat(65);
+        for bad in ["a b", "", &too_long, "secret"] {
+            let id = of(Field::One(bad.as_bytes()));
+            assert!(id != bad && is_valid(id.as_bytes()), "{id}");
+        }
+        assert_ne!(of(Field::Several), of(Field::Absent));
+    }
+}

@@ -1,0 +1,245 @@
+//! A response: status, headers in typed fields, body. The one place that turns them into what is sent, so that services know no
+//! version of HTTP.
+//!
+//! Headers are copied whole from a template of the same shape. Putting them into an empty map one by one hashes every name for
+//! every response, and costs several times as much (docs/decisions.md has the figures).
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+
+use super::Body;
+use super::header::{
+    DEPRECATION, JSON, NO_STORE, NOSNIFF, RATE_LIMIT, RATE_REMAINING, RATE_RESET, REQUEST_ID,
+    SUNSET,
+};
+use super::request_id::RequestId;
+
+/// A response of a service. `X-Request-Id` is not a field: every response gets it.
+#[derive(Debug, Default)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// Whether the connection ends with this response.
+    pub close: bool,
+    /// Whether it is JSON of this moment: not to be stored.
+    is_json: bool,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub rate: Option<RateLimit>,
+    /// `Retry-After`, in seconds.
+    pub retry_after: Option<u64>,
+    /// `Link`
+    pub link: Option<HeaderValue>,
+    /// `WWW-Authenticate`
+    pub challenge: Option<&'static HeaderValue>,
+    /// `Deprecation` and `Sunset`.
+    pub deprecation: Option<&'static Deprecation>,
+    /// Headers that few responses have.
+    more: Vec<(HeaderName, HeaderValue)>,
+    /// The body.
+    pub body: Body,
+}
+
+/// What a client has left.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit {
+    /// The limit that applies.
+    pub limit: u32,
+    /// The requests left in the window.
+    pub remaining: u32,
+    /// When the window ends, in Unix seconds.
+    pub reset: i64,
+}
+
+/// The announcement that an operation will be removed.
+#[derive(Debug)]
+pub struct Deprecation {
+    /// Since when it is deprecated.
+    pub since: HeaderValue,
+    /// When it is removed.
+    pub sunset: HeaderValue,
+}
+
+impl Response {
+    /// A response without a type, such as a redirect.
+    pub fn new(status: StatusCode) -> Self {
+        Self {
+            status,
+            ..Self::default()
+        }
+    }
+
+    /// A response with a JSON body of this moment: not to be stored.
+    pub fn json(status: StatusCode, body: Bytes) -> Self {
+        Self {
+            status,
+            is_json: true,
+            body: body.into(),
+            ..Self::default()
+        }
+    }
+
+    /// A response with a body of this type.
+    pub fn with_type(content_type: HeaderValue, body: Bytes) -> Self {
+        let mut response = Self::new(StatusCode::OK).with(CONTENT_TYPE, content_type);
+        response.body = body.into();
+        response
+    }
+
+    /// Adds a header that few responses have.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.more.push((name, value));
+        self
+    }
+
+    /// The headers, and the body.
+    pub(super) fn into_parts(self, id: &RequestId) -> (HeaderMap, Body) {
+        let mut headers = self.template().clone();
+        let mut places = headers.values_mut();
+        // In the order of the template.
+        let mut fill = |value: HeaderValue| {
+            if let Some(place) = places.next() {
+                *place = value;
+            }
+        };
+        fill(id.value());
+        if let Some(rate) = self.rate {
+            fill(rate.limit.into());
+            fill(rate.remaining.into());
+            fill(rate.reset.into());
+        }
+        if let Some(seconds) = self.retry_after {
+            fill(seconds.into());
+        }
+        if let Some(link) = self.link {
+            fill(link);
+        }
+        if let Some(challenge) = self.challenge {
+            fill(challenge.clone());
+        }
+        if let Some(deprecation) = self.deprecation {
+            fill(deprecation.since.clone());
+            fill(deprecation.sunset.clone());
+        }
+        if !self.more.is_empty() {
+            headers.extend(self.more);
+        }
+        if self.close {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        (headers, self.body)
+    }
+
+    /// The headers of all responses with the same fields, with empty values where they differ. A map is walked in the order in which
+    /// it was filled; a test holds the `http` crate to that.
+    fn template(&self) -> &'static HeaderMap {
+        static TEMPLATES: [OnceLock<HeaderMap>; 64] = [const { OnceLock::new() }; 64];
+        let fields = [
+            self.is_json,
+            self.rate.is_some(),
+            self.retry_after.is_some(),
+            self.link.is_some(),
+            self.challenge.is_some(),
+            self.deprecation.is_some(),
+        ];
+        let shape = fields.iter().enumerate().fold(0, |shape, (bit, is_there)| {
+            shape | usize::from(*is_there) << bit
+        });
+        TEMPLATES[shape].get_or_init(|| {
+            let [is_json, rate, retry_after, link, challenge, deprecation] = fields;
+            let names = [
+                (true, REQUEST_ID),
+                (rate, RATE_LIMIT),
+                (rate, RATE_REMAINING),
+                (rate, RATE_RESET),
+                (retry_after, RETRY_AFTER),
+                (link, LINK),
+                (challenge, WWW_AUTHENTICATE),
+                (deprecation, DEPRECATION),
+                (deprecation, SUNSET),
+            ];
+            let constants = [
+                (is_json, CONTENT_TYPE, JSON),
+                (is_json, CACHE_CONTROL, NO_STORE),
+                (true, X_CONTENT_TYPE_OPTIONS, NOSNIFF),
+            ];
+            let empty = HeaderValue::from_static("");
+            let varying = names.map(|(is_there, name)| (is_there, name, empty.clone()));
+            let all = varying.into_iter().chain(constants);
+            all.filter(|(is_there, ..)| *is_there)
+                .map(|(_, name, value)| (name, value))
+                .collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::LOCATION;
+
+    use super::*;
+
+    static ANNOUNCEMENT: Deprecation = Deprecation {
+        since: HeaderValue::from_static("since"),
+        sunset: HeaderValue::from_static("sunset"),
+    };
+    static CHALLENGE: HeaderValue = HeaderValue::from_static("challenge");
+
+    /// Holds for each combination of fields, and so that a map is walked in the order in which it was filled.
+    #[test]
+    fn every_field_becomes_its_own_header() {
+        for shape in 0..64_u32 {
+            let has = |bit: u32| shape & 1 << bit != 0;
+            let mut response = match has(0) {
+                true => Response::json(StatusCode::OK, Bytes::new()),
+                false => Response::new(StatusCode::FOUND),
+            };
+            response.rate = has(1).then_some(RateLimit {
+                limit: 60,
+                remaining: 59,
+                reset: 120,
+            });
+            response.retry_after = has(2).then_some(7);
+            response.link = has(3).then_some(HeaderValue::from_static("<x>"));
+            response.challenge = has(4).then_some(&CHALLENGE);
+            response.deprecation = has(5).then_some(&ANNOUNCEMENT);
+            let expected = [
+                (true, "x-request-id", "id"),
+                (true, "x-content-type-options", "nosniff"),
+                (true, "location", "/x"),
+                (has(0), "content-type", "application/json"),
+                (has(0), "cache-control", "no-store"),
+                (has(1), "x-ratelimit-limit", "60"),
+                (has(1), "x-ratelimit-remaining", "59"),
+                (has(1), "x-ratelimit-reset", "120"),
+                (has(2), "retry-after", "7"),
+                (has(3), "link", "<x>"),
+                (has(4), "www-authenticate", "challenge"),
+                (has(5), "deprecation", "since"),
+                (has(5), "sunset", "sunset"),
+            ];
+            let expected: HeaderMap = expected
+                .into_iter()
+                .filter(|(is_there, ..)| *is_there)
+                .map(|(_, name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+                .collect();
+            let response = response.with(LOCATION, HeaderValue::from_static("/x"));
+            let (headers, _) = response.into_parts(&RequestId::new(b"id"));
+            assert_eq!(headers, expected, "{shape:b}");
+        }
+    }
+
+    #[test]
+    fn a_response_says_when_it_ends_its_connection() {
+        let mut response = Response::new(StatusCode::OK);
+        response.close = true;
+        let (headers, _) = response.into_parts(&RequestId::new(b"id"));
+        assert_eq!(headers[CONNECTION], "close");
+    }
+}

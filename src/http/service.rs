@@ -1,0 +1,52 @@
+//! What the transport needs of a service: the API, and the admin pages.
+
+use std::net::IpAddr;
+
+use super::{Exchange, Head, RequestBody, RequestId, Response};
+use crate::clock::Timestamp;
+
+/// A service that responds to requests. Each thread has one of its own.
+#[expect(
+    async_fn_in_trait,
+    reason = "a service stays on its thread: its futures need not be Send"
+)]
+pub trait Service {
+    /// Responds to a request. MUST catch panics of its handlers ([`catch_panic`](super::catch_panic)): one that arrives here ends
+    /// the connection.
+    async fn respond(
+        &self,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        exchange: &Exchange,
+    ) -> Response;
+
+    /// Responds to a client whose request was not read. It MUST have every header that any response of the service has, because
+    /// nobody knows what the request would have been.
+    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
+
+    /// The time, for the `Date` of such a response.
+    fn now(&self) -> Timestamp;
+
+    /// Whether a client may choose this ID for its request.
+    fn accepts_id(&self, _id: &[u8]) -> bool {
+        true
+    }
+
+    /// Called once, on the thread of the service, before its first request.
+    async fn start(&self) {}
+
+    /// Called when a connection is opened.
+    fn opened(&self) {}
+
+    /// Called when a connection is closed.
+    fn closed(&self) {}
+}
+
+/// Why a request was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// There are as many connections as there may be.
+    TooManyConnections,
+    /// The head did not arrive in time.
+    Timeout,
+}

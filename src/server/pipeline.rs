@@ -1,0 +1,352 @@
+//! The pipeline of a request: authenticate, limit, perform, finish with every header that a response must have.
+//! The order of these steps is decided here and nowhere else.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::{HeaderName, Method};
+
+use super::Shared;
+use super::metrics::{CANCELLED, Refused, RequestMetrics, Subject};
+use super::record::{Learned, Record};
+use crate::access::proxy::Client;
+use crate::access::{Identity, Key, Presented};
+use crate::api::authority::Authority;
+use crate::api::error::Limit;
+use crate::api::operation::OPEN_METHODS;
+use crate::api::percent::decode_path;
+use crate::api::{ApiError, Destination, Route};
+use crate::clock::Timestamp;
+use crate::fault::Fault;
+use crate::http::{
+    Exchange, Field, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
+    catch_panic,
+};
+use crate::key::{KeyHash, KeyId};
+use crate::limit::{BanChange, Limiter, Rate, Verdict};
+use crate::log::RequestLog;
+
+/// Asks for a fault, in builds that have them.
+const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
+
+/// The longest path and query.
+const LONGEST_TARGET: usize = 8 * 1024;
+
+/// The pipeline of one worker.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    pub(super) shared: Arc<Shared>,
+    /// The number of the worker.
+    pub(super) worker: usize,
+    pub(super) metrics: Arc<RequestMetrics>,
+    pub(super) limiter: Limiter,
+    pub(super) log: RequestLog,
+}
+
+impl Service for Pipeline {
+    async fn respond(
+        &self,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        exchange: &Exchange,
+    ) -> Response {
+        let now = self.shared.clock.now();
+        let path = decode_path(head.path);
+        let route = Route::of(head.method, &path);
+        let client = self.shared.proxies.client(exchange.peer, head);
+        let mut record = Record {
+            metrics: &self.metrics,
+            log: &self.log,
+            now,
+            exchange: Some(exchange),
+            id: &exchange.id,
+            method: Some(method_name(head.method)),
+            subject: Subject::of(&route),
+            client: client.address,
+            status: CANCELLED,
+            learned: Learned::default(),
+        };
+        let request = Request {
+            route,
+            path: &path,
+            head,
+            client,
+            now,
+        };
+        let result = {
+            let steps = pin!(self.steps(&request, body, &record.learned));
+            catch_panic(steps).await
+        };
+        let fail = |error: ApiError| {
+            self.log_failure(&record, &error);
+            error.response()
+        };
+        // In one match: a response is large, and each step on its way moves it as a whole.
+        let mut response = match result {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => fail(error),
+            Err(cause) => fail(ApiError::Internal { cause }),
+        };
+        let destination = || Destination {
+            https: client.https,
+            authority: Authority::of(head).ok().flatten(),
+        };
+        self.shared.api.finish(&route, destination, &mut response);
+        if route.is_api() {
+            let learned = record.learned.rate.get();
+            let rate = learned.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
+            response.rate = Some(rate_limit(rate));
+        }
+        record.status = response.status.as_u16();
+        response
+    }
+
+    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response {
+        let Shared { clock, access, .. } = &*self.shared;
+        let now = clock.now();
+        let mut response = ApiError::from(reason).response();
+        response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        drop(Record {
+            metrics: &self.metrics,
+            log: &self.log,
+            now,
+            exchange: None,
+            id,
+            method: None,
+            subject: Subject::Connection,
+            client: peer,
+            status: response.status.as_u16(),
+            learned: Learned::default(),
+        });
+        response
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// An ID is logged, so that a key that was put into the wrong header is not one.
+    fn accepts_id(&self, id: &[u8]) -> bool {
+        !KeyHash::is_like_a_key(id)
+    }
+
+    async fn start(&self) {
+        self.limiter.begin().await;
+    }
+
+    fn opened(&self) {
+        self.metrics.connections.add(1);
+        self.metrics.open_connections.add(1);
+    }
+
+    fn closed(&self) {
+        self.metrics.open_connections.add(-1);
+    }
+}
+
+/// A request without its body.
+struct Request<'a> {
+    route: Route<'a>,
+    /// Decoded.
+    path: &'a str,
+    head: &'a Head<'a>,
+    client: Client,
+    now: Timestamp,
+}
+
+impl Pipeline {
+    /// The steps of a request through the layers.
+    async fn steps(
+        &self,
+        request: &Request<'_>,
+        body: &mut RequestBody,
+        learned: &Learned,
+    ) -> Result<Response, ApiError> {
+        let Request {
+            route, head, now, ..
+        } = *request;
+        if !route.is_api() {
+            check_form(head, body)?;
+            return match route {
+                Route::Open(page) => {
+                    let pages = &self.shared.pages;
+                    pages.show(page, request.path, head.query, &self.shared)
+                }
+                Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
+                _ => Err(ApiError::NotFound(
+                    "There is nothing at this path. The API is under /v1.",
+                )),
+            };
+        }
+        let key = self.authenticate(request, learned).await?;
+        self.limit(&key, now, learned).await?;
+        let authority = check_form(head, body)?;
+        #[expect(clippy::panic, reason = "a panic that a test asked for")]
+        if Fault::PanicInRequest.is_on() && head.all(&X_FAULT).next().is_some() {
+            panic!("as asked for");
+        }
+        match route {
+            Route::Operation(operation) => {
+                let destination = Destination {
+                    https: request.client.https,
+                    authority,
+                };
+                let api = &self.shared.api;
+                api.perform(operation, head, destination, body, key.id, now)
+                    .await
+            }
+            Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
+            _ => Err(ApiError::NotFound("There is nothing at this path.")),
+        }
+    }
+
+    async fn authenticate(
+        &self,
+        request: &Request<'_>,
+        learned: &Learned,
+    ) -> Result<Key, ApiError> {
+        let Shared { access, store, .. } = &*self.shared;
+        let (address, now) = (request.client.address, request.now);
+        let presented = Presented::of(request.head.authorization);
+        match access.identify(store, presented, address, now).await? {
+            Identity::Key(key) => {
+                learned.key.set(Some(key.id));
+                Ok(key)
+            }
+            Identity::Unauthenticated(rate) => {
+                learned.rate.set(Some(rate));
+                Err(match presented {
+                    Presented::Nothing => ApiError::MissingApiKey,
+                    Presented::Several => ApiError::SeveralApiKeys,
+                    Presented::Key(_) => ApiError::InvalidApiKey,
+                })
+            }
+            Identity::TooManyFailures(rate) => {
+                learned.rate.set(Some(rate));
+                self.metrics.refuse(Refused::Address);
+                Err(ApiError::RateLimited {
+                    by: Limit::Failures,
+                    retry_after: rate.reset.seconds_from(now),
+                })
+            }
+        }
+    }
+
+    /// Logs the cause of a 5xx. During an outage every request fails for the same cause, which was logged when that began:
+    /// thousands of lines would hide everything else.
+    fn log_failure(&self, record: &Record<'_>, error: &ApiError) {
+        let Some(cause) = error.cause() else { return };
+        let (id, operation) = (record.id.as_str(), record.subject.name());
+        let Shared {
+            store,
+            readiness,
+            failure_log,
+            ..
+        } = &*self.shared;
+        let is_logged = match (error, record.subject) {
+            (ApiError::Unavailable { .. }, Subject::CreatePet) => {
+                store.write_trouble().is_none() && failure_log.has_room(record.now, readiness)
+            }
+            (ApiError::Unavailable { .. }, _) => failure_log.has_room(record.now, readiness),
+            _ => true,
+        };
+        match is_logged {
+            true => tracing::error!(id, operation, cause, "request failed"),
+            false => tracing::debug!(id, operation, cause, "request failed"),
+        }
+    }
+
+    async fn limit(&self, key: &Key, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
+        let Shared { access, ledger, .. } = &*self.shared;
+        let meter = access.directory.meter(key);
+        let decided = self.limiter.decide(key.id, meter, key.limits, now);
+        let decision = decided.await;
+        let now = decision.now;
+        learned.rate.set(Some(decision.rate));
+        if decision.first_unread {
+            ledger.note_use(self.worker, key);
+        }
+        if let Some(moved) = decision.moved {
+            self.store_ban(key.id, moved);
+        }
+        match decision.verdict {
+            Verdict::Admitted => Ok(()),
+            Verdict::RateLimited { by, until } => {
+                self.metrics.refuse(Refused::Window);
+                Err(ApiError::RateLimited {
+                    by: by.into(),
+                    retry_after: until.seconds_from(now),
+                })
+            }
+            Verdict::Banned { until, new } => {
+                self.metrics.refuse(Refused::Ban);
+                if let Some(ban) = new {
+                    self.metrics.bans.add(1);
+                    tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
+                    self.store_ban(key.id, ban.into());
+                }
+                Err(ApiError::KeyBanned {
+                    retry_after: until.seconds_from(now),
+                })
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// Stores a ban at once, so that it outlives even a crash; the next flush tries again if this fails.
+    fn store_ban(&self, key: KeyId, ban: BanChange) {
+        let shared = Arc::clone(&self.shared);
+        shared.ledger.note_ban(key, ban);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
+                tracing::warn!(%error, "a ban could not be stored yet");
+            }
+        });
+    }
+}
+
+fn rate_limit(rate: Rate) -> RateLimit {
+    RateLimit {
+        limit: rate.limit,
+        remaining: rate.remaining,
+        reset: rate.reset.as_secs_ceil(),
+    }
+}
+
+/// Checks what every request must be like, and returns the host that it is addressed to.
+fn check_form<'a>(head: &Head<'a>, body: &RequestBody) -> Result<Option<Authority<'a>>, ApiError> {
+    if head.target_length > LONGEST_TARGET {
+        return Err(ApiError::UriTooLong);
+    }
+    // hyper takes any list that ends in chunked. Only such a body has an unknown length.
+    let is_chunked_once = match head.transfer_encoding {
+        Field::Absent => true,
+        Field::One(encoding) => encoding.eq_ignore_ascii_case(b"chunked"),
+        Field::Several => false,
+    };
+    if !is_chunked_once && !body.has_length() {
+        return Err(ApiError::TransferEncoding);
+    }
+    Authority::of(head).map_err(|problem| ApiError::InvalidParameter {
+        name: "Host",
+        problem: problem.to_string(),
+    })
+}
+
+/// The name of a method for the log. An unknown one may hold anything, and is not repeated.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        Method::TRACE => "TRACE",
+        Method::CONNECT => "CONNECT",
+        _ => "other",
+    }
+}

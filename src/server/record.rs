@@ -1,0 +1,52 @@
+//! What is counted and logged of a request.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+
+use super::metrics::{RequestMetrics, Subject};
+use crate::clock::Timestamp;
+use crate::http::{Exchange, RequestId};
+use crate::key::KeyId;
+use crate::limit::Rate;
+use crate::log::{RequestLine, RequestLog};
+
+/// A request, for the metrics and the log. It is written when this is dropped, so that a request whose client went away leaves one too.
+pub(super) struct Record<'a> {
+    pub(super) metrics: &'a RequestMetrics,
+    pub(super) log: &'a RequestLog,
+    pub(super) now: Timestamp,
+    /// None where the request was not read.
+    pub(super) exchange: Option<&'a Exchange>,
+    pub(super) id: &'a RequestId,
+    pub(super) method: Option<&'static str>,
+    pub(super) subject: Subject,
+    pub(super) client: IpAddr,
+    pub(super) status: u16,
+    pub(super) learned: Learned,
+}
+
+/// What the pipeline learns of a request, for its response and its record.
+#[derive(Default)]
+pub(super) struct Learned {
+    pub(super) key: Cell<Option<KeyId>>,
+    pub(super) rate: Cell<Option<Rate>>,
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        let took = self.exchange.map(Exchange::end).unwrap_or_default();
+        self.metrics.count(self.subject, self.status, took);
+        if self.subject != Subject::Health {
+            self.log.write(&RequestLine {
+                at: self.now,
+                id: self.id.as_bytes(),
+                method: self.method,
+                operation: self.subject.name(),
+                client: self.client,
+                status: self.status,
+                took,
+                key: self.learned.key.get(),
+            });
+        }
+    }
+}
