@@ -14,6 +14,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use animal_store::access::{Access, Identity, Presented};
+use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
 use animal_store::limit::{BanPolicy, Limiter, Verdict};
@@ -133,7 +134,10 @@ impl<'a> Worker<'a> {
 
     fn count(&self) {
         let took = Duration::from_micros(70);
-        slice(async || self.metrics.count(Subject::ListPets, 200, took));
+        slice(async || {
+            self.metrics
+                .count(Subject::Operation(Operation::ListPets), 200, took)
+        });
     }
 
     fn decide(&self) {
@@ -173,8 +177,11 @@ impl<'a> Worker<'a> {
             assert_eq!(decision.verdict, Verdict::Admitted);
             let page = store.page(PetQuery::default()).await;
             assert!(black_box(page).expect("a page").next.is_some());
-            self.metrics
-                .count(Subject::ListPets, 200, Duration::from_micros(70));
+            self.metrics.count(
+                Subject::Operation(Operation::ListPets),
+                200,
+                Duration::from_micros(70),
+            );
         });
     }
 }

@@ -18,7 +18,7 @@ mod query;
 pub mod url;
 
 pub use error::ApiError;
-pub use operation::{Operation, Route};
+pub use operation::{Call, Operation, Route};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Api {
     /// Performs an operation for the holder of a key.
     pub async fn perform(
         &self,
-        operation: Operation<'_>,
+        call: Call<'_>,
         head: &Head<'_>,
         destination: Destination<'_>,
         body: &mut RequestBody,
@@ -81,11 +81,11 @@ impl Api {
         now: Timestamp,
     ) -> Result<Response, ApiError> {
         let base = self.addresses.base(destination);
-        match operation {
+        match call.operation {
             Operation::ListPets => self.list_pets(head.query, base).await,
             // In a box of its own: what a creation has to remember would make every read more expensive.
             Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
-            Operation::GetPet { id } => self.get_pet(id, now).await,
+            Operation::GetPet => self.get_pet(call.parameter, now).await,
             Operation::ListOrders => self.list_orders(head.query, base).await,
         }
     }
@@ -97,7 +97,9 @@ impl Api {
         destination: impl FnOnce() -> Destination<'a>,
         response: &mut Response,
     ) {
-        if let Route::Operation(Operation::GetPet { .. }) = route {
+        if let Route::Operation(call) = route
+            && call.operation == Operation::GetPet
+        {
             get_pet::deprecate(response, self.addresses.base(destination()));
         }
     }

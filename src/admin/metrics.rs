@@ -152,8 +152,7 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
         "animal_store_request_duration_seconds",
         "Time from a head to its answer",
         1e6,
-        Subject::ALL
-            .into_iter()
+        Subject::all()
             .zip(&metrics.durations)
             .map(|(subject, durations)| ([("operation", subject.name())], durations)),
     );

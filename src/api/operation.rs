@@ -1,27 +1,125 @@
-//! Method and path become an [`Operation`], one variant for each `operationId`. This `match` is the whole router.
+//! The table of operations, and the router that follows it. A new operation is a row of the table, a handler in a file of its own, and
+//! an entry in `openapi.yaml`; a test compares the three.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use http::Method;
 
-/// What the API can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation<'a> {
-    /// `GET /pets`
-    ListPets,
-    /// `POST /pets`
-    CreatePet,
-    /// `GET /pets/{petId}`, deprecated.
-    GetPet {
-        /// The last segment of the path.
-        id: &'a str,
-    },
-    /// `GET /store/orders`, beta.
-    ListOrders,
+use crate::clock::Timestamp;
+
+/// Makes [`Operation`], [`TABLE`] and the router of the rows. The router is a `match`, because a walk over the table would cost two to
+/// four times the instructions.
+macro_rules! operations {
+    ($($operation:ident $name:literal $method:ident $path:literal $stability:expr;)+) => {
+        /// An operation of the API.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            $(#[doc = concat!("`", stringify!($method), " ", $path, "`")] $operation,)+
+        }
+
+        impl Operation {
+            /// Every operation, in the order of the table.
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$operation),+];
+        }
+
+        static TABLE: [Row; [$($name),+].len()] = [$(Row {
+            name: $name,
+            method: Method::$method,
+            path: $path,
+            stability: $stability,
+        }),+];
+
+        #[expect(unreachable_patterns, reason = "a path stands in as many rows as it has methods")]
+        fn find<'a>(method: &Method, reads: bool, path: &'a str) -> Route<'a> {
+            let call = |operation, parameter| Route::Operation(Call { operation, parameter });
+            match path {
+                $($path if takes(&Method::$method, method, reads) => call(Operation::$operation, ""),)+
+                $($path => Route::WrongMethod { allowed: allowed($path) },)+
+                _ => {
+                    let mut route = Route::Unknown;
+                    $(if let Some(parameter) = parameter(path, const { fixed_part($path) }) {
+                        if takes(&Method::$method, method, reads) {
+                            return call(Operation::$operation, parameter);
+                        }
+                        route = Route::WrongMethod { allowed: allowed($path) };
+                    })+
+                    route
+                }
+            }
+        }
+    };
 }
 
-/// What lies outside `/v1`, for everyone.
+operations! {
+    // operation, operationId, method, path, stability
+    ListPets    "listPets"    GET   "/pets"          Stability::Stable;
+    CreatePet   "createPet"   POST  "/pets"          Stability::Stable;
+    GetPet      "getPet"      GET   "/pets/{petId}"  Stability::Deprecated(Deprecation {
+        since: Timestamp::from_secs(1_794_700_800),
+        sunset: Timestamp::from_secs(1_922_659_200),
+    });
+    ListOrders  "listOrders"  GET   "/store/orders"  Stability::Beta;
+}
+
+/// A row of the table.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    method: Method,
+    path: &'static str,
+    stability: Stability,
+}
+
+/// Whether an operation stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// Only additions, within v1.
+    Stable,
+    /// It may change.
+    Beta,
+    /// It will be removed.
+    Deprecated(Deprecation),
+}
+
+/// The dates of a deprecated operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deprecation {
+    /// When it became deprecated.
+    pub since: Timestamp,
+    /// When it is removed.
+    pub sunset: Timestamp,
+}
+
+impl Operation {
+    const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// Its `operationId`, which is its label in metrics and logs too.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Whether it stays as it is.
+    pub const fn stability(self) -> Stability {
+        self.row().stability
+    }
+}
+
+/// An operation to perform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Which one.
+    pub operation: Operation,
+    /// The variable segment of its path; empty where it has none.
+    pub parameter: &'a str,
+}
+
+/// A page outside `/v1`, which needs no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenPage {
-    /// `/` and `/docs/`, which lead to the docs.
+    /// `/` and `/docs/`, which redirect to the docs.
     Root,
     /// `/docs` and its files.
     Docs,
@@ -35,37 +133,35 @@ pub enum OpenPage {
     Ready,
 }
 
-/// Where a request leads.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
-    /// To an operation, under `/v1`.
-    Operation(Operation<'a>),
-    /// To a path under `/v1` that has operations, with none of their methods.
+    /// An operation, under `/v1`.
+    Operation(Call<'a>),
+    /// A path of operations under `/v1`, with another method than theirs.
     WrongMethod {
-        /// The methods it takes.
+        /// The methods it supports.
         allowed: &'static str,
     },
-    /// To nothing under `/v1`.
+    /// An unknown path under `/v1`.
     Unknown,
-    /// Outside `/v1`: to a page.
+    /// A page outside `/v1`.
     Open(OpenPage),
-    /// Outside `/v1`: to a page, with a method it does not take.
+    /// A page outside `/v1`, with a method it does not support.
     OpenWrongMethod,
-    /// Outside `/v1`: to nothing.
+    /// An unknown path outside `/v1`.
     OpenUnknown,
 }
 
-/// What every page outside `/v1` takes.
+/// The methods of every page outside `/v1`.
 pub const OPEN_METHODS: &str = "GET, HEAD";
 
 impl<'a> Route<'a> {
-    /// The route of a request, by its decoded path. `HEAD` goes wherever `GET` does.
+    /// Returns the route of a request, by its decoded path. `HEAD` is routed as `GET`.
     pub fn of(method: &Method, path: &'a str) -> Self {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match path.strip_prefix("/v1") {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                Self::under_v1(method, reads, rest)
-            }
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => find(method, reads, rest),
             _ => match OpenPage::of(path) {
                 Some(page) if reads => Self::Open(page),
                 Some(_) => Self::OpenWrongMethod,
@@ -74,32 +170,58 @@ impl<'a> Route<'a> {
         }
     }
 
-    fn under_v1(method: &Method, reads: bool, path: &'a str) -> Self {
-        const READ_ONLY: &str = "GET, HEAD";
-        match path {
-            "/pets" if reads => Self::Operation(Operation::ListPets),
-            "/pets" if *method == Method::POST => Self::Operation(Operation::CreatePet),
-            "/pets" => Self::WrongMethod {
-                allowed: "GET, HEAD, POST",
-            },
-            "/store/orders" if reads => Self::Operation(Operation::ListOrders),
-            "/store/orders" => Self::WrongMethod { allowed: READ_ONLY },
-            _ => match path.strip_prefix("/pets/") {
-                Some(id) if id.is_empty() || id.contains('/') => Self::Unknown,
-                Some(id) if reads => Self::Operation(Operation::GetPet { id }),
-                Some(_) => Self::WrongMethod { allowed: READ_ONLY },
-                None => Self::Unknown,
-            },
-        }
-    }
-
-    /// Whether it lies under `/v1`: such answers need a key and carry rate headers.
+    /// Whether it is under `/v1`: such requests need a key, and their responses have rate headers.
     pub const fn is_api(&self) -> bool {
         matches!(
             self,
             Self::Operation(_) | Self::WrongMethod { .. } | Self::Unknown
         )
     }
+}
+
+/// Whether an operation of this method takes a request.
+fn takes(operation: &Method, method: &Method, reads: bool) -> bool {
+    match *operation {
+        Method::GET => reads,
+        _ => method == operation,
+    }
+}
+
+/// The part of a path before its variable segment, where it has one.
+const fn fixed_part(path: &str) -> Option<&str> {
+    let mut end = 0;
+    while end < path.len() {
+        if path.as_bytes()[end] == b'{' {
+            return Some(path.split_at(end).0);
+        }
+        end += 1;
+    }
+    None
+}
+
+/// The variable segment of a path, if all before it is this.
+fn parameter<'a>(path: &'a str, fixed: Option<&str>) -> Option<&'a str> {
+    let segment = path.strip_prefix(fixed?)?;
+    (!segment.is_empty() && !segment.contains('/')).then_some(segment)
+}
+
+/// The methods of a path, for `Allow`.
+#[cold]
+fn allowed(path: &str) -> &'static str {
+    static ALLOWED: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
+        let mut allowed = BTreeMap::<&str, String>::new();
+        for row in &TABLE {
+            let methods = allowed.entry(row.path).or_default();
+            let separator = if methods.is_empty() { "" } else { ", " };
+            let method = match row.method {
+                Method::GET => OPEN_METHODS,
+                _ => row.method.as_str(),
+            };
+            methods.push_str(&format!("{separator}{method}"));
+        }
+        allowed
+    });
+    ALLOWED.get(path).map_or("", String::as_str)
 }
 
 impl OpenPage {
@@ -119,39 +241,125 @@ impl OpenPage {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use serde_json::Value;
+
     use super::*;
+    use crate::api::document::Document;
+
+    fn route<'a>(method: &str, path: &'a str) -> Route<'a> {
+        Route::of(&method.parse().unwrap(), path)
+    }
+
+    /// The rows as text: `GET /pets listPets stable`.
+    fn rows() -> BTreeSet<String> {
+        let row = |operation: Operation| {
+            let Row {
+                name,
+                method,
+                path,
+                stability,
+            } = operation.row();
+            let stability = match stability {
+                Stability::Stable => "stable".to_owned(),
+                Stability::Beta => "beta".to_owned(),
+                Stability::Deprecated(deprecation) => format!("until {}", deprecation.sunset.day()),
+            };
+            format!("{method} {path} {name} {stability}")
+        };
+        Operation::ALL.map(row).into()
+    }
 
     #[test]
-    fn method_and_path_lead_to_one_place() {
-        let route = |method: &str, path| Route::of(&method.parse().unwrap(), path);
-        assert_eq!(
-            route("GET", "/v1/pets"),
-            Route::Operation(Operation::ListPets)
-        );
-        assert_eq!(
-            route("HEAD", "/v1/pets"),
-            Route::Operation(Operation::ListPets)
-        );
-        assert_eq!(
-            route("POST", "/v1/pets"),
-            Route::Operation(Operation::CreatePet)
-        );
-        assert_eq!(
-            route("GET", "/v1/pets/7"),
-            Route::Operation(Operation::GetPet { id: "7" })
-        );
-        assert_eq!(
-            route("PUT", "/v1/pets"),
-            Route::WrongMethod {
-                allowed: "GET, HEAD, POST"
+    fn the_table_has_the_operations_of_the_document() {
+        let document: Value = serde_json::from_slice(&Document::new(None, None).json).unwrap();
+        let mut documented = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                let Some(name) = operation["operationId"].as_str() else {
+                    continue;
+                };
+                let marks = ["deprecated", "x-deprecated-sunset", "x-stability"];
+                let stability = match marks.map(|mark| &operation[mark]) {
+                    [Value::Null, Value::Null, Value::Null] => "stable".to_owned(),
+                    [Value::Null, Value::Null, Value::String(stability)] => stability.clone(),
+                    [Value::Bool(true), Value::String(day), Value::Null] => format!("until {day}"),
+                    marks => panic!("{name}: {marks:?}"),
+                };
+                let method = method.to_uppercase();
+                documented.insert(format!("{method} {path} {name} {stability}"));
             }
-        );
-        assert_eq!(
-            route("DELETE", "/v1/pets/7"),
-            Route::WrongMethod {
-                allowed: "GET, HEAD"
+        }
+        assert_eq!(rows(), documented);
+    }
+
+    #[test]
+    fn the_table_has_the_operations_that_have_a_handler_in_a_file_of_its_own() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api");
+        let mut handled = BTreeSet::new();
+        for file in fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            // The file of a handler begins with its method and path.
+            let first = text
+                .lines()
+                .next()
+                .and_then(|line| line.strip_prefix("//! `"));
+            let Some((target, _)) = first.and_then(|line| line.split_once('`')) else {
+                continue;
+            };
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            assert!(text.contains(&format!("async fn {name}(")), "{name}");
+            handled.insert((target.to_owned(), name.replace('_', "")));
+        }
+        let rows = Operation::ALL.map(|operation| {
+            let Row {
+                name, method, path, ..
+            } = operation.row();
+            (format!("{method} {path}"), name.to_lowercase())
+        });
+        assert_eq!(handled, rows.into());
+    }
+
+    #[test]
+    fn every_row_is_routed_by_its_method_and_path() {
+        for operation in Operation::ALL {
+            let Row { method, path, .. } = operation.row();
+            let (path, parameter) = match fixed_part(path) {
+                Some(fixed) => (format!("/v1{fixed}x7"), "x7"),
+                None => (format!("/v1{path}"), ""),
+            };
+            let expected = Route::Operation(Call {
+                operation,
+                parameter,
+            });
+            assert_eq!(route(method.as_str(), &path), expected);
+            if *method == Method::GET {
+                assert_eq!(route("HEAD", &path), expected);
             }
-        );
+        }
+    }
+
+    #[test]
+    fn another_method_is_told_those_of_the_path() {
+        for (path, allowed) in [
+            ("/v1/pets", "GET, HEAD, POST"),
+            ("/v1/pets/7", "GET, HEAD"),
+            ("/v1/store/orders", "GET, HEAD"),
+        ] {
+            for method in ["PUT", "DELETE", "OPTIONS", "get", "X"] {
+                let expected = Route::WrongMethod { allowed };
+                assert_eq!(route(method, path), expected, "{method} {path}");
+            }
+        }
+        assert_eq!(route("POST", "/livez"), Route::OpenWrongMethod);
+    }
+
+    #[test]
+    fn any_other_path_is_unknown() {
         for path in [
             "/v1",
             "/v1/",
@@ -168,6 +376,5 @@ mod tests {
             assert_eq!(route("GET", path), Route::OpenUnknown, "{path}");
         }
         assert_eq!(route("GET", "/docs/a.css"), Route::Open(OpenPage::Docs));
-        assert_eq!(route("POST", "/livez"), Route::OpenWrongMethod);
     }
 }

@@ -12,14 +12,8 @@ use crate::metric::{Counter, Gauge, Histogram};
 /// What a request was about, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// `listPets`
-    ListPets,
-    /// `createPet`
-    CreatePet,
-    /// `getPet`
-    GetPet,
-    /// `listOrders`
-    ListOrders,
+    /// An operation.
+    Operation(Operation),
     /// A path or method that is no operation.
     Unknown,
     /// The docs and the document.
@@ -31,25 +25,33 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// How many there are.
+    pub const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
+
+    const OTHERS: [Self; 4] = [Self::Unknown, Self::Docs, Self::Health, Self::Connection];
+
     /// Every subject, in the order of their counters.
-    pub const ALL: [Self; 8] = [
-        Self::ListPets,
-        Self::CreatePet,
-        Self::GetPet,
-        Self::ListOrders,
-        Self::Unknown,
-        Self::Docs,
-        Self::Health,
-        Self::Connection,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        let operations = Operation::ALL.map(Self::Operation);
+        operations.into_iter().chain(Self::OTHERS)
+    }
+
+    /// Its place among all.
+    pub const fn index(self) -> usize {
+        let others = Operation::ALL.len();
+        match self {
+            Self::Operation(operation) => operation as usize,
+            Self::Unknown => others,
+            Self::Docs => others + 1,
+            Self::Health => others + 2,
+            Self::Connection => others + 3,
+        }
+    }
 
     /// The subject of a route.
     pub const fn of(route: &Route<'_>) -> Self {
         match route {
-            Route::Operation(Operation::ListPets) => Self::ListPets,
-            Route::Operation(Operation::CreatePet) => Self::CreatePet,
-            Route::Operation(Operation::GetPet { .. }) => Self::GetPet,
-            Route::Operation(Operation::ListOrders) => Self::ListOrders,
+            Route::Operation(call) => Self::Operation(call.operation),
             Route::Open(OpenPage::Live | OpenPage::Ready) => Self::Health,
             Route::Open(_) => Self::Docs,
             Route::WrongMethod { .. }
@@ -62,10 +64,7 @@ impl Subject {
     /// Its name: the `operationId`, where there is one.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::ListPets => "listPets",
-            Self::CreatePet => "createPet",
-            Self::GetPet => "getPet",
-            Self::ListOrders => "listOrders",
+            Self::Operation(operation) => operation.name(),
             Self::Unknown => "unknown",
             Self::Docs => "docs",
             Self::Health => "health",
@@ -126,9 +125,9 @@ impl Task {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RequestMetrics {
-    requests: [[Counter; STATUSES.len()]; Subject::ALL.len()],
+    requests: [[Counter; STATUSES.len()]; Subject::COUNT],
     /// Microseconds from the request head to the response, by subject.
-    pub durations: [Histogram<12>; Subject::ALL.len()],
+    pub durations: [Histogram<12>; Subject::COUNT],
     refused: [Counter; 3],
     /// Bans begun.
     pub bans: Counter,
@@ -161,9 +160,8 @@ impl RequestMetrics {
             .iter()
             .position(|known| *known == status)
             .unwrap_or(STATUSES.len() - 1);
-        self.requests[subject as usize][index].add(1);
-        self.durations[subject as usize]
-            .record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.requests[subject.index()][index].add(1);
+        self.durations[subject.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Counts a refusal.
@@ -173,8 +171,8 @@ impl RequestMetrics {
 
     /// Requests by subject and status, those that occurred.
     pub fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
-        Subject::ALL.into_iter().flat_map(move |subject| {
-            let counts = self.requests[subject as usize].iter().map(Counter::get);
+        Subject::all().flat_map(move |subject| {
+            let counts = self.requests[subject.index()].iter().map(Counter::get);
             let known = STATUSES
                 .into_iter()
                 .zip(counts)
@@ -256,12 +254,20 @@ impl ServerMetrics {
 mod tests {
     use super::*;
 
+    const GET_PET: Subject = Subject::Operation(Operation::GetPet);
+
+    #[test]
+    fn every_subject_has_counters_of_its_own() {
+        let indexes: Vec<_> = Subject::all().map(Subject::index).collect();
+        assert_eq!(indexes, (0..Subject::COUNT).collect::<Vec<_>>());
+    }
+
     #[test]
     fn what_workers_count_is_summed_when_it_is_read() {
         let metrics = ServerMetrics::new(2);
         for (number, micros) in [(0, 60), (1, 60), (1, 600)] {
             let worker = metrics.worker(number);
-            worker.count(Subject::GetPet, 200, Duration::from_micros(micros));
+            worker.count(GET_PET, 200, Duration::from_micros(micros));
             worker.refuse(Refused::Ban);
             worker.bans.add(1);
             worker.connections.add(1);
@@ -270,11 +276,8 @@ mod tests {
                 .add(if number == 0 { -1 } else { 2 });
         }
         let total = metrics.requests();
-        assert_eq!(
-            total.requests().collect::<Vec<_>>(),
-            [(Subject::GetPet, 200, 3)]
-        );
-        let durations = &total.durations[Subject::GetPet as usize];
+        assert_eq!(total.requests().collect::<Vec<_>>(), [(GET_PET, 200, 3)]);
+        let durations = &total.durations[GET_PET.index()];
         let counts: Vec<_> = durations
             .buckets()
             .filter(|(_, count)| *count > 0)

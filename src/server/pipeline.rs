@@ -16,7 +16,7 @@ use crate::api::authority::Authority;
 use crate::api::error::Limit;
 use crate::api::operation::OPEN_METHODS;
 use crate::api::percent::decode_path;
-use crate::api::{ApiError, Destination, Route};
+use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
@@ -187,13 +187,13 @@ impl Pipeline {
             panic!("as asked for");
         }
         match route {
-            Route::Operation(operation) => {
+            Route::Operation(call) => {
                 let destination = Destination {
                     https: request.client.https,
                     authority,
                 };
                 let api = &self.shared.api;
-                api.perform(operation, head, destination, body, key.id, now)
+                api.perform(call, head, destination, body, key.id, now)
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
@@ -245,7 +245,7 @@ impl Pipeline {
             ..
         } = &*self.shared;
         let is_logged = match (error, record.subject) {
-            (ApiError::Unavailable { .. }, Subject::CreatePet) => {
+            (ApiError::Unavailable { .. }, Subject::Operation(Operation::CreatePet)) => {
                 store.write_trouble().is_none() && failure_log.has_room(record.now, readiness)
             }
             (ApiError::Unavailable { .. }, _) => failure_log.has_room(record.now, readiness),
