@@ -1,6 +1,7 @@
 //! What a second core adds: `cargo bench --bench cores`. Two threads with different keys ask for the same page, as two workers
 //! do, without sockets: authenticate, limit, take the page from the cache, count. Each thread is timed in slices so short that
-//! most are not interrupted, and medians are compared, because the machine may have other work.
+//! most are not interrupted. Only those during which both threads ran are compared, by their medians, because the machine may
+//! have other work.
 
 #![expect(
     clippy::expect_used,
@@ -17,7 +18,7 @@ use animal_store::access::{Access, Identity, Presented};
 use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
-use animal_store::limit::{BanPolicy, Limiter, Verdict};
+use animal_store::limit::{Admission, BanPolicy, Limiter};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
 use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
@@ -25,10 +26,14 @@ use animal_store::server::metrics::{RequestMetrics, ServerMetrics, Subject};
 use animal_store::store::{Database, Mode, NewKey, Store};
 
 const ROUNDS: usize = 21;
+/// Rounds in which the two threads did not run at the same time are repeated, until there are so many.
+const MOST_ROUNDS: usize = 20 * ROUNDS;
 /// How long each round runs, on one thread and on two.
-const ROUND: Duration = Duration::from_millis(60);
+const ROUND: Duration = Duration::from_millis(40);
 /// Requests in a slice.
-const SLICE: u32 = 1_000;
+const SLICE: u32 = 200;
+/// The fewest slices that a round may have.
+const ENOUGH: usize = 20;
 const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -148,7 +153,7 @@ impl<'a> Worker<'a> {
         let meter = access.directory.meter(&key);
         slice(async || {
             let decision = limiter.decide(key.id, meter, key.limits, NOW).await;
-            assert_eq!(decision.verdict, Verdict::Admitted);
+            assert_eq!(decision.admission, Admission::Admitted);
         });
     }
 
@@ -174,7 +179,7 @@ impl<'a> Worker<'a> {
             };
             let meter = access.directory.meter(&key);
             let decision = limiter.decide(key.id, meter, key.limits, NOW).await;
-            assert_eq!(decision.verdict, Verdict::Admitted);
+            assert_eq!(decision.admission, Admission::Admitted);
             let page = store.page(PetQuery::default()).await;
             assert!(black_box(page).expect("a page").next.is_some());
             self.metrics.count(
@@ -214,13 +219,22 @@ struct Figures {
 
 fn measure((_, work): Part, workers: &[Worker<'_>; 2]) -> Figures {
     let (mut one, mut two, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        let alone = run(work, &workers[round % 2..][..1])[0];
-        let both = run(work, workers);
+    for round in 0..MOST_ROUNDS {
+        let [alone] = run(work, [&workers[round % 2]]);
+        let [first, second] = run(work, [&workers[0], &workers[1]]);
+        let alone = alone.iter().filter(|slice| slice.is_whole);
+        let each = [beside(&first, &second), beside(&second, &first)];
+        let (Some(alone), [Some(a), Some(b)]) = (median(alone.map(Slice::nanos)), each) else {
+            continue;
+        };
         one.push(alone);
-        two.push(both.iter().sum::<f64>() / 2.0);
-        ratio.push(both.iter().map(|each| alone / each).sum());
+        two.push((a + b) / 2.0);
+        ratio.push(alone / a + alone / b);
+        if ratio.len() == ROUNDS {
+            break;
+        }
     }
+    let median = |figures: Vec<f64>| median(figures).expect("the two threads ran at the same time");
     Figures {
         one: median(one),
         two: median(two),
@@ -228,33 +242,70 @@ fn measure((_, work): Part, workers: &[Worker<'_>; 2]) -> Figures {
     }
 }
 
-/// Runs the work on these workers at the same time. Returns the nanoseconds that a request takes each.
-fn run(work: fn(&Worker<'_>), workers: &[Worker<'_>]) -> Vec<f64> {
-    let start = Barrier::new(workers.len());
+/// A few requests in a row.
+struct Slice {
+    began: Instant,
+    ended: Instant,
+    /// Whether the thread ran all the time.
+    is_whole: bool,
+}
+
+impl Slice {
+    fn nanos(&self) -> f64 {
+        (self.ended - self.began).as_secs_f64() * 1e9 / f64::from(SLICE)
+    }
+}
+
+/// The median of the slices during which the other thread ran all the time too: on a machine with other work, two threads may
+/// well take turns.
+fn beside(slices: &[Slice], others: &[Slice]) -> Option<f64> {
+    let is_beside = |slice: &&Slice| {
+        let first = others.partition_point(|other| other.ended <= slice.began);
+        let after = others.partition_point(|other| other.began < slice.ended);
+        let during = others.get(first..after).unwrap_or_default();
+        slice.is_whole && !during.is_empty() && during.iter().all(|other| other.is_whole)
+    };
+    let slices = slices.iter().filter(is_beside);
+    let nanos: Vec<_> = slices.map(Slice::nanos).collect();
+    (nanos.len() >= ENOUGH).then(|| median(nanos)).flatten()
+}
+
+/// Runs the work on these workers at the same time.
+fn run<const N: usize>(work: fn(&Worker<'_>), workers: [&Worker<'_>; N]) -> [Vec<Slice>; N] {
+    let start = Barrier::new(N);
     std::thread::scope(|scope| {
-        let threads = workers.iter().map(|worker| {
+        let threads = workers.map(|worker| {
             scope.spawn(|| {
                 work(worker);
                 start.wait();
-                let began = Instant::now();
-                let mut slices = Vec::new();
-                while began.elapsed() < ROUND {
-                    let slice = Instant::now();
+                let (round, mut slices) = (Instant::now(), Vec::new());
+                while round.elapsed() < ROUND {
+                    let cpu = cpu_time();
+                    let began = Instant::now();
                     work(worker);
-                    slices.push(slice.elapsed().as_secs_f64() * 1e9 / f64::from(SLICE));
+                    let ended = Instant::now();
+                    let is_whole = (cpu_time() - cpu) * 20 >= (ended - began) * 19;
+                    slices.push(Slice {
+                        began,
+                        ended,
+                        is_whole,
+                    });
                 }
-                median(slices)
+                slices
             })
         });
-        let threads: Vec<_> = threads.collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or(f64::NAN))
-            .collect()
+        threads.map(|thread| thread.join().expect("slices"))
     })
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
+/// How long this thread has run.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.try_into().expect("a time")
+}
+
+fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut figures: Vec<_> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+    figures.get(figures.len() / 2).copied()
 }

@@ -4,7 +4,6 @@
 
 mod background;
 mod failure_log;
-mod ledger;
 pub mod metrics;
 mod pace;
 mod pages;
@@ -12,6 +11,7 @@ mod pipeline;
 pub(crate) mod readiness;
 mod record;
 mod threads;
+mod write_behind;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -34,11 +34,11 @@ use crate::log::{RequestLog, Sink};
 use crate::store::{self, Mode, Store};
 use background::Background;
 use failure_log::FailureLog;
-use ledger::Ledger;
 use metrics::ServerMetrics;
 use pages::Pages;
 use pipeline::Pipeline;
 use readiness::Readiness;
+use write_behind::WriteBehind;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -58,7 +58,7 @@ struct Shared {
     pages: Pages,
     proxies: TrustedProxies,
     clock: Clock,
-    ledger: Ledger,
+    write_behind: WriteBehind,
     /// How long use by day is kept.
     keep_usage: Duration,
     readiness: Arc<Readiness>,
@@ -136,7 +136,7 @@ impl Server {
             proxies: config.trusted_proxies.clone(),
             metrics: Arc::new(ServerMetrics::new(sockets.len())),
             keep_usage: config.keep_usage,
-            ledger: Ledger::new(sockets.len()).context("no random numbers")?,
+            write_behind: WriteBehind::new(sockets.len()).context("no random numbers")?,
             readiness: Arc::default(),
             failure_log: FailureLog::default(),
             stopping,
@@ -303,14 +303,16 @@ impl Running {
     /// Stores what was counted last. A store that fails for a moment must not cost it, so it is tried until the deadline.
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         let Shared {
-            ledger,
+            write_behind,
             store,
             access,
             clock,
             ..
         } = &*self.shared;
         loop {
-            let flushed = ledger.flush(store, &access.directory, clock.now()).await;
+            let flushed = write_behind
+                .flush(store, &access.directory, clock.now())
+                .await;
             if flushed.is_ok() || Instant::now() + AGAIN >= deadline {
                 return flushed;
             }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use animal_store::clock::Timestamp;
-use animal_store::limit::{BanPolicy, DayUse, Decision, Meter, Verdict};
+use animal_store::limit::{Admission, BanPolicy, DayUse, Decision, Meter};
 use animal_store::plan::Limits;
 use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
@@ -48,10 +48,10 @@ fn decisions(threads: Vec<JoinHandle<Vec<Decision>>>) -> Vec<Decision> {
     decisions.flat_map(|all| all.expect("decisions")).collect()
 }
 
-fn count(decisions: &[Decision], yes: impl Fn(Verdict) -> bool) -> usize {
+fn count(decisions: &[Decision], yes: impl Fn(Admission) -> bool) -> usize {
     decisions
         .iter()
-        .filter(|decision| yes(decision.verdict))
+        .filter(|decision| yes(decision.admission))
         .count()
 }
 
@@ -67,11 +67,11 @@ fn exactly_the_limit(limits: (u32, u32)) {
     let decisions = decisions(threads);
     let admitted = decisions
         .iter()
-        .filter(|decision| decision.verdict == Verdict::Admitted);
+        .filter(|decision| decision.admission == Admission::Admitted);
     let mut left: Vec<_> = admitted.map(|decision| decision.rate.remaining).collect();
     left.sort_unstable();
     assert_eq!(left, (0..7).collect::<Vec<_>>(), "each number once");
-    assert_eq!(sums(&meter.read_out()), (7, 5));
+    assert_eq!(sums(&meter.take_unstored()), (7, 5));
 }
 
 #[test]
@@ -90,10 +90,13 @@ fn a_ban_begins_exactly_once() {
         let meter = Arc::new(Meter::default());
         let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 3)).collect();
         let decisions = decisions(threads);
-        let begun = |verdict| matches!(verdict, Verdict::Banned { new: Some(_), .. });
-        let banned = |verdict| matches!(verdict, Verdict::Banned { .. });
-        let limited = |verdict| matches!(verdict, Verdict::RateLimited { .. });
-        assert_eq!(count(&decisions, |verdict| verdict == Verdict::Admitted), 2);
+        let begun = |admission| matches!(admission, Admission::Banned { new: Some(_), .. });
+        let banned = |admission| matches!(admission, Admission::Banned { .. });
+        let limited = |admission| matches!(admission, Admission::RateLimited { .. });
+        assert_eq!(
+            count(&decisions, |admission| admission == Admission::Admitted),
+            2
+        );
         assert_eq!(count(&decisions, limited), 3);
         assert_eq!(count(&decisions, banned), 4);
         assert_eq!(count(&decisions, begun), 1);
@@ -108,15 +111,15 @@ fn reading_out_while_others_count_loses_nothing_and_doubles_nothing() {
         let teller = {
             let meter = Arc::clone(&meter);
             thread::spawn(move || {
-                let (first, second) = (sums(&meter.read_out()), sums(&meter.read_out()));
+                let (first, second) = (sums(&meter.take_unstored()), sums(&meter.take_unstored()));
                 (first.0 + second.0, first.1 + second.1)
             })
         };
         decisions(threads);
         let told = teller.join().expect("sums");
-        let rest = sums(&meter.read_out());
+        let rest = sums(&meter.take_unstored());
         assert_eq!((told.0 + rest.0, told.1 + rest.1), (4, 5));
-        assert!(meter.read_out().is_empty());
+        assert!(meter.take_unstored().is_empty());
     });
 }
 
@@ -130,7 +133,7 @@ fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
                 thread::spawn(move || {
                     let limits = Limits::new(9, 9).expect("limits");
                     for _ in 0..2 {
-                        if meter.decide(limits, &bans(0), NOW).first_unread {
+                        if meter.decide(limits, &bans(0), NOW).first_unstored {
                             *noted.lock().expect("a lock") = true;
                         }
                     }
@@ -140,7 +143,7 @@ fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
         let flush = || {
             let was_noted = std::mem::take(&mut *noted.lock().expect("a lock"));
             if was_noted {
-                sums(&meter.read_out()).0
+                sums(&meter.take_unstored()).0
             } else {
                 0
             }
@@ -155,15 +158,18 @@ fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
 }
 
 #[test]
-fn a_pardon_among_requests_admits_no_more_than_the_limit() {
+fn an_unban_among_requests_admits_no_more_than_the_limit() {
     under_all(|| {
         let meter = Arc::new(Meter::default());
         let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 1)).collect();
-        meter.obey(None, Some(NOW));
+        meter.apply_bans(None, Some(NOW));
         let decisions = decisions(threads);
-        assert_eq!(count(&decisions, |verdict| verdict == Verdict::Admitted), 2);
-        let begun = |verdict| matches!(verdict, Verdict::Banned { new: Some(_), .. });
+        assert_eq!(
+            count(&decisions, |admission| admission == Admission::Admitted),
+            2
+        );
+        let begun = |admission| matches!(admission, Admission::Banned { new: Some(_), .. });
         assert!((1..=2).contains(&count(&decisions, begun)));
-        assert_eq!(sums(&meter.read_out()), (2, 7));
+        assert_eq!(sums(&meter.take_unstored()), (2, 7));
     });
 }

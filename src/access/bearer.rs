@@ -1,4 +1,4 @@
-//! The `Authorization` header: what a caller presents as its key.
+//! The `Authorization` header: what a client presents as its key.
 
 use crate::http::Field;
 
@@ -7,9 +7,9 @@ use crate::http::Field;
 pub enum Presented<'a> {
     /// No bearer token.
     Nothing,
-    /// More than one header. They contradict each other, whatever is in them.
+    /// More than one header: ambiguous, whatever they contain.
     Several,
-    /// A token, right or wrong. It is secret: this type has no `Debug`.
+    /// A token, valid or not. It is secret: this type has no `Debug`.
     Key(&'a [u8]),
 }
 

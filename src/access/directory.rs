@@ -105,7 +105,9 @@ impl Directory {
             return;
         }
         let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
-        self.meters.get(meter).obey(record.ban, record.unbanned_at);
+        self.meters
+            .get(meter)
+            .apply_bans(record.ban, record.unbanned_at);
         let key_ends = earliest(record.expires_at, record.revoked_at);
         let old = record
             .old
@@ -136,11 +138,11 @@ impl Directory {
         }
     }
 
-    /// Applies what the store remembers of a day's use. To be called once, before the first request.
-    pub fn remember(&self, day: Day, uses: &[(KeyId, u32)]) {
+    /// Adds the use of a day that is stored already. To be called once, before the first request.
+    pub fn restore_use(&self, day: Day, uses: &[(KeyId, u32)]) {
         for (id, requests) in uses {
             if let Some(entry) = self.part(*id).get(id) {
-                self.meters.get(entry.meter).remember(day, *requests);
+                self.meters.get(entry.meter).restore_use(day, *requests);
             }
         }
     }

@@ -125,12 +125,12 @@ impl Metrics {
             page.gauge(
                 "animal_store_redis_up",
                 "Whether Redis answers in time; 0 means that limits hold for this node alone",
-                f64::from(u8::from(redis.is_well())),
+                f64::from(u8::from(redis.is_healthy())),
             );
             page.counter(
                 "animal_store_redis_falls_total",
-                "How often Redis was late or gone",
-                redis.falls.get(),
+                "How often Redis was slow or unavailable",
+                redis.outages.get(),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The ban of a key that does not stop: when it begins and how long it lasts. Pure arithmetic.
+//! The temporary ban of a key that continues after being rate limited: when it begins and how long it lasts. Pure arithmetic.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl From<Ban> for BanChange {
 /// When keys are banned, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
-    /// Refusals within one minute that are still forgiven; one more is a ban. Zero: there are no bans.
+    /// Refusals within one minute without a ban; one more is a ban. Zero: there are no bans.
     pub after: u32,
     /// How long a first ban lasts.
     pub first: Duration,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ban_comes_with_one_refusal_more_than_forgiven_and_never_when_switched_off() {
+    fn a_ban_begins_with_the_first_refusal_beyond_the_limit_and_never_when_disabled() {
         assert!(!BanPolicy::default().exceeded(100));
         assert!(BanPolicy::default().exceeded(101));
         assert!(

@@ -1,5 +1,5 @@
-//! One key's counters in this process. One short lock makes the decision whole: ban, minute and day are looked at
-//! and counted together, so that no interleaving of requests admits one too many.
+//! One key's counters in this process. One short lock makes a decision atomic: ban, minute and day are read and counted
+//! together, so that no interleaving of requests admits one too many.
 
 #[cfg(feature = "shuttle")]
 use shuttle::sync::{Mutex, MutexGuard};
@@ -8,9 +8,10 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanChange, BanPolicy};
-use super::ruling::{Known, Ruling};
-use super::window::{Rate, Windows};
-use super::{Decision, Verdict};
+use super::shared::{NodeState, SharedDecision};
+use super::usage::{DayUse, UnstoredUse};
+use super::window::Windows;
+use super::{Admission, Decision};
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
 
@@ -27,25 +28,11 @@ struct State {
     refusals: u32,
     /// The last ban, running or over.
     ban: Option<Ban>,
-    /// When an operator last pardoned the key.
-    pardoned: Option<Timestamp>,
-    /// When the ban began that the store has. Once taken over, it is no news again: the ban may have been moved since.
+    /// When an operator last unbanned the key.
+    unbanned_at: Option<Timestamp>,
+    /// When the ban began that the store has. It is applied once: the ban may have been moved since.
     stored: Option<Timestamp>,
-    /// What the store has not been told yet, by day, the latest last.
-    unread: Vec<DayUse>,
-}
-
-/// What a key did on a day, since the store was last told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DayUse {
-    /// The day.
-    pub day: Day,
-    /// Requests that counted.
-    pub requests: u32,
-    /// Requests answered 429.
-    pub refused: u32,
-    /// When the last of them came.
-    pub last: Timestamp,
+    unstored: UnstoredUse,
 }
 
 impl Meter {
@@ -54,108 +41,103 @@ impl Meter {
         let state = &mut *self.lock();
         state.enter(now);
         let moved = state.move_ban(now);
-        let first_unread = state.unread.is_empty();
+        let first_unstored = state.unstored.is_empty();
 
-        let verdict = if let Some(ban) = state.ban.filter(|ban| ban.holds(now)) {
-            Verdict::Banned {
-                until: served_again(ban, &state.windows, limits),
-                new: None,
-            }
+        let admission = if let Some(ban) = state.ban.filter(|ban| ban.holds(now)) {
+            Admission::banned(ban, false, &state.windows, limits)
         } else if state.windows.admit(limits) {
-            Verdict::Admitted
+            Admission::Admitted
         } else {
             state.refusals = state.refusals.saturating_add(1);
             if bans.exceeded(state.refusals) {
-                // This answer names the ban already: a Retry-After to the end of the window would be a lie by now.
+                // This response names the ban already: a Retry-After to the end of the window would be wrong.
                 let ban = bans.next(state.ban, now);
                 state.ban = Some(ban);
                 state.refusals = 0;
-                Verdict::Banned {
-                    until: served_again(ban, &state.windows, limits),
-                    new: Some(ban),
-                }
+                Admission::banned(ban, true, &state.windows, limits)
             } else {
-                rate_limited(&state.windows, limits)
+                Admission::rate_limited(&state.windows, limits)
             }
         };
 
-        state.note(verdict, state.windows.day.start().day(), now);
+        let day = state.windows.day.start().day();
+        state.unstored.count(admission, day, now);
         Decision {
-            verdict,
-            rate: rate(&state.windows, limits, verdict),
+            admission,
+            rate: admission.rate(&state.windows, limits),
             now,
-            first_unread,
+            first_unstored,
             moved,
         }
     }
 
-    /// What this node knows, for a limiter that decides for all nodes.
-    pub fn known(&self) -> Known {
+    /// Returns what this node knows, for a limiter that decides for all nodes.
+    pub fn node_state(&self) -> NodeState {
         let state = self.lock();
-        Known {
+        NodeState {
             windows: state.windows,
             ban: state.ban,
-            pardoned: state.pardoned,
+            unbanned_at: state.unbanned_at,
         }
     }
 
-    /// Takes over what was decided for all nodes: should this one have to decide alone, it goes on from there.
-    pub fn adopt(&self, limits: Limits, ruling: &Ruling) -> Decision {
+    /// Adopts what was decided for all nodes: if this one has to decide alone, it continues from there.
+    pub fn adopt(&self, limits: Limits, decided: &SharedDecision) -> Decision {
         let state = &mut *self.lock();
-        let first_unread = state.unread.is_empty();
-        state.catch_up(ruling);
-        let moved = state.adopt_ban(ruling);
-        let verdict = match ruling.ban {
-            _ if ruling.admitted => Verdict::Admitted,
-            Some(ban) if ban.holds(ruling.now) => Verdict::Banned {
-                until: served_again(ban, &ruling.windows, limits),
-                new: ruling.is_new_ban.then_some(ban),
-            },
-            _ => rate_limited(&ruling.windows, limits),
+        let first_unstored = state.unstored.is_empty();
+        state.catch_up(decided);
+        let moved = state.adopt_ban(decided);
+        let admission = match decided.ban {
+            _ if decided.admitted => Admission::Admitted,
+            Some(ban) if ban.holds(decided.now) => {
+                Admission::banned(ban, decided.is_new_ban, &decided.windows, limits)
+            }
+            _ => Admission::rate_limited(&decided.windows, limits),
         };
-        // On the day of the ruling, whatever day this node's own clock had reached.
-        state.note(verdict, ruling.windows.day.start().day(), ruling.now);
+        // On the day of the decision, whatever day this node's own clock has reached.
+        let day = decided.windows.day.start().day();
+        state.unstored.count(admission, day, decided.now);
         Decision {
-            verdict,
-            rate: rate(&ruling.windows, limits, verdict),
-            now: ruling.now,
-            first_unread,
+            admission,
+            rate: admission.rate(&decided.windows, limits),
+            now: decided.now,
+            first_unstored,
             moved,
         }
     }
 
-    /// Takes over what the store remembers of the day's use. To be called once, before the first decision.
-    pub fn remember(&self, day: Day, requests: u32) {
+    /// Adds the use of the day that is stored already. To be called once, before the first decision.
+    pub fn restore_use(&self, day: Day, requests: u32) {
         let state = &mut *self.lock();
         state.enter(day.start());
         state.windows.day.add(requests);
     }
 
-    /// Obeys what the store says of the key's bans: one that another wrote or moved, or an unban by an operator. The
-    /// store keeps no ban that has been ended by its unban.
-    pub fn obey(&self, stored: Option<Ban>, pardoned: Option<Timestamp>) {
+    /// Applies the key's ban and unban as the store has them: a ban that another node wrote or moved, or an unban by an
+    /// operator. The store keeps no ban that its unban has ended.
+    pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
         let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
-        // Once, however often it is read: one that is dated into the future must not end the bans that follow.
-        if pardoned > state.pardoned {
+        // An unban is applied once, however often it is read: one dated into the future must not end the bans that follow.
+        if unbanned_at > state.unbanned_at {
             state.refusals = 0;
-            state.ban = state.ban.filter(|ban| Some(ban.began) > pardoned);
+            state.ban = state.ban.filter(|ban| Some(ban.began) > unbanned_at);
         }
-        state.pardoned = pardoned;
+        state.unbanned_at = unbanned_at;
         let before = std::mem::replace(&mut state.stored, began(stored));
-        let is_news = stored.is_some() && before != state.stored;
-        if is_news && (state.stored > began(state.ban) || before == began(state.ban)) {
+        let is_new = stored.is_some() && before != state.stored;
+        if is_new && (state.stored > began(state.ban) || before == began(state.ban)) {
             state.ban = stored;
         }
     }
 
-    /// Takes what the store has not been told yet.
-    pub fn read_out(&self) -> Vec<DayUse> {
-        std::mem::take(&mut self.lock().unread)
+    /// Takes the use that is not stored yet.
+    pub fn take_unstored(&self) -> Vec<DayUse> {
+        self.lock().unstored.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing inside can panic half-way; a poisoned lock still holds whole counters.
+        // Nothing inside can panic half-way, so the counters behind a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,18 +150,18 @@ impl State {
         self.windows.day.enter(now);
     }
 
-    /// Goes on to the windows of a ruling.
-    fn catch_up(&mut self, ruling: &Ruling) {
-        self.enter(ruling.now);
+    /// Advances to the windows of a shared decision.
+    fn catch_up(&mut self, decided: &SharedDecision) {
+        self.enter(decided.now);
         let minute = self.windows.minute.number();
-        self.windows.minute.catch_up(&ruling.windows.minute);
-        self.windows.day.catch_up(&ruling.windows.day);
+        self.windows.minute.catch_up(&decided.windows.minute);
+        self.windows.day.catch_up(&decided.windows.day);
         if self.windows.minute.number() != minute {
             self.refusals = 0;
         }
     }
 
-    /// Sets right a ban that a clock which ran ahead has dated into the future.
+    /// Corrects a ban that a clock which ran ahead has dated into the future.
     fn move_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban?;
         let moved = ban.moved_to(now)?;
@@ -190,12 +172,12 @@ impl State {
         })
     }
 
-    /// Takes over the ban of a ruling. Returns it if the ruling has moved it from the future, where the store has it.
-    fn adopt_ban(&mut self, ruling: &Ruling) -> Option<BanChange> {
-        // An unban that this node heard of while the question was on its way is newer than the ruling.
-        let is_overtaken = self.pardoned > ruling.asked_after;
-        let is_ended = |ban: &Ban| is_overtaken && Some(ban.began) <= self.pardoned;
-        let ban = ruling.ban.filter(|ban| !is_ended(ban));
+    /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future, where the store has it.
+    fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
+        // An unban that this node has read since it sent the request is newer than the decision.
+        let is_overtaken = self.unbanned_at > decided.unban_known;
+        let is_ended = |ban: &Ban| is_overtaken && Some(ban.began) <= self.unbanned_at;
+        let ban = decided.ban.filter(|ban| !is_ended(ban));
         let before = std::mem::replace(&mut self.ban, ban);
         if before == ban {
             return None;
@@ -203,65 +185,11 @@ impl State {
         // Another ban, or none after an unban: it does not count what came before.
         self.refusals = 0;
         let (before, ban) = (before?, ban?);
-        let is_moved = before.began > ruling.now && ban.holds(ruling.now) && !ruling.is_new_ban;
+        let is_moved = before.began > decided.now && ban.holds(decided.now) && !decided.is_new_ban;
         is_moved.then_some(BanChange {
             ban,
             replaces: Some(before.began),
         })
-    }
-
-    /// Notes for the store what became of a request, and on which day.
-    fn note(&mut self, verdict: Verdict, day: Day, now: Timestamp) {
-        let today = self.today(day, now);
-        match verdict {
-            Verdict::Admitted => today.requests += 1,
-            _ => today.refused += 1,
-        }
-    }
-
-    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUse {
-        if self.unread.last().is_none_or(|last| last.day != day) {
-            self.unread.push(DayUse {
-                day,
-                requests: 0,
-                refused: 0,
-                last: now,
-            });
-        }
-        let last = self.unread.len() - 1;
-        let today = &mut self.unread[last];
-        today.last = today.last.max(now);
-        today
-    }
-}
-
-/// The refusal of a used-up window.
-fn rate_limited(windows: &Windows, limits: Limits) -> Verdict {
-    Verdict::RateLimited {
-        by: windows.exhausted(limits),
-        until: windows.rate(limits).reset,
-    }
-}
-
-/// When a banned key is served again: when the ban is over, and no window is used up any more.
-fn served_again(ban: Ban, windows: &Windows, limits: Limits) -> Timestamp {
-    let rate = windows.rate(limits);
-    match rate.remaining {
-        0 => ban.until.max(rate.reset),
-        _ => ban.until,
-    }
-}
-
-/// What headers say: a ban is a window with nothing left, beside the two others.
-fn rate(windows: &Windows, limits: Limits, verdict: Verdict) -> Rate {
-    let rate = windows.rate(limits);
-    match verdict {
-        Verdict::Banned { until, .. } => rate.tighter(Rate {
-            limit: limits.per_minute(),
-            remaining: 0,
-            reset: until,
-        }),
-        _ => rate,
     }
 }
 
@@ -288,7 +216,7 @@ mod tests {
                         };
                         let decision =
                             meter.decide(limits(10_000, 50_000), &off, Timestamp::from_secs(7));
-                        if decision.verdict == Verdict::Admitted {
+                        if decision.admission == Admission::Admitted {
                             admitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         }
                     }
@@ -296,27 +224,27 @@ mod tests {
             }
         });
         assert_eq!(admitted.into_inner(), 10_000);
-        assert_eq!(meter.read_out()[0].refused, 70_000);
+        assert_eq!(meter.take_unstored()[0].refused, 70_000);
     }
 
     #[test]
-    fn a_pardon_ends_the_ban_and_forgets_the_refusals() {
+    fn an_unban_ends_the_ban_and_resets_the_refusals() {
         let meter = Meter::default();
         let policy = BanPolicy {
             after: 1,
             ..BanPolicy::default()
         };
         let now = Timestamp::from_secs(60);
-        let decide = || meter.decide(limits(1, 9), &policy, now).verdict;
+        let decide = || meter.decide(limits(1, 9), &policy, now).admission;
         decide();
         decide();
-        assert!(matches!(decide(), Verdict::Banned { new: Some(_), .. }));
-        meter.obey(None, Some(now));
-        assert!(matches!(decide(), Verdict::RateLimited { .. }));
+        assert!(matches!(decide(), Admission::Banned { new: Some(_), .. }));
+        meter.apply_bans(None, Some(now));
+        assert!(matches!(decide(), Admission::RateLimited { .. }));
     }
 
     #[test]
-    fn refusals_of_a_minute_that_a_ruling_has_ended_do_not_count_in_the_next() {
+    fn refusals_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_next() {
         let meter = Meter::default();
         let policy = BanPolicy {
             after: 10,
@@ -324,45 +252,45 @@ mod tests {
         };
         let alone = |secs, times: usize| {
             let now = Timestamp::from_secs(secs);
-            let decide = |_| meter.decide(limits(1, 99), &policy, now).verdict;
+            let decide = |_| meter.decide(limits(1, 99), &policy, now).admission;
             (0..times).map(decide).collect::<Vec<_>>()
         };
         // Redis is away for 1 request and 8 refusals, decides the first of the next minute, and is away again.
-        assert_eq!(alone(10, 9)[0], Verdict::Admitted);
-        let ruling = Ruling {
+        assert_eq!(alone(10, 9)[0], Admission::Admitted);
+        let decided = SharedDecision {
             now: Timestamp::from_secs(61),
             admitted: true,
             is_new_ban: false,
             windows: Windows::at((1, 1), (0, 2)),
             ban: None,
-            asked_after: None,
+            unban_known: None,
         };
-        meter.adopt(limits(1, 99), &ruling);
-        let is_refusal = |verdict: &Verdict| matches!(verdict, Verdict::RateLimited { .. });
+        meter.adopt(limits(1, 99), &decided);
+        let is_refusal = |admission: &Admission| matches!(admission, Admission::RateLimited { .. });
         let next = alone(62, 3);
         assert!(next.iter().all(is_refusal), "{next:?}");
     }
 
     #[test]
-    fn an_unban_that_overtakes_a_ruling_ends_the_ban_all_the_same() {
+    fn an_unban_that_overtakes_a_shared_decision_ends_the_ban_all_the_same() {
         let (meter, now) = (Meter::default(), Timestamp::from_secs(60));
         let ban = Ban {
             began: Timestamp::from_secs(50),
             until: Timestamp::from_secs(350),
         };
-        let ruling = Ruling {
+        let decided = SharedDecision {
             now,
             admitted: false,
             is_new_ban: false,
             windows: Windows::at((1, 1), (0, 2)),
             ban: Some(ban),
-            asked_after: None,
+            unban_known: None,
         };
-        meter.adopt(limits(1, 99), &ruling);
-        assert_eq!(meter.known().ban, Some(ban));
-        meter.obey(None, Some(now));
-        meter.adopt(limits(1, 99), &ruling);
-        assert_eq!(meter.known().ban, None);
+        meter.adopt(limits(1, 99), &decided);
+        assert_eq!(meter.node_state().ban, Some(ban));
+        meter.apply_bans(None, Some(now));
+        meter.adopt(limits(1, 99), &decided);
+        assert_eq!(meter.node_state().ban, None);
     }
 
     #[test]
@@ -372,18 +300,18 @@ mod tests {
             began: Timestamp::from_secs(50),
             until: Timestamp::from_secs(350),
         };
-        meter.obey(Some(ban), None);
-        meter.obey(None, Some(Timestamp::from_secs(40)));
-        let verdict = meter
+        meter.apply_bans(Some(ban), None);
+        meter.apply_bans(None, Some(Timestamp::from_secs(40)));
+        let admission = meter
             .decide(
                 limits(1, 1),
                 &BanPolicy::default(),
                 Timestamp::from_secs(60),
             )
-            .verdict;
+            .admission;
         assert_eq!(
-            verdict,
-            Verdict::Banned {
+            admission,
+            Admission::Banned {
                 until: ban.until,
                 new: None
             }
@@ -391,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_out_takes_all_that_came_since_the_last_time() {
+    fn the_use_that_is_taken_is_all_that_came_since_the_last_time() {
         let meter = Meter::default();
         let count = |secs| {
             meter.decide(
@@ -400,16 +328,16 @@ mod tests {
                 Timestamp::from_secs(secs),
             )
         };
-        assert!(count(10).first_unread);
-        assert!(!count(20).first_unread);
+        assert!(count(10).first_unstored);
+        assert!(!count(20).first_unstored);
         let read = || {
-            let uses = meter.read_out();
+            let uses = meter.take_unstored();
             assert_eq!(uses.len(), 1);
             (uses[0].requests, uses[0].last)
         };
         assert_eq!(read(), (2, Timestamp::from_secs(20)));
-        assert!(count(30).first_unread);
+        assert!(count(30).first_unstored);
         assert_eq!(read(), (1, Timestamp::from_secs(30)));
-        assert!(meter.read_out().is_empty());
+        assert!(meter.take_unstored().is_empty());
     }
 }

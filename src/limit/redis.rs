@@ -1,14 +1,16 @@
 //! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis' own
-//! clock. Redis may be late or gone at any moment; then this node goes on with the counters it has, and knows them as well as
-//! Redis did when it was last heard.
+//! clock. Redis may be slow or unavailable at any moment. A circuit breaker opens then, and this node continues with its own
+//! counters, which are as current as Redis' last response.
 
+mod connection;
+#[cfg(feature = "faults")]
+mod faulty;
 mod health;
 mod script;
-mod waiting;
-mod wire;
+mod timer;
 
+pub use connection::{InvalidRedisUrl, RedisUrl};
 pub use health::Health;
-pub use wire::{NotARedisUrl, RedisUrl};
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,53 +19,52 @@ use std::time::Duration;
 use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
-use super::ruling::Ruling;
+use super::shared::SharedDecision;
 use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
-use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::plan::Limits;
-use health::Finding;
-use script::{Question, Script};
-use waiting::Waiting;
-use wire::Wire;
+use connection::RedisConnection;
+use health::ThreadHealth;
+use script::{DecisionRequest, Script};
+use timer::TimerWheel;
 
 /// How long connecting may take, while no request waits for it: to a cluster it is several steps.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a thread waits for Redis before it serves its first request: without it, it would have to count alone.
-const START: Duration = Duration::from_millis(500);
+const START_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// In what time Redis has to decide before requests are sent to it again. Less than they would wait: one that is slower is not
-/// left and found again all the time.
-const TRIAL: Duration = Duration::from_millis(40);
+/// How fast Redis has to decide before requests are sent to it again. Less than the timeout of a request, so that a slow Redis
+/// does not open and close the breaker all the time.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 
-/// How often each thread looks whether Redis is there.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often each thread probes Redis.
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. Each has one connection, which all its requests share at once.
 #[derive(Debug)]
-pub struct Redis(Arc<Line>);
+pub struct Redis(Arc<Inner>);
 
 #[derive(Debug)]
-struct Line {
+struct Inner {
     url: RedisUrl,
     script: Script,
     bans: BanPolicy,
     clock: Clock,
-    /// What all threads of the node find, and what this one does.
+    /// Of all threads of the node.
     health: Arc<Health>,
-    finding: Finding,
-    /// There is one while Redis is well.
-    wire: Mutex<Option<Wire>>,
-    /// The key whose question failed last. Of a cluster, its node is the one to try.
-    suspect: AtomicI64,
-    waiting: Waiting,
+    thread_health: ThreadHealth,
+    /// None while the breaker is open.
+    connection: Mutex<Option<RedisConnection>>,
+    /// Of a cluster, the node with this key is the one to probe.
+    last_failed_key: AtomicI64,
+    timers: TimerWheel,
 }
 
 impl Redis {
-    /// A limiter that bans by this policy. All threads of a node share its `health`. It goes by Redis' clock, except where
-    /// this one stands still. What it knows in Redis has `deployment` in its name, so that others may have the same Redis.
+    /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis' clock, unless this one
+    /// stands still. Its keys in Redis have `deployment` in their names, so that others can use the same Redis.
     pub fn new(
         url: RedisUrl,
         deployment: &str,
@@ -71,144 +72,144 @@ impl Redis {
         clock: Clock,
         health: Arc<Health>,
     ) -> Self {
-        Self(Arc::new(Line {
+        Self(Arc::new(Inner {
             url,
             script: Script::new(deployment, bans),
             bans,
             clock,
             health,
-            finding: Finding::default(),
-            wire: Mutex::default(),
-            suspect: AtomicI64::default(),
-            waiting: Waiting::default(),
+            thread_health: ThreadHealth::default(),
+            connection: Mutex::default(),
+            last_failed_key: AtomicI64::default(),
+            timers: TimerWheel::default(),
         }))
     }
 
-    /// Connects, before the first request needs it, and looks after the connection from then on.
+    /// Connects, before the first request needs it, and maintains the connection from then on.
     pub async fn begin(&self) {
-        let connected = match timeout(START, self.0.connect(START)).await {
+        let connected = match timeout(START_TIMEOUT, self.0.connect(START_TIMEOUT)).await {
             Ok(connected) => connected,
-            Err(_) => Err(late(START)),
+            Err(_) => Err(timed_out(START_TIMEOUT)),
         };
         if let Err(cause) = connected {
-            self.0.fell_ill(&cause);
+            self.0.open_breaker(&cause);
         }
-        tokio::task::spawn_local(Arc::clone(&self.0).look_after());
-        tokio::task::spawn_local(Arc::clone(&self.0).mind_the_time());
+        tokio::task::spawn_local(Arc::clone(&self.0).run_probes());
+        tokio::task::spawn_local(Arc::clone(&self.0).enforce_timeout());
     }
 
     /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
-        let line = &self.0;
-        let wire = line.wire().clone();
-        if let Some(wire) = wire {
-            match line.ask(wire, key, meter, limits).await {
-                Ok(ruling) => return meter.adopt(limits, &ruling),
+        let inner = &self.0;
+        let connection = inner.connection().clone();
+        if let Some(connection) = connection {
+            match inner.decide(connection, key, meter, limits).await {
+                Ok(decided) => return meter.adopt(limits, &decided),
                 Err(error) => {
-                    line.suspect.store(key.0, Ordering::Relaxed);
-                    line.fell_ill(&error.to_string());
+                    inner.last_failed_key.store(key.0, Ordering::Relaxed);
+                    inner.open_breaker(&error.to_string());
                 }
             }
         }
-        meter.decide(limits, &line.bans, line.clock.now())
+        meter.decide(limits, &inner.bans, inner.clock.now())
     }
 }
 
-impl Line {
-    async fn ask(
+impl Inner {
+    async fn decide(
         &self,
-        mut wire: Wire,
+        mut connection: RedisConnection,
         key: KeyId,
         meter: &Meter,
         limits: Limits,
-    ) -> RedisResult<Ruling> {
-        let _waits = self.waiting.begin();
-        let question = Question {
+    ) -> RedisResult<SharedDecision> {
+        let _timer = self.timers.start();
+        let request = DecisionRequest {
             key,
-            is_trial: false,
+            is_probe: false,
             limits,
-            known: meter.known(),
+            node: meter.node_state(),
             now: self.clock.standing(),
         };
-        let ruling = match Fault::ReadThenWrite.is_on() {
-            true => Box::pin(self.script.read_then_write(&mut wire, &question)).await,
-            false => self.script.ask(&mut wire, &question).await,
-        };
-        ruling.map(|ruling| Ruling {
-            asked_after: question.known.pardoned,
-            ..ruling
+        let decided = self.script.decide(&mut connection, &request).await;
+        decided.map(|decided| SharedDecision {
+            unban_known: request.node.unbanned_at,
+            ..decided
         })
     }
 
-    fn wire(&self) -> MutexGuard<'_, Option<Wire>> {
-        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connection(&self) -> MutexGuard<'_, Option<RedisConnection>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on this thread decides alone, until Redis answers in time again. Whoever still waits on it goes on at once.
-    fn fell_ill(&self, cause: &str) {
-        let wire = self.wire().take();
-        if let Some(wire) = wire {
-            wire.end();
+    /// Lets this thread decide alone until Redis responds in time again. Requests that still wait for Redis continue at once.
+    fn open_breaker(&self, cause: &str) {
+        let connection = self.connection().take();
+        if let Some(connection) = connection {
+            connection.close();
         }
-        if self.finding.fall_ill(&self.health) {
+        if self.thread_health.mark_unhealthy(&self.health) {
             tracing::warn!(
                 cause,
-                "Redis is late or gone: limits hold for this node alone"
+                "Redis is slow or unavailable: limits are counted by this node alone"
             );
         }
     }
 
-    /// Connects, which may take its time, gives Redis the script, so that no request has to (on a cluster each node needs it), and
-    /// sees whether it decides.
-    async fn connect(&self, trial: Duration) -> Result<(), String> {
-        let mut wire = within(CONNECT, Wire::connect(&self.url)).await?;
-        let _: String = within(trial, wire.ask(&Script::load())).await?;
-        // One that answers but cannot write, because it is full or a replica, would fail the next request.
-        let question = Question::trial(KeyId(self.suspect.load(Ordering::Relaxed)));
-        within(trial, self.script.ask(&mut wire, &question)).await?;
-        *self.wire() = Some(wire);
-        if self.finding.recover(&self.health) {
-            tracing::info!("Redis is back: limits hold for all nodes together again");
+    /// Connects, loads the script, so that no request has to (on a cluster each node needs it), and checks that Redis decides
+    /// within this time.
+    async fn connect(&self, probe_timeout: Duration) -> Result<(), String> {
+        let mut connection = within(CONNECT_TIMEOUT, RedisConnection::connect(&self.url)).await?;
+        let _: String = within(probe_timeout, connection.query(&Script::load())).await?;
+        // A Redis that responds but cannot write, because it is full or a replica, would fail the next request.
+        let request = DecisionRequest::probe(KeyId(self.last_failed_key.load(Ordering::Relaxed)));
+        within(probe_timeout, self.script.decide(&mut connection, &request)).await?;
+        *self.connection() = Some(connection);
+        if self.thread_health.mark_healthy(&self.health) {
+            tracing::info!("Redis is available again: limits are counted by all nodes together");
         }
         Ok(())
     }
 
-    /// Looks whether Redis is there, so that requests find it connected: a thread with nothing to do would otherwise learn from
-    /// its next request that Redis had been away.
-    async fn look_after(self: Arc<Self>) {
+    /// Probes Redis, so that requests find a connection that works: a thread without requests would otherwise notice an outage
+    /// only with its next one.
+    async fn run_probes(self: Arc<Self>) {
+        let ping = redis::cmd("PING");
         loop {
-            sleep(LOOK).await;
-            let wire = self.wire().clone();
-            let found = match wire {
-                Some(mut wire) => within(CONNECT, wire.ask(&redis::cmd("PING"))).await,
-                None => self.connect(TRIAL).await,
+            sleep(PROBE_INTERVAL).await;
+            let connection = self.connection().clone();
+            let probed = match connection {
+                Some(mut connection) => within(CONNECT_TIMEOUT, connection.query(&ping)).await,
+                None => self.connect(PROBE_TIMEOUT).await,
             };
-            if let Err(cause) = found {
-                self.fell_ill(&cause);
+            if let Err(cause) = probed {
+                self.open_breaker(&cause);
             }
         }
     }
 
-    /// Sees to it that nobody waits too long.
-    async fn mind_the_time(self: Arc<Self>) {
+    /// Opens the breaker when a request has waited too long.
+    async fn enforce_timeout(self: Arc<Self>) {
         loop {
-            self.waiting.too_long().await;
-            self.fell_ill(&late(waiting::PATIENCE));
+            self.timers.expired().await;
+            self.open_breaker(&timed_out(timer::RESPONSE_TIMEOUT));
         }
     }
 }
 
-/// Waits for Redis, but not for ever; says why there is no answer.
+/// Waits for Redis so long at most. The error is the cause to log.
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = RedisResult<T>>,
 ) -> Result<T, String> {
     match timeout(time, work).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(late(time)),
+        Ok(response) => response.map_err(|error| error.to_string()),
+        Err(_) => Err(timed_out(time)),
     }
 }
 
-fn late(time: Duration) -> String {
-    format!("no answer within {time:?}")
+fn timed_out(time: Duration) -> String {
+    format!("no response within {time:?}")
 }

@@ -46,12 +46,12 @@ impl<const MILLIS: i64> Window<MILLIS> {
         self.used = self.used.saturating_add(1);
     }
 
-    /// Counts requests made before, which the store remembered.
+    /// Counts requests that were made before, and stored.
     pub fn add(&mut self, requests: u32) {
         self.used = self.used.saturating_add(requests);
     }
 
-    /// Learns what others have counted, in this window or a later one. Nothing that was counted is forgotten.
+    /// Adopts what others have counted, in this window or a later one. Nothing that was counted is lost.
     pub fn catch_up(&mut self, other: &Self) {
         if (other.number, other.used) > (self.number, self.used) {
             *self = *other;
@@ -73,7 +73,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
         Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
 
-    /// What headers say of this window under `limit`.
+    /// Returns what headers show of this window under `limit`.
     pub fn rate(&self, limit: u32) -> Rate {
         Rate {
             limit,
@@ -83,7 +83,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
     }
 }
 
-/// A limit, what is left of it, and when it is whole again: the three rate headers.
+/// A limit, what is left of it, and when it resets: the three rate headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The limit that applies.
@@ -144,7 +144,7 @@ impl Windows {
         windows
     }
 
-    /// Counts one request in both windows, or in neither if one of them is used up. Says which it did.
+    /// Counts one request in both windows, or in neither if one of them is exhausted. Returns whether it was counted.
     pub fn admit(&mut self, limits: Limits) -> bool {
         let admitted = self.minute.used < limits.per_minute() && self.day.used < limits.per_day();
         if admitted {
@@ -161,7 +161,7 @@ impl Windows {
             .tighter(self.day.rate(limits.per_day()))
     }
 
-    /// Which window to wait for once one is used up: the day outlasts the minute.
+    /// Returns the window to wait for once one is exhausted: the day outlasts the minute.
     pub fn exhausted(&self, limits: Limits) -> Period {
         match self.day.used < limits.per_day() {
             true => Period::Minute,

@@ -45,7 +45,10 @@ impl Background {
             repeat(Task::Poll, every, shared, async || poll.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {
                 let (directory, now) = (&shared.access.directory, shared.clock.now());
-                shared.ledger.flush(&shared.store, directory, now).await
+                shared
+                    .write_behind
+                    .flush(&shared.store, directory, now)
+                    .await
             }),
             repeat(Task::Check, checks::EVERY, shared, async || {
                 checks::run(shared).await

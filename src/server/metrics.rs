@@ -16,11 +16,11 @@ pub enum Subject {
     Operation(Operation),
     /// A path or method that is no operation.
     Unknown,
-    /// The docs and the document.
+    /// The docs and the OpenAPI document.
     Docs,
     /// Health checks, which are not logged.
     Health,
-    /// None: a connection for which there was no place, or whose head never ended.
+    /// No request: a connection that was refused, or whose request head never ended.
     Connection,
 }
 
@@ -85,7 +85,7 @@ pub const STATUSES: [u16; 19] = [
 /// Why a request was refused with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A window of the key was used up.
+    /// A window of the key was exhausted.
     Window,
     /// The key was banned.
     Ban,

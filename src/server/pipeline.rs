@@ -24,7 +24,7 @@ use crate::http::{
     catch_panic,
 };
 use crate::key::{KeyHash, KeyId};
-use crate::limit::{BanChange, Limiter, Rate, Verdict};
+use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
 
 /// Asks for a fault, in builds that have them.
@@ -258,28 +258,32 @@ impl Pipeline {
     }
 
     async fn limit(&self, key: &Key, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
-        let Shared { access, ledger, .. } = &*self.shared;
+        let Shared {
+            access,
+            write_behind,
+            ..
+        } = &*self.shared;
         let meter = access.directory.meter(key);
         let decided = self.limiter.decide(key.id, meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
         learned.rate.set(Some(decision.rate));
-        if decision.first_unread {
-            ledger.note_use(self.worker, key);
+        if decision.first_unstored {
+            write_behind.note_use(self.worker, key);
         }
         if let Some(moved) = decision.moved {
             self.store_ban(key.id, moved);
         }
-        match decision.verdict {
-            Verdict::Admitted => Ok(()),
-            Verdict::RateLimited { by, until } => {
+        match decision.admission {
+            Admission::Admitted => Ok(()),
+            Admission::RateLimited { by, until } => {
                 self.metrics.refuse(Refused::Window);
                 Err(ApiError::RateLimited {
                     by: by.into(),
                     retry_after: until.seconds_from(now),
                 })
             }
-            Verdict::Banned { until, new } => {
+            Admission::Banned { until, new } => {
                 self.metrics.refuse(Refused::Ban);
                 if let Some(ban) = new {
                     self.metrics.bans.add(1);
@@ -298,9 +302,9 @@ impl Pipeline {
     /// Stores a ban at once, so that it outlives even a crash; the next flush tries again if this fails.
     fn store_ban(&self, key: KeyId, ban: BanChange) {
         let shared = Arc::clone(&self.shared);
-        shared.ledger.note_ban(key, ban);
+        shared.write_behind.note_ban(key, ban);
         tokio::task::spawn_local(async move {
-            if let Err(error) = shared.ledger.flush_bans(&shared.store).await {
+            if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
                 tracing::warn!(%error, "a ban could not be stored yet");
             }
         });

@@ -8,7 +8,7 @@ use crate::page::{Cursor, PageSize};
 /// A page being written.
 pub(super) struct PageWriter {
     json: Vec<u8>,
-    room: usize,
+    remaining: usize,
     last: i64,
     next: Option<Cursor>,
 }
@@ -19,15 +19,15 @@ impl PageWriter {
         json.push(b'[');
         Self {
             json,
-            room: limit.get(),
+            remaining: limit.get(),
             last: 0,
             next: None,
         }
     }
 
-    /// Where to write the next row. `None` when the page is full: there is a page after it then, because there was a row.
+    /// Returns where to write the next row, or `None` when the page is full: then there is a next page, because there is a row.
     pub(super) fn row(&mut self) -> Option<&mut Vec<u8>> {
-        if self.room == 0 {
+        if self.remaining == 0 {
             self.next = Some(Cursor::after(self.last));
             return None;
         }
@@ -37,10 +37,10 @@ impl PageWriter {
         Some(&mut self.json)
     }
 
-    /// The row is written; this is its identifier.
+    /// Records that the row with this ID is written.
     pub(super) fn wrote(&mut self, id: i64) {
         self.last = id;
-        self.room -= 1;
+        self.remaining -= 1;
     }
 
     pub(super) fn finish(mut self) -> Page {
@@ -52,7 +52,7 @@ impl PageWriter {
     }
 }
 
-/// How many rows to ask an engine for: one more than fit, to know whether there is a page after this one.
+/// How many rows to read: one more than fit, to know whether there is a next page.
 pub(super) fn asked_for(limit: PageSize) -> i64 {
     limit.get() as i64 + 1
 }

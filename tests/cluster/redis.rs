@@ -99,7 +99,7 @@ fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
     for node in &cluster.nodes {
         let log = node.log();
         let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
-        assert_eq!(lines("Redis is late or gone"), 1, "{log}");
+        assert_eq!(lines("Redis is slow or unavailable"), 1, "{log}");
     }
 }
 

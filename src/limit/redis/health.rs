@@ -1,44 +1,44 @@
-//! Whether Redis answers in time, as the threads of a node see it.
+//! Whether Redis responds in time, as the threads of a node see it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::metric::Counter;
 
-/// Well, unless a thread finds it ill.
+/// The health of Redis: unhealthy while it is for any thread.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// How many threads do.
-    ill: AtomicUsize,
-    /// How often it fell ill.
-    pub falls: Counter,
+    /// How many threads it is unhealthy for.
+    unhealthy: AtomicUsize,
+    /// How often it became unhealthy.
+    pub outages: Counter,
 }
 
 impl Health {
-    /// Whether it answers all threads in time.
-    pub fn is_well(&self) -> bool {
-        self.ill.load(Ordering::Relaxed) == 0
+    /// Whether it responds to all threads in time.
+    pub fn is_healthy(&self) -> bool {
+        self.unhealthy.load(Ordering::Relaxed) == 0
     }
 }
 
-/// What one thread finds.
+/// Whether it is unhealthy for one thread.
 #[derive(Debug, Default)]
-pub(super) struct Finding(AtomicBool);
+pub(super) struct ThreadHealth(AtomicBool);
 
-impl Finding {
-    /// Notes that it did not answer in time. True for the first thread of the node to find that.
-    pub(super) fn fall_ill(&self, health: &Health) -> bool {
-        let is_news = !self.0.swap(true, Ordering::Relaxed);
-        let first = is_news && health.ill.fetch_add(1, Ordering::Relaxed) == 0;
+impl ThreadHealth {
+    /// Records that it did not respond in time. True for the first thread of the node.
+    pub(super) fn mark_unhealthy(&self, health: &Health) -> bool {
+        let is_change = !self.0.swap(true, Ordering::Relaxed);
+        let first = is_change && health.unhealthy.fetch_add(1, Ordering::Relaxed) == 0;
         if first {
-            health.falls.add(1);
+            health.outages.add(1);
         }
         first
     }
 
-    /// Notes that it answers again. True for the last thread of the node to find that.
-    pub(super) fn recover(&self, health: &Health) -> bool {
-        let is_news = self.0.swap(false, Ordering::Relaxed);
-        is_news && health.ill.fetch_sub(1, Ordering::Relaxed) == 1
+    /// Records that it responds again. True for the last thread of the node.
+    pub(super) fn mark_healthy(&self, health: &Health) -> bool {
+        let is_change = self.0.swap(false, Ordering::Relaxed);
+        is_change && health.unhealthy.fetch_sub(1, Ordering::Relaxed) == 1
     }
 }
 
@@ -47,12 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_and_the_last_thread_have_something_to_tell() {
-        let (health, [one, two]) = (Health::default(), [(); 2].map(|()| Finding::default()));
-        assert!(health.is_well() && one.fall_ill(&health));
-        assert!(!one.fall_ill(&health) && !two.fall_ill(&health) && !health.is_well());
-        assert!(!one.recover(&health) && !health.is_well());
-        assert!(two.recover(&health) && !two.recover(&health) && health.is_well());
-        assert_eq!(health.falls.get(), 1);
+    fn only_the_first_and_the_last_thread_change_the_health_of_the_node() {
+        let (health, [one, two]) = (Health::default(), [(); 2].map(|()| ThreadHealth::default()));
+        assert!(health.is_healthy() && one.mark_unhealthy(&health));
+        assert!(
+            !one.mark_unhealthy(&health) && !two.mark_unhealthy(&health) && !health.is_healthy()
+        );
+        assert!(!one.mark_healthy(&health) && !health.is_healthy());
+        assert!(two.mark_healthy(&health) && !two.mark_healthy(&health) && health.is_healthy());
+        assert_eq!(health.outages.get(), 1);
     }
 }

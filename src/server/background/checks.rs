@@ -28,7 +28,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
     let readiness = &shared.readiness;
     if let Some(redis) = &shared.redis {
         // Without it this node goes on with its own counters: worse, but ready.
-        let state = match redis.is_well() {
+        let state = match redis.is_healthy() {
             true => State::Ready,
             false => State::Degraded("limits are counted by this node alone".into()),
         };

@@ -1,7 +1,7 @@
 //! The model: one key, as lists of what happened to it.
 
 use animal_store::clock::{Day, Timestamp};
-use animal_store::limit::{self, Ban, BanChange, BanPolicy, Verdict};
+use animal_store::limit::{self, Admission, Ban, BanChange, BanPolicy};
 
 use super::{DAY, HOUR, MINUTE};
 
@@ -61,7 +61,7 @@ pub(super) enum Decider {
 
 /// What the model expects of a request.
 pub(super) struct Expected {
-    pub(super) verdict: Verdict,
+    pub(super) admission: Admission,
     /// The headers that may be shown.
     pub(super) shown: Vec<(u32, u32, i64)>,
     /// The ban that was moved from the future, for the store.
@@ -124,9 +124,9 @@ impl Model {
             let ban = ban(*from, *until);
             moved = Some(BanChange { ban, replaces });
         }
-        let verdict = self.verdict(limits, policy, now, decider);
+        let admission = self.admission(limits, policy, now, decider);
         self.untold
-            .push((self.day.moment(), verdict == Verdict::Admitted));
+            .push((self.day.moment(), admission == Admission::Admitted));
 
         let mut windows = self.windows(limits).to_vec();
         if let Some((_, until)) = self.bans.last().filter(|(_, until)| now < *until) {
@@ -137,31 +137,31 @@ impl Model {
         let latest = windows.iter().map(|window| window.2).max();
         windows.retain(|window| Some(window.2) == latest);
         Expected {
-            verdict,
+            admission,
             shown: windows,
             moved,
         }
     }
 
-    fn verdict(
+    fn admission(
         &mut self,
         limits: (u32, u32),
         policy: BanPolicy,
         now: i64,
         decider: Decider,
-    ) -> Verdict {
+    ) -> Admission {
         let [minute, day] = self.windows(limits);
         let exhausted = [minute, day].into_iter().filter(|window| window.1 == 0);
         let ends = exhausted.map(|window| window.2).max();
         let later = |until: i64| Timestamp::from_millis(ends.map_or(until, |end| end.max(until)));
         if let Some((_, until)) = self.bans.last().filter(|(_, until)| now < *until) {
             let until = later(*until);
-            return Verdict::Banned { until, new: None };
+            return Admission::Banned { until, new: None };
         }
         let Some(until) = ends else {
             self.minute.admitted.push(self.minute.moment());
             self.day.admitted.push(self.day.moment());
-            return Verdict::Admitted;
+            return Admission::Admitted;
         };
         let moment = self.minute.moment();
         let refused = &mut self.refused[decider as usize];
@@ -172,7 +172,7 @@ impl Model {
                 _ => limit::Period::Minute,
             };
             let until = Timestamp::from_millis(until);
-            return Verdict::RateLimited { by, until };
+            return Admission::RateLimited { by, until };
         }
         let first = i64::try_from(policy.first.as_millis()).expect("a span");
         let length = match self.bans.last() {
@@ -183,7 +183,7 @@ impl Model {
         self.bans.push((now, now + length));
         let new = Some(ban(now, now + length));
         let until = later(now + length);
-        Verdict::Banned { until, new }
+        Admission::Banned { until, new }
     }
 
     pub(super) fn unban(&mut self) {

@@ -1,8 +1,8 @@
 //! The verdicts that a run has met.
 
-use animal_store::limit::{BanPolicy, Verdict};
+use animal_store::limit::{Admission, BanPolicy};
 
-/// How often each verdict was met: a run that never bans would prove nothing about bans.
+/// How often each admission was met: a run that never bans would prove nothing about bans.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     pub(super) admitted: usize,
@@ -13,12 +13,12 @@ pub(super) struct Met {
 }
 
 impl Met {
-    pub(super) fn count(&mut self, verdict: Verdict, policy: BanPolicy) {
-        match verdict {
-            Verdict::Admitted => self.admitted += 1,
-            Verdict::RateLimited { .. } => self.limited += 1,
-            Verdict::Banned { new: None, .. } => self.banned += 1,
-            Verdict::Banned { new: Some(ban), .. } => {
+    pub(super) fn count(&mut self, admission: Admission, policy: BanPolicy) {
+        match admission {
+            Admission::Admitted => self.admitted += 1,
+            Admission::RateLimited { .. } => self.limited += 1,
+            Admission::Banned { new: None, .. } => self.banned += 1,
+            Admission::Banned { new: Some(ban), .. } => {
                 match ban.until == ban.began.after(policy.first) {
                     true => self.first_bans += 1,
                     false => self.further_bans += 1,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use animal_store::clock::Timestamp;
 use animal_store::key::KeyId;
-use animal_store::limit::{BanPolicy, DayUse, Meter, Verdict};
+use animal_store::limit::{Admission, BanPolicy, DayUse, Meter};
 use animal_store::plan::Limits;
 use proptest::prelude::*;
 
@@ -27,16 +27,16 @@ impl Pair {
         limiter: &Tested,
         policy: BanPolicy,
         now: i64,
-    ) -> Result<Verdict, TestCaseError> {
+    ) -> Result<Admission, TestCaseError> {
         let limits = Limits::new(self.limits.0, self.limits.1).expect("limits");
         let is_first = self.model.untold.is_empty();
         let (decision, decider) = limiter.decide(self.id, &self.meter, limits, now);
         let Expected {
-            verdict,
+            admission,
             shown,
             moved,
         } = self.model.ask(self.limits, policy, now, decider);
-        prop_assert_eq!(decision.verdict, verdict, "decided by {:?}", decider);
+        prop_assert_eq!(decision.admission, admission, "decided by {:?}", decider);
         prop_assert_eq!(decision.moved, moved);
         let rate = (
             decision.rate.limit,
@@ -44,12 +44,12 @@ impl Pair {
             decision.rate.reset.as_millis(),
         );
         prop_assert!(shown.contains(&rate), "{:?} is not in {:?}", rate, shown);
-        prop_assert_eq!(decision.first_unread, is_first);
+        prop_assert_eq!(decision.first_unstored, is_first);
         if limiter.is_late(decider) {
             // It may have counted what it did not confirm: a key that it does not know is a beginning.
             self.lose_redis();
         }
-        Ok(verdict)
+        Ok(admission)
     }
 
     /// Redis loses all it knew of the key.
@@ -64,12 +64,13 @@ impl Pair {
         let after_last = self.unbanned.map(|last| last + 1);
         let dated = now.max(ban.unwrap_or(now)).max(after_last.unwrap_or(now));
         self.unbanned = Some(dated);
-        self.meter.obey(None, Some(Timestamp::from_millis(dated)));
+        self.meter
+            .apply_bans(None, Some(Timestamp::from_millis(dated)));
         self.model.unban();
     }
 
     pub(super) fn store(&mut self) -> Result<(), TestCaseError> {
-        let uses: Vec<DayUse> = self.meter.read_out();
+        let uses: Vec<DayUse> = self.meter.take_unstored();
         let mut told = 0;
         for day in uses.iter().map(|on| on.day) {
             let same_day = uses.iter().filter(|on| on.day == day);
@@ -98,10 +99,10 @@ impl Pair {
             .last()
             .map(|(from, until)| ban(*from, *until));
         self.meter
-            .obey(ban, self.unbanned.map(Timestamp::from_millis));
+            .apply_bans(ban, self.unbanned.map(Timestamp::from_millis));
         if let Some(today) = self.model.remembered() {
             self.meter
-                .remember(Timestamp::from_millis(now).day(), today);
+                .restore_use(Timestamp::from_millis(now).day(), today);
         }
         Ok(())
     }

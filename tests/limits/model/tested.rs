@@ -96,7 +96,7 @@ impl Tested {
             wire.is_cut.set(false);
             self.may_differ.set(true);
             self.tasks.block_on(&self.runtime, async {
-                while !wire.health.is_well() {
+                while !wire.health.is_healthy() {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
             });
@@ -131,7 +131,7 @@ impl Tested {
         let decided = self.limiter.decide(key, meter, limits, now);
         let decision = self.tasks.block_on(&self.runtime, decided);
         let decider = match &self.redis {
-            Some(wire) if wire.health.is_well() => Decider::Redis,
+            Some(wire) if wire.health.is_healthy() => Decider::Redis,
             _ => Decider::Node,
         };
         if self.has_redis() && decider == Decider::Node {

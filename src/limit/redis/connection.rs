@@ -1,4 +1,4 @@
-//! Where Redis is, and the connection to it: one server, or a cluster of them.
+//! The URL of Redis, and a connection to it: one server, or a cluster.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,26 +28,26 @@ enum Target {
     Cluster(Box<ClusterClient>),
 }
 
-/// A text that names no Redis. It may hold a password, so it is not repeated.
+/// An invalid URL. It may contain a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
      or several nodes of a cluster separated by commas"
 )]
-pub struct NotARedisUrl;
+pub struct InvalidRedisUrl;
 
 impl FromStr for RedisUrl {
-    type Err = NotARedisUrl;
+    type Err = InvalidRedisUrl;
 
-    fn from_str(text: &str) -> Result<Self, NotARedisUrl> {
-        let (nodes, hosts) = hosts::of("redis", text).ok_or(NotARedisUrl)?;
+    fn from_str(text: &str) -> Result<Self, InvalidRedisUrl> {
+        let (nodes, hosts) = hosts::of("redis", text).ok_or(InvalidRedisUrl)?;
         let target = match &*nodes {
             [one] => redis::Client::open(&**one).map(|client| Target::One(client.into())),
             _ => ClusterClient::new(nodes).map(|client| Target::Cluster(client.into())),
         };
         Ok(Self {
             hosts,
-            target: target.map_err(|_| NotARedisUrl)?,
+            target: target.map_err(|_| InvalidRedisUrl)?,
         })
     }
 }
@@ -58,20 +58,20 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
-/// A connection, which all who have a copy share at once.
+/// A connection. Its clones can be used at the same time.
 #[derive(Clone)]
-pub(super) enum Wire {
+pub(super) enum RedisConnection {
     One {
         connection: MultiplexedConnection,
         driver: Arc<Driver>,
     },
     Cluster {
         connection: ClusterConnection,
-        end: watch::Sender<bool>,
+        closed: watch::Sender<bool>,
     },
 }
 
-/// What moves a connection. It ends with the last copy of it, whatever was asked meanwhile.
+/// The task that drives a connection. It is aborted with the last clone, whatever is in flight.
 pub(super) struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -80,7 +80,7 @@ impl Drop for Driver {
     }
 }
 
-impl Wire {
+impl RedisConnection {
     pub(super) async fn connect(url: &RedisUrl) -> RedisResult<Self> {
         match &url.target {
             Target::One(client) => {
@@ -90,7 +90,7 @@ impl Wire {
                 };
                 let stream = TcpStream::connect((&**host, *port)).await?;
                 stream.set_nodelay(true)?;
-                // Whoever asks minds the time.
+                // The timer wheel has the timeouts.
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
                 let settings = info.redis_settings();
                 let (connection, driver) =
@@ -102,39 +102,41 @@ impl Wire {
             }
             Target::Cluster(client) => Ok(Self::Cluster {
                 connection: client.get_async_connection().await?,
-                end: watch::Sender::new(false),
+                closed: watch::Sender::new(false),
             }),
         }
     }
 
-    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+    pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
             Self::One { connection, .. } => command.query_async(connection).await,
-            // It follows keys that move from node to node, which takes more state than a request should carry.
-            Self::Cluster { connection, end } => {
-                let asked = Box::pin(command.query_async(connection));
-                let mut end = end.subscribe();
+            // Boxed: following keys from node to node takes more state than a request should have.
+            Self::Cluster { connection, closed } => {
+                let response = Box::pin(command.query_async(connection));
+                let mut closed = closed.subscribe();
                 tokio::select! {
                     biased;
-                    _ = end.wait_for(|end| *end) => Err((ErrorKind::Io, "the line was cut").into()),
-                    answer = asked => answer,
+                    _ = closed.wait_for(|closed| *closed) => {
+                        Err((ErrorKind::Io, "the connection was closed").into())
+                    }
+                    response = response => response,
                 }
             }
         }
     }
 
-    /// Hangs up: whoever waits for an answer learns at once that there will be none.
-    pub(super) fn end(self) {
+    /// Closes the connection. What is in flight fails at once.
+    pub(super) fn close(self) {
         match self {
             Self::One { driver, .. } => driver.0.abort(),
-            Self::Cluster { end, .. } => drop(end.send_replace(true)),
+            Self::Cluster { closed, .. } => drop(closed.send_replace(true)),
         }
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+        f.write_str("RedisConnection")
     }
 }
 
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_redis_is_refused() {
+    fn an_invalid_url_is_refused() {
         for text in ["", "redis:", "http://a", "127.0.0.1:6379", "redis://a:port"] {
             assert!(text.parse::<RedisUrl>().is_err(), "{text}");
         }

@@ -1,5 +1,5 @@
-//! What the store has yet to be told: which keys have been used, once a key and second and not once a request, and which
-//! have been banned.
+//! What is yet to be stored: which keys have been used, once for each key and second instead of once for each request, and
+//! which have been banned.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use crate::store::{self, Store, UseBatch, UseRecorder};
 /// The most keys in one batch of use: so few that a creation that waits with it for the same commit waits briefly.
 const BATCH: usize = 500;
 
-/// What is yet to be told.
+/// The use and the bans that are yet to be stored.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct WriteBehind {
     /// Keys that have been used since their use was last stored, by worker.
     used: Box<[UsedKeys]>,
     bans: Mutex<Vec<(KeyId, BanChange)>>,
@@ -28,30 +28,30 @@ pub(super) struct Ledger {
 #[repr(align(128))]
 struct UsedKeys(Mutex<Vec<Key>>);
 
-impl Ledger {
-    /// A ledger for so many workers, with nothing to tell.
+impl WriteBehind {
+    /// Nothing to store yet, with so many workers.
     pub(super) fn new(workers: usize) -> std::io::Result<Self> {
         Ok(Self {
             used: (0..workers).map(|_| UsedKeys::default()).collect(),
             bans: Mutex::default(),
             outbox: tokio::sync::Mutex::new(Outbox {
                 recorder: UseRecorder::new()?,
-                unsettled: None,
+                unconfirmed: None,
             }),
         })
     }
 
-    /// Notes that a key has been used. To be called by the worker with this number.
+    /// Records that a key has been used. To be called by the worker with this number.
     pub(super) fn note_use(&self, worker: usize, key: &Key) {
         lock(&self.used[worker].0).push(*key);
     }
 
-    /// Notes that a key is banned.
+    /// Records that a key is banned.
     pub(super) fn note_ban(&self, key: KeyId, ban: BanChange) {
         lock(&self.bans).push((key, ban));
     }
 
-    /// Tells the store everything. What it does not take is kept for the next time.
+    /// Stores everything. What cannot be stored is kept for the next time.
     pub(super) async fn flush(
         &self,
         store: &Store,
@@ -62,7 +62,7 @@ impl Ledger {
         self.flush_uses(store, directory, now).await.and(bans)
     }
 
-    /// Tells the store of the bans. One that was stored already changes nothing: the store takes only a later one.
+    /// Stores the bans. One that was stored already changes nothing: the store takes only a later one.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
         let mut taken = Taken::all([&self.bans]);
         // In the order in which they came: of two for one key, the later one stays.
@@ -80,7 +80,7 @@ impl Ledger {
         now: Timestamp,
     ) -> store::Result<()> {
         let mut outbox = self.outbox.lock().await;
-        outbox.give_up_what_is_too_old(now);
+        outbox.discard_expired(now);
         outbox.send(store).await?;
         let mut taken = Taken::all(self.used.iter().map(|UsedKeys(list)| list));
         // Neighbours in the store, so that a batch touches few pages of it. The last ones are sent first.
@@ -88,7 +88,7 @@ impl Ledger {
         pace::in_chunks(async || {
             let rest = taken.list.len().saturating_sub(BATCH);
             let uses = taken.list.drain(rest..).flat_map(|key| {
-                let uses = directory.meter(&key).read_out();
+                let uses = directory.meter(&key).take_unstored();
                 uses.into_iter().map(move |on| (key.id, on))
             });
             outbox.fill(uses, now);
@@ -103,9 +103,8 @@ impl Ledger {
 #[derive(Debug)]
 struct Outbox {
     recorder: UseRecorder,
-    /// A batch that the store may have, or may not: whoever sent it did not learn that it was stored. It is sent again as it is,
-    /// before any other.
-    unsettled: Option<Arc<UseBatch>>,
+    /// A batch that may be stored or not, because the store has not confirmed it. It is sent again unchanged, before any other.
+    unconfirmed: Option<Arc<UseBatch>>,
 }
 
 impl Outbox {
@@ -115,31 +114,31 @@ impl Outbox {
         now: Timestamp,
     ) {
         let batch = self.recorder.batch(uses, now);
-        self.unsettled = (!batch.uses.is_empty()).then(|| Arc::new(batch));
+        self.unconfirmed = (!batch.uses.is_empty()).then(|| Arc::new(batch));
     }
 
-    /// Sends the batch, if there is one. It stays, also if the one who waits here is gone before the store has replied.
+    /// Sends the batch, if there is one. It is kept until the store confirms it, also if this future is dropped.
     async fn send(&mut self, store: &Store) -> store::Result<()> {
-        if let Some(batch) = &self.unsettled {
+        if let Some(batch) = &self.unconfirmed {
             store.record_use(batch).await?;
-            self.unsettled = None;
+            self.unconfirmed = None;
         }
         Ok(())
     }
 
-    /// Sent once more, it could be counted twice.
-    fn give_up_what_is_too_old(&mut self, now: Timestamp) {
-        if let Some(batch) = self.unsettled.take_if(|batch| batch.is_too_old(now)) {
+    /// Discards a batch that is too old: sent again, it could be counted twice.
+    fn discard_expired(&mut self, now: Timestamp) {
+        if let Some(batch) = self.unconfirmed.take_if(|batch| batch.is_too_old(now)) {
             tracing::error!(
                 since = %batch.made_at,
                 keys = batch.uses.len(),
-                "use could not be stored for too long: it is given up"
+                "usage could not be stored for too long and is discarded"
             );
         }
     }
 }
 
-/// What is on its way to the store. What did not get there goes back, also if the thread that told of it ends meanwhile.
+/// What is being stored. What was not stored goes back, also if the flush is cancelled.
 struct Taken<'a, T> {
     list: Vec<T>,
     back_to: Option<&'a Mutex<Vec<T>>>,
@@ -238,7 +237,7 @@ mod tests {
         let count = keys_in_use();
         let (store, directory, keys) = many_keys(&folder, count);
         assert_eq!(keys.len(), count);
-        let ledger = Ledger::new(2).unwrap();
+        let write_behind = WriteBehind::new(2).unwrap();
         let stop = AtomicBool::new(false);
         let (took, flushed) = std::thread::scope(|scope| {
             let creating = scope.spawn(|| create_until(&store, &stop));
@@ -250,10 +249,10 @@ mod tests {
                     directory
                         .meter(key)
                         .decide(limits, &BanPolicy::default(), now);
-                    ledger.note_use(number % 2, key);
+                    write_behind.note_use(number % 2, key);
                 }
                 let began = Instant::now();
-                block_on(ledger.flush(&store, &directory, now)).unwrap();
+                block_on(write_behind.flush(&store, &directory, now)).unwrap();
                 flushed.push(began.elapsed());
             }
             stop.store(true, Ordering::Relaxed);

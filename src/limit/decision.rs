@@ -1,0 +1,77 @@
+//! What was decided about one request, and what its headers show.
+
+use super::ban::{Ban, BanChange};
+use super::window::{Period, Rate, Windows};
+use crate::clock::Timestamp;
+use crate::plan::Limits;
+
+/// The decision about one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the request is served.
+    pub admission: Admission,
+    /// The window that its headers show.
+    pub rate: Rate,
+    /// The time of the decision, by the clock that counts.
+    pub now: Timestamp,
+    /// Whether the meter had nothing to store before.
+    pub first_unstored: bool,
+    /// The ban, if a clock that ran ahead had dated it into the future, and this request has corrected that.
+    pub moved: Option<BanChange>,
+}
+
+/// Whether a request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is, and it has been counted in both windows.
+    Admitted,
+    /// It is not: a window is exhausted.
+    RateLimited {
+        /// The window.
+        by: Period,
+        /// When a request will be served again.
+        until: Timestamp,
+    },
+    /// It is not: the key is banned.
+    Banned {
+        /// When a request will be served again: at the end of the ban, or of an exhausted window that ends later.
+        until: Timestamp,
+        /// The ban, if it began with this request.
+        new: Option<Ban>,
+    },
+}
+
+impl Admission {
+    /// The refusal by an exhausted window.
+    pub(super) fn rate_limited(windows: &Windows, limits: Limits) -> Self {
+        Self::RateLimited {
+            by: windows.exhausted(limits),
+            until: windows.rate(limits).reset,
+        }
+    }
+
+    /// The refusal by a ban.
+    pub(super) fn banned(ban: Ban, is_new: bool, windows: &Windows, limits: Limits) -> Self {
+        let rate = windows.rate(limits);
+        Self::Banned {
+            until: match rate.remaining {
+                0 => ban.until.max(rate.reset),
+                _ => ban.until,
+            },
+            new: is_new.then_some(ban),
+        }
+    }
+
+    /// Returns what the headers show: a ban is a window with nothing left, beside the two others.
+    pub(super) fn rate(&self, windows: &Windows, limits: Limits) -> Rate {
+        let rate = windows.rate(limits);
+        match *self {
+            Self::Banned { until, .. } => rate.tighter(Rate {
+                limit: limits.per_minute(),
+                remaining: 0,
+                reset: until,
+            }),
+            _ => rate,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What passes between a node and a limiter that decides for all nodes: the state of the one, and the decision of the other.
+
+use super::ban::Ban;
+use super::window::Windows;
+use crate::clock::Timestamp;
+
+/// What one node knows of a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeState {
+    /// Its windows.
+    pub windows: Windows,
+    /// Its last ban.
+    pub ban: Option<Ban>,
+    /// When an operator last unbanned it.
+    pub unbanned_at: Option<Timestamp>,
+}
+
+/// A decision for all nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedDecision {
+    /// Its time, by the clock that counts.
+    pub now: Timestamp,
+    /// Whether the request was counted.
+    pub admitted: bool,
+    /// Whether the ban began with it.
+    pub is_new_ban: bool,
+    /// The windows after it.
+    pub windows: Windows,
+    /// The last ban, running or over.
+    pub ban: Option<Ban>,
+    /// The last unban that the requesting node knew of.
+    pub unban_known: Option<Timestamp>,
+}

@@ -1,0 +1,56 @@
+//! The use of a key that is not stored yet.
+
+use super::Admission;
+use crate::clock::{Day, Timestamp};
+
+/// The use of a key on a day, as far as it is not stored yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayUse {
+    /// The day.
+    pub day: Day,
+    /// Requests that counted.
+    pub requests: u32,
+    /// Requests refused with a 429.
+    pub refused: u32,
+    /// When the last of them came.
+    pub last: Timestamp,
+}
+
+/// What is to be stored, by day, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct UnstoredUse(Vec<DayUse>);
+
+impl UnstoredUse {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Counts a request.
+    pub(super) fn count(&mut self, admission: Admission, day: Day, now: Timestamp) {
+        let today = self.today(day, now);
+        match admission {
+            Admission::Admitted => today.requests += 1,
+            _ => today.refused += 1,
+        }
+    }
+
+    /// Takes all of it.
+    pub(super) fn take(&mut self) -> Vec<DayUse> {
+        std::mem::take(&mut self.0)
+    }
+
+    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUse {
+        if self.0.last().is_none_or(|last| last.day != day) {
+            self.0.push(DayUse {
+                day,
+                requests: 0,
+                refused: 0,
+                last: now,
+            });
+        }
+        let last = self.0.len() - 1;
+        let today = &mut self.0[last];
+        today.last = today.last.max(now);
+        today
+    }
+}
