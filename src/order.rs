@@ -1,5 +1,5 @@
-//! The order: someone takes an animal home. Its types, its one JSON form, and how it and the animal's status change
-//! together. Knows nothing of HTTP or of where orders are kept.
+//! The order of an animal: its types and its one JSON form. How it and the animal's status change together is in `order::life` and
+//! `order::change`. Knows nothing of HTTP or of stores.
 
 pub mod change;
 pub mod life;
@@ -10,7 +10,7 @@ use std::io::Write;
 use crate::clock::Timestamp;
 use crate::pet::PetId;
 
-/// An order's identifier, assigned when it is placed and never used again.
+/// The ID of an order, assigned when it is placed and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId(pub i64);
 
@@ -20,17 +20,17 @@ impl fmt::Display for OrderId {
     }
 }
 
-/// How many an order is for: an animal is one animal.
+/// The quantity of an order: each is for one animal.
 pub const QUANTITY: u8 = 1;
 
-/// How far an order has come.
+/// The state of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderState {
-    /// It is placed, and the animal waits.
+    /// It is placed, and the animal is pending.
     Open,
-    /// The animal has gone home.
+    /// The animal is sold.
     Complete,
-    /// It was withdrawn. It is no longer listed.
+    /// It was cancelled, and is no longer listed.
     Cancelled,
 }
 
@@ -56,13 +56,13 @@ impl OrderState {
 /// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its identifier.
+    /// Its ID.
     pub id: OrderId,
     /// The animal it is for.
     pub pet: PetId,
     /// When the animal leaves, where that is known.
     pub ship_date: Option<Timestamp>,
-    /// How far it has come.
+    /// Its state.
     pub state: OrderState,
 }
 
@@ -106,23 +106,6 @@ impl Order {
             self.state == OrderState::Complete
         );
     }
-}
-
-/// Why an order or a status was not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// There is no such animal.
-    #[error("there is no animal {0}")]
-    UnknownPet(PetId),
-    /// There is no such order.
-    #[error("there is no order {0}: see orders list")]
-    UnknownOrder(OrderId),
-    /// It would have to leave in the past.
-    #[error("the ship date {0} is in the past")]
-    ShipDatePast(Timestamp),
-    /// The animal's life does not allow it.
-    #[error(transparent)]
-    Life(#[from] life::NotAllowed),
 }
 
 #[cfg(test)]

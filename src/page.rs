@@ -1,4 +1,4 @@
-//! Where a page of a list begins, how long it is, and what it shows.
+//! Pages of a list: where one begins, its size and its filter.
 
 mod cursor;
 
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::pet::PetStatus;
 
-/// How many animals a page holds at most: 1 to 100.
+/// The most rows in a page: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageSize(u8);
 
@@ -26,18 +26,18 @@ impl Default for PageSize {
     }
 }
 
-/// A text that is no page size.
+/// An invalid page size.
 #[derive(Debug, thiserror::Error)]
 #[error("must be between 1 and 100")]
-pub struct NotAPageSize;
+pub struct InvalidPageSize;
 
 impl FromStr for PageSize {
-    type Err = NotAPageSize;
+    type Err = InvalidPageSize;
 
-    fn from_str(text: &str) -> Result<Self, NotAPageSize> {
+    fn from_str(text: &str) -> Result<Self, InvalidPageSize> {
         match text.parse() {
             Ok(size @ 1..=100) if text == size.to_string() => Ok(Self(size)),
-            _ => Err(NotAPageSize),
+            _ => Err(InvalidPageSize),
         }
     }
 }
@@ -48,7 +48,7 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// Which page of the animals is asked for.
+/// A request for a page of animals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PetQuery {
     /// Its size.
@@ -60,13 +60,13 @@ pub struct PetQuery {
 }
 
 impl PetQuery {
-    /// What its cursors belong to.
+    /// The scope of its cursors.
     pub const fn scope(&self) -> Scope {
         Scope::Pets(self.status)
     }
 }
 
-/// Which page of the orders is asked for.
+/// A request for a page of orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OrderQuery {
     /// Its size.

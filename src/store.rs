@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// How often to poll for [`Revisions`]: often enough that a change takes effect in time, seldom enough to cost nothing.
-    pub fn look_every(&self) -> Duration {
+    pub fn poll_interval(&self) -> Duration {
         Duration::from_millis(if self.is_shared() { 500 } else { 100 })
     }
 
@@ -111,7 +111,7 @@ impl Store {
 
     /// Why writes fail, in two or three words, for as long as they do. Logged when it begins and when it ends, not for each
     /// write.
-    pub fn write_trouble(&self) -> Option<&'static str> {
+    pub fn write_failure(&self) -> Option<&'static str> {
         self.engine.writer().failure()
     }
 

@@ -2,7 +2,6 @@
 
 use anyhow::Context;
 
-use super::Outcome;
 use super::print::Array;
 use super::table::{Column, Rows};
 use crate::store::RowStream;
@@ -15,17 +14,17 @@ pub(super) async fn list<T: Clone, const N: usize>(
     element: impl Fn(&mut Array, &T) -> anyhow::Result<()>,
     columns: [Column; N],
     row: impl Fn(T) -> [String; N],
-) -> Outcome {
+) -> anyhow::Result<()> {
     if json {
         let mut array = Array::new()?;
         while let Some(read) = stream.next().await.context(failure)? {
             element(&mut array, &read)?;
         }
-        return Ok(array.finish()?);
+        return array.finish();
     }
     let mut rows = Rows::new(columns)?;
     while let Some(read) = stream.next().await.context(failure)? {
         rows.add(row(read))?;
     }
-    Ok(rows.finish()?)
+    rows.finish()
 }

@@ -11,6 +11,7 @@ use super::print::{self, Array};
 use super::table::column;
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
+use crate::order::change::Refusal;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
 use crate::store::RowStream;
@@ -127,7 +128,7 @@ impl Command {
 
 /// Says in one line what became of an order and of its animal.
 fn told(
-    outcome: Result<Order, crate::order::Refusal>,
+    outcome: Result<Order, Refusal>,
     common: &Common,
     done: &str,
     status: PetStatus,
@@ -188,7 +189,7 @@ async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
         column("ship date").time(),
         column("state"),
     ];
-    list(
+    Ok(list(
         orders,
         "cannot read the orders",
         json,
@@ -196,5 +197,5 @@ async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
         columns,
         row,
     )
-    .await
+    .await?)
 }

@@ -26,7 +26,7 @@ enum Command {
         id: i64,
         /// New status
         status: PetStatus,
-        /// Also against an open order, which is then withdrawn
+        /// Also against an open order, which is then cancelled
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -56,10 +56,10 @@ impl Command {
         let set = set
             .context("cannot set the status")?
             .map_err(anyhow::Error::from)?;
-        let withdrawn = set.order.map(|order| order.id.0);
+        let cancelled = set.order.map(|order| order.id.0);
         if common.json {
             let before = set.before.word();
-            let report = json!({"id": id, "status": status.word(), "before": before, "withdrawnOrder": withdrawn});
+            let report = json!({"id": id, "status": status.word(), "before": before, "withdrawnOrder": cancelled});
             return Ok(print::json(&report)?);
         }
         let mut line = format!(
@@ -67,8 +67,8 @@ impl Command {
             status.word(),
             set.before.word()
         );
-        if let Some(order) = withdrawn {
-            line.push_str(&format!("; order {order} is withdrawn"));
+        if let Some(order) = cancelled {
+            line.push_str(&format!("; order {order} is cancelled"));
         }
         Ok(print::line(&line)?)
     }

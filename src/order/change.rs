@@ -1,8 +1,8 @@
 //! What an action of an operator changes. The decision is made here, once, on what a store has read, and the store carries it
 //! out: it decides nothing.
 
-use super::life::{Event, next};
-use super::{NewOrder, Order, OrderId, Refusal};
+use super::life::{Event, NotAllowed, next};
+use super::{NewOrder, Order, OrderId};
 use crate::clock::Timestamp;
 use crate::pet::{PetId, PetStatus};
 
@@ -80,6 +80,23 @@ pub struct Outcome {
     pub order: Option<Order>,
 }
 
+/// Why an action is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no animal with this ID.
+    #[error("there is no animal {0}")]
+    UnknownPet(PetId),
+    /// There is no order with this ID.
+    #[error("there is no order {0}: see orders list")]
+    UnknownOrder(OrderId),
+    /// The ship date has passed.
+    #[error("the ship date {0} is in the past")]
+    ShipDatePast(Timestamp),
+    /// The state of the animal or its order does not allow it.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+}
+
 impl Action {
     /// What it names.
     pub fn subject(self) -> Subject {
@@ -135,7 +152,6 @@ impl Action {
 mod tests {
     use super::*;
     use crate::order::OrderState;
-    use crate::order::life::NotAllowed;
     use PetStatus::{Available, Pending, Sold};
 
     const PET: PetId = PetId(7);

@@ -9,13 +9,13 @@
 //! | `pending` is set          | any       | open  | pending        | open          |
 //! | another is set, by force  | any       | open  | that status    | cancelled     |
 //!
-//! An open order keeps its animal pending, so «any» is pending, unless somebody wrote into the database by hand; ending the
-//! order puts that right again. Everything else is refused. Pure: no clock, no store.
+//! An open order keeps its animal pending, so "any" is pending, unless the database was changed by hand; the end of the order
+//! corrects that. Everything else is refused. Pure: no clock, no store.
 
 use super::OrderState;
 use crate::pet::PetStatus;
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An order is placed.
@@ -24,16 +24,16 @@ pub enum Event {
     Complete,
     /// It is cancelled.
     Cancel,
-    /// An operator sets a status outright.
+    /// An operator sets a status.
     SetStatus {
         /// The status.
         to: PetStatus,
-        /// Also against an open order, which is then withdrawn.
+        /// Also against an open order, which is then cancelled.
         force: bool,
     },
 }
 
-/// Why it may not happen.
+/// Why an event is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// Only an available animal can be ordered.
@@ -50,7 +50,7 @@ pub enum NotAllowed {
     WasCancelled,
     /// The status would contradict the open order.
     #[error(
-        "the animal has an open order: complete or cancel it, or use --force, which withdraws it"
+        "the animal has an open order: complete or cancel it, or use --force, which cancels it"
     )]
     HasOpenOrder,
 }

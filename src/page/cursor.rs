@@ -1,27 +1,27 @@
-//! Where a page begins, and its text, which is bound to the list that it was made for.
+//! The beginning of a page, and its text, which is bound to the list that it was made for.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::pet::PetStatus;
 
-/// A place in a list: behind the row with this identifier.
+/// A place in a list: after the row with this ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// The place behind the row with this identifier. None has a negative one, so a list begins behind zero.
+    /// The place after the row with this ID. No ID is negative, so a list begins after zero.
     pub const fn after(id: i64) -> Self {
         Self(if id < 0 { 0 } else { id.unsigned_abs() })
     }
 
-    /// The identifier behind which the page begins.
+    /// The ID after which the page begins.
     pub const fn id(self) -> i64 {
         // The first digit is 0 to 7, so this never wraps.
         self.0.cast_signed()
     }
 
-    /// The cursor as clients see it.
+    /// The cursor in the form that clients see.
     pub const fn bound_to(self, scope: Scope) -> BoundCursor {
         BoundCursor {
             scope,
@@ -30,7 +30,7 @@ impl Cursor {
     }
 }
 
-/// What a cursor belongs to: a collection, and the filter that it was listed with.
+/// The list that a cursor belongs to: a collection, and its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The animals, or those of one status.
@@ -48,7 +48,7 @@ impl Scope {
         Self::Orders,
     ];
 
-    /// How a cursor of it begins. No two share a letter in the same place, so that one changed character is noticed here too.
+    /// The beginning of its cursors. No two share a letter in the same place, so that one changed character is noticed here too.
     const fn code(self) -> [u8; 2] {
         *match self {
             Self::Pets(None) => b"pz",
@@ -60,9 +60,9 @@ impl Scope {
     }
 }
 
-/// A cursor with what it belongs to, as it stands in a `Link`.
+/// A cursor with its scope, as it appears in a `Link`.
 ///
-/// As text it is the code of its scope, and then the identifier in sixteen hex digits, each followed by a letter of its own (`0g`,
+/// As text it is the code of its scope, and then the ID in sixteen hex digits, each followed by a letter of its own (`0g`,
 /// `1h`, … `fv`). A cursor that lost, gained or changed a character is noticed, and yet a regular expression in the OpenAPI
 /// document says exactly which cursors are whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +74,13 @@ pub struct BoundCursor {
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const CHECKS: &[u8; 16] = b"ghijklmnopqrstuv";
 
-/// The bytes of a cursor's text.
+/// The length of a cursor's text in bytes.
 const LENGTH: usize = 34;
 
-/// A text that is no cursor of ours.
+/// An invalid cursor.
 #[derive(Debug, thiserror::Error)]
 #[error("must be the value from a Link header of this service, unchanged")]
-pub struct BrokenCursor;
+pub struct InvalidCursor;
 
 /// A cursor of another list.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,28 +111,28 @@ impl BoundCursor {
 }
 
 impl FromStr for BoundCursor {
-    type Err = BrokenCursor;
+    type Err = InvalidCursor;
 
-    fn from_str(text: &str) -> Result<Self, BrokenCursor> {
-        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| BrokenCursor)?;
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| InvalidCursor)?;
         let (code, pairs) = text.split_at(2);
         let scope = Scope::ALL
             .into_iter()
             .find(|scope| scope.code() == *code)
-            .ok_or(BrokenCursor)?;
+            .ok_or(InvalidCursor)?;
         let mut place = 0_u64;
         for pair in pairs.chunks_exact(2) {
             let digit = DIGITS
                 .iter()
                 .position(|digit| *digit == pair[0])
-                .ok_or(BrokenCursor)?;
+                .ok_or(InvalidCursor)?;
             if CHECKS[digit] != pair[1] {
-                return Err(BrokenCursor);
+                return Err(InvalidCursor);
             }
             place = place << 4 | digit as u64;
         }
         if i64::try_from(place).is_err() {
-            return Err(BrokenCursor);
+            return Err(InvalidCursor);
         }
         Ok(Cursor(place).bound_to(scope))
     }

@@ -40,7 +40,7 @@ impl Background {
     /// Runs all tasks until the server shuts down.
     pub(super) async fn run(mut self) {
         let (shared, poll) = (&*self.shared, &mut self.poll);
-        let every = shared.store.look_every();
+        let every = shared.store.poll_interval();
         tokio::join!(
             repeat(Task::Poll, every, shared, async || poll.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {

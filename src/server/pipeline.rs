@@ -246,7 +246,7 @@ impl Pipeline {
         } = &*self.shared;
         let is_logged = match (error, record.subject) {
             (ApiError::Unavailable { .. }, Subject::Operation(Operation::CreatePet)) => {
-                store.write_trouble().is_none() && failure_log.has_room(record.now, readiness)
+                store.write_failure().is_none() && failure_log.has_room(record.now, readiness)
             }
             (ApiError::Unavailable { .. }, _) => failure_log.has_room(record.now, readiness),
             _ => true,

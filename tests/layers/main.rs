@@ -67,7 +67,6 @@ const EXPECTED: &[&str] = &[
     "cli, cli::ask, cli::completions, cli::data, cli::healthcheck, cli::keys, cli::keys::report, cli::migrate, cli::openapi, cli::orders, cli::pets, cli::serve import each other",
     "cli::healthcheck uses hyper",
     "log, log::request import each other",
-    "order, order::life import each other",
     "pet, pet::body import each other",
     "server, server::background, server::background::checks, server::background::poll, server::background::sweep, server::gate, server::pages, server::worker import each other",
     "server::answers uses hyper",
@@ -77,8 +76,6 @@ const EXPECTED: &[&str] = &[
     "server::raw uses hyper",
     "server::request_id uses hyper",
     "server::stream uses hyper",
-    "store, store::cache, store::keys, store::pages, store::postgres, store::postgres::connect, store::postgres::keys, store::postgres::migrations, store::postgres::orders, store::postgres::pets, store::postgres::sweep, store::postgres::trouble, store::postgres::usage, store::postgres::writer, store::sqlite, store::sqlite::job, store::sqlite::keys, store::sqlite::orders, store::sqlite::pets, store::sqlite::usage, store::sqlite::writer, store::thread, store::waiting import each other",
-    "store::sqlite::inspect, store::sqlite::lock, store::sqlite::open, store::sqlite::refusal import each other",
 ];
 
 fn root() -> PathBuf {

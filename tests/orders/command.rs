@@ -107,7 +107,7 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
         ("pets set-status 99 sold", "there is no animal 99"),
         (
             "pets set-status 2 sold",
-            "the animal has an open order: complete or cancel it, or use --force, which withdraws it",
+            "the animal has an open order: complete or cancel it, or use --force, which cancels it",
         ),
     ] {
         assert_eq!(
@@ -137,7 +137,7 @@ fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
     );
     assert_eq!(
         desk.says("pets set-status 1 available --force"),
-        "animal 1 is available (it was pending); order 1 is withdrawn"
+        "animal 1 is available (it was pending); order 1 is cancelled"
     );
     desk.typed("orders complete 1").refuses(1);
 }

@@ -13,7 +13,7 @@ const PETS: i64 = 25;
 /// How many changes there are to be in all: a thousand, and fewer of a server that looks less often, unless there is time.
 fn changes(store: &Store) -> u32 {
     let has_time = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|long| long == "1");
-    let is_quick = store.look_every() <= Duration::from_millis(100);
+    let is_quick = store.poll_interval() <= Duration::from_millis(100);
     if has_time || is_quick { 1_000 } else { 60 }
 }
 

@@ -1,7 +1,8 @@
 //! The state machine: its table row by row, and the store that follows it against a model.
 
+use animal_store::order::change::Refusal;
 use animal_store::order::life::{Event, NotAllowed, next};
-use animal_store::order::{OrderId, OrderState, Refusal};
+use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Database, Mode, Store};
 use harness::{ByHand, START};

@@ -127,7 +127,7 @@ const COLUMNS: [Column; 9] = [
 pub(super) async fn list(keys: RowStream<'_, KeyRecord>, now: Timestamp, json: bool) -> Outcome {
     let element = |array: &mut Array, key: &KeyRecord| array.add(&KeyReport::new(key, now));
     let row = |key: KeyRecord| row(KeyReport::new(&key, now));
-    print_list(keys, "cannot read the keys", json, element, COLUMNS, row).await
+    Ok(print_list(keys, "cannot read the keys", json, element, COLUMNS, row).await?)
 }
 
 fn row(report: KeyReport<'_>) -> [String; 9] {
@@ -226,7 +226,7 @@ pub(super) async fn usage(uses: RowStream<'_, UsageRow>, json: bool) -> Outcome 
         column("requests"),
         column("refused"),
     ];
-    print_list(uses, "cannot read the usage", json, element, columns, row).await
+    Ok(print_list(uses, "cannot read the usage", json, element, columns, row).await?)
 }
 
 /// Says in one line what a key has become.

@@ -55,7 +55,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         }
     };
     readiness.set(Check::Keys, state);
-    let writer = match (shared.store.writer_alive(), shared.store.write_trouble()) {
+    let writer = match (shared.store.writer_alive(), shared.store.write_failure()) {
         (false, _) => State::Failed("it has stopped".into()),
         // Reads go on while nothing can be written: worse, but ready. The store has logged it.
         (true, Some(trouble)) => State::Degraded(trouble.into()),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::page::PetQuery;
 use crate::pet::PetId;
-use crate::store::Page;
+use crate::store::contract::Page;
 
 /// How many entries of a kind a thread keeps.
 const SLOTS: usize = 64;
@@ -17,7 +17,7 @@ const SLOTS: usize = 64;
 const LONGEST: usize = 16 * 1024;
 
 /// What identifies an entry that a thread may keep.
-pub(in crate::store) trait Fronted: Copy + Eq + 'static {
+pub(crate) trait Fronted: Copy + Eq + 'static {
     /// The entry.
     type Value: Clone + 'static;
 
@@ -32,7 +32,7 @@ pub(in crate::store) trait Fronted: Copy + Eq + 'static {
 }
 
 /// What a thread keeps of one kind. Empty until the thread reads its first entry.
-pub(in crate::store) struct Front<K: Fronted>(Vec<Slot<K>>);
+pub(crate) struct Front<K: Fronted>(Vec<Slot<K>>);
 
 /// One place for all keys whose numbers fall on it.
 struct Slot<K: Fronted> {

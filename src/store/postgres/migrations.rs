@@ -33,7 +33,7 @@ const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// The format of the database; none if there is nothing of ours in it.
+/// The format of the database; none if it holds none of these tables.
 pub(super) async fn format(connections: &Connections) -> PgResult<Option<i64>> {
     let lease = connections.borrow().await?;
     let number = number(&lease).await?;
@@ -41,7 +41,7 @@ pub(super) async fn format(connections: &Connections) -> PgResult<Option<i64>> {
     Ok(number.filter(|number| *number != 0))
 }
 
-/// What stands in the row of the format, if there is one: 0 until a first migration is done.
+/// The value of the row of the format, if there is one: 0 until a first migration is done.
 async fn number(lease: &Lease) -> PgResult<Option<i64>> {
     if !has_table(lease).await? {
         return Ok(None);

@@ -5,7 +5,7 @@ use super::engine::Postgres;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
-/// Rows in a chunk. It stands in the statements as a number: where it is a parameter, PostgreSQL plans for any number of rows, and
+/// Rows in a chunk. It is a literal in the statements: where it is a parameter, PostgreSQL plans for any number of rows, and
 /// reads the whole table.
 const CHUNK: u64 = 500;
 

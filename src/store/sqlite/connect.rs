@@ -41,7 +41,7 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     // be written, or where all files that may be open are. It is small.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // Otherwise SQLite prepares a statement anew whenever a bound value changes, in case another plan fits it better. There is
-    // one plan for each of ours, and preparing was 42 % of the instructions of a page.
+    // one plan for each of these, and preparing was 42 % of the instructions of a page.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }

@@ -20,12 +20,12 @@ pub(super) enum Found {
     Nothing,
     /// An empty file, to SQLite a database without anything in it.
     Empty,
-    /// A database of ours, whole, of this format.
+    /// A whole database of this program, of this format.
     Format(i32),
 }
 
 impl Found {
-    /// The format, if it is a database of ours.
+    /// The format, if it is a database of this program.
     pub(super) fn format(self) -> Option<i32> {
         match self {
             Self::Format(format) => Some(format),

@@ -64,7 +64,7 @@ impl FileLock {
                 }
                 Err(error) => return Err(cannot(error.into())),
             }
-            // Whoever had it before may have removed the file meanwhile: then this lock is on nothing.
+            // Its last holder may have removed the file meanwhile: then this lock is on nothing.
             if is_at(&file, &path).map_err(cannot)? {
                 let is_empty = file.metadata().map_err(cannot)?.len() == 0;
                 if !is_empty && Holder::read_from(&mut file).is_none() {
@@ -82,7 +82,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // While it is locked, so it is nobody else's. One that stays does no harm.
+        // While it is locked, so it cannot be another's. One that stays does no harm.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -110,8 +110,8 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The process that has the lock, for people. One that has taken it this moment may not have written its ID yet; what stands
-/// there is then that of a process that is gone.
+/// The process that has the lock, for people. One that has taken it this moment may not have written its ID yet; the file
+/// then names a process that is gone.
 fn holder(file: &mut File) -> String {
     let here = host();
     for _ in 0..LOOKS {

@@ -20,7 +20,7 @@ use crate::store::contract::{Migration, Mode, WrongFormat};
 /// Older ones can lose commits in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// How long a write waits for another process's write before it gives up.
+/// The timeout of a write that waits for another process's write.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
 
 /// What a file is called, behind its name, until it is whole.
@@ -78,7 +78,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     })
 }
 
-/// Refuses a file that has a second name: whoever opens it by that one has another log and another lock. A name that was left
+/// Refuses a file that has a second name: a process that opens it by that one has another log and another lock. A name that was left
 /// behind while the file was created goes.
 fn one_name(path: &Path) -> Result<(), Refusal> {
     let Ok(file) = std::fs::metadata(path) else {
@@ -185,7 +185,7 @@ fn connect(
     };
     let (connection, before, journal, synchronous) =
         set_up().map_err(|error| Refusal::of(path, &error))?;
-    // SQLite opens what it may not write read-only, without a word.
+    // SQLite opens a file that it may not write read-only, without an error.
     if connection.is_readonly(MAIN_DB).unwrap_or(true) {
         return Err(Refusal::CannotOpen {
             path: path.into(),

@@ -48,9 +48,9 @@ impl Readers {
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         if self.traceless
-            && let Some(answer) = self.at_rest(&read)
+            && let Some(result) = self.at_rest(&read)
         {
-            return answer;
+            return result;
         }
         let idle = self
             .idle
@@ -61,23 +61,23 @@ impl Readers {
             Some(connection) => connection,
             None => connect::reader(&self.path)?,
         };
-        let answer = read(&connection)?;
+        let value = read(&connection)?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < KEPT {
             idle.push(connection);
         }
-        Ok(answer)
+        Ok(value)
     }
 
-    /// Reads a file that nobody has open as if it could not change. None if it did after all: a server has been started, and
+    /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
     /// what was read may be neither what was before nor what is now.
     fn at_rest<T>(
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
         let before = self.stamp()?;
-        let answer = connect::at_rest(&self.path).and_then(|connection| read(&connection));
-        (self.stamp()? == before).then_some(answer)
+        let result = connect::at_rest(&self.path).and_then(|connection| read(&connection));
+        (self.stamp()? == before).then_some(result)
     }
 
     /// What changes when the file is written. None while a log lies beside it.

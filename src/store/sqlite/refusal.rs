@@ -16,7 +16,7 @@ pub(crate) enum Refusal {
     /// Not SQLite's format.
     #[error("{0} is not a SQLite database: choose another file with --database sqlite:PATH")]
     NotADatabase(PathBuf),
-    /// Somebody else's tables.
+    /// The tables of another program.
     #[error(
         "{0} is a SQLite database of another program: choose another file with --database sqlite:PATH"
     )]
@@ -75,7 +75,7 @@ impl Refusal {
                 path,
                 what: error.to_string(),
             },
-            // A transaction of rollback mode that was cut short. Ours are not of that mode; rolling it back would touch the file.
+            // A transaction of rollback mode that was cut short. This file has another mode; rolling it back would touch the file.
             Some(ErrorCode::ReadOnly) if beside(&path, "-journal").exists() => Refusal::Damaged {
                 path,
                 what: "a -journal of an unfinished transaction lies beside it".into(),

@@ -1,15 +1,15 @@
 -- Plain tables, plain types, no triggers, no sequences, no advisory locks: PostgreSQL's relatives take this too.
 -- Times are milliseconds since 1970-01-01T00:00:00Z.
 
--- The last identifier given out for each kind of row. The row is locked from the moment an identifier is taken until the
--- commit, so that identifiers ascend in the order of commits. A sequence would not do that.
+-- The last ID given out for each kind of row. The row is locked from the moment an ID is taken until the
+-- commit, so that IDs ascend in the order of commits. A sequence would not do that.
 CREATE TABLE counters (
     what   TEXT   PRIMARY KEY,
     number BIGINT NOT NULL
 );
 INSERT INTO counters (what, number) VALUES ('pets', 0), ('api_keys', 0), ('orders', 0);
 
--- What a node looks at to learn that another changed something. Raised in the transaction that makes the change; whoever
+-- What a node polls to notice that another changed something. Raised in the transaction that makes the change; whoever
 -- changes an animal or a key by hand raises the number by hand, too.
 CREATE TABLE revisions (
     what   TEXT   PRIMARY KEY,
@@ -55,7 +55,7 @@ CREATE TABLE usage_by_day (
 );
 CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
--- Of the caller's Idempotency-Key and of the body only the SHA-256 is kept.
+-- Of the client's Idempotency-Key and of the body only the SHA-256 is kept.
 CREATE TABLE idempotency (
     api_key_id      BIGINT NOT NULL,
     idempotency_key BYTEA  NOT NULL CHECK (length(idempotency_key) = 32),

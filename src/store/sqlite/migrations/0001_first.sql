@@ -1,5 +1,5 @@
 -- Animals. AUTOINCREMENT keeps its counter row in the same transaction as the insert:
--- identifiers ascend in the order of commits and are never used again.
+-- IDs ascend in the order of commits and are never used again.
 CREATE TABLE pets (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT    NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE usage_by_day (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
--- Of the caller's Idempotency-Key and of the body only the SHA-256 is kept.
+-- Of the client's Idempotency-Key and of the body only the SHA-256 is kept.
 CREATE TABLE idempotency (
     api_key_id      INTEGER NOT NULL,
     idempotency_key BLOB    NOT NULL CHECK (length(idempotency_key) = 32),
@@ -51,7 +51,7 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- What a running server looks at to learn that someone else changed something. Triggers raise the numbers,
--- so that a change made by hand is obeyed too.
+-- so that a change made by hand takes effect too.
 CREATE TABLE revisions (
     what   TEXT    PRIMARY KEY,
     number INTEGER NOT NULL
@@ -64,7 +64,7 @@ END;
 CREATE TRIGGER pets_removed AFTER DELETE ON pets BEGIN
     UPDATE revisions SET number = number + 1 WHERE what = 'pets';
 END;
--- A key that is gone could not be obeyed any more, and its use could not be told.
+-- A deleted key would be unknown to a running server, and its use would have no name.
 CREATE TRIGGER api_keys_kept BEFORE DELETE ON api_keys BEGIN
     SELECT raise(ABORT, 'a key is not deleted: revoke it with animal-store keys revoke');
 END;
