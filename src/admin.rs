@@ -69,7 +69,7 @@ impl Admin {
     async fn show(&self, head: &Head<'_>, peer: IpAddr) -> Result<Response, ApiError> {
         if !["/livez", "/readyz", "/metrics"].contains(&head.path) {
             return Err(ApiError::NotFound(
-                "There is nothing at this path. Try /metrics, /livez or /readyz.",
+                "There is no resource at this path. Try /metrics, /livez or /readyz.",
             ));
         }
         if !matches!(*head.method, Method::GET | Method::HEAD) {

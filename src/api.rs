@@ -4,6 +4,7 @@
 pub mod authority;
 mod body;
 mod create_pet;
+mod deprecation;
 pub mod docs;
 pub mod document;
 pub mod error;
@@ -80,12 +81,13 @@ impl Api {
         key: KeyId,
         now: Timestamp,
     ) -> Result<Response, ApiError> {
+        deprecation::check(call.operation, now)?;
         let base = self.addresses.base(destination);
         match call.operation {
             Operation::ListPets => self.list_pets(head.query, base).await,
             // In a box of its own: what a creation has to remember would make every read more expensive.
             Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
-            Operation::GetPet => self.get_pet(call.parameter, now).await,
+            Operation::GetPet => self.get_pet(call.parameter).await,
             Operation::ListOrders => self.list_orders(head.query, base).await,
         }
     }
@@ -97,10 +99,9 @@ impl Api {
         destination: impl FnOnce() -> Destination<'a>,
         response: &mut Response,
     ) {
-        if let Route::Operation(call) = route
-            && call.operation == Operation::GetPet
-        {
-            get_pet::deprecate(response, self.addresses.base(destination()));
+        if let Route::Operation(call) = route {
+            let base = || self.addresses.base(destination());
+            deprecation::announce(call.operation, base, response);
         }
     }
 }

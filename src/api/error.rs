@@ -1,5 +1,5 @@
-//! The one `Error` body. Every failure of the server is a variant here: its code, its status, what the caller may read,
-//! the headers that go with it, and, apart from all that, what only the log may read.
+//! The one `Error` body. Every failure of the server is a variant here: its code, its status, the message for the client, its headers,
+//! and, apart from them, the cause for the log.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,16 +8,18 @@ use http::StatusCode;
 use http::header::{ACCEPT_ENCODING, ALLOW, HeaderValue};
 use serde::Serializer;
 
+use super::operation::Deprecation;
 use crate::http::{Rejection, Response};
 use crate::limit::Period;
 use crate::pet::BodyProblems;
 use crate::store::StoreError;
 
-/// What stands before the seconds in the message of a ban, and after them in every message of a 429.
-const BANNED: &str = "This API key is temporarily banned, because it kept sending requests after they were refused. Try again in ";
+/// The message of a ban up to the seconds, and the end of every message of a 429.
+const BANNED: &str =
+    "This API key is temporarily banned for continuing after being rate limited. Try again in ";
 const SECONDS: &str = " seconds.";
 
-/// A limit that is used up.
+/// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The key's requests in a minute.
@@ -29,15 +31,15 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// What stands before the seconds in its message. Nothing in it needs an escape in JSON.
-    const fn used_up(self) -> &'static str {
+    /// Its message up to the seconds. Nothing in it needs escaping in JSON.
+    const fn message(self) -> &'static str {
         match self {
             Self::Minute => {
-                "This API key has used up its limit of requests per minute. Try again in "
+                "This API key has exceeded its limit of requests per minute. Try again in "
             }
-            Self::Day => "This API key has used up its limit of requests per day. Try again in ",
+            Self::Day => "This API key has exceeded its limit of requests per day. Try again in ",
             Self::Failures => {
-                "This address has failed to authenticate too often in this minute. Try again in "
+                "This address has exceeded its limit of failed authentications. Try again in "
             }
         }
     }
@@ -56,66 +58,70 @@ impl From<Period> for Limit {
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// No key was sent.
-    #[error("Send your API key in the header Authorization: Bearer <API_KEY>.")]
+    #[error("The API key is missing: send it in the header Authorization: Bearer <API_KEY>.")]
     MissingApiKey,
-    /// Unknown, revoked, expired and malformed keys are told alike.
-    #[error("The API key is not valid.")]
+    /// Unknown, revoked, expired and malformed keys are not distinguished.
+    #[error("The API key is invalid.")]
     InvalidApiKey,
-    /// More than one `Authorization`: which of them counts is anyone's guess.
-    #[error("This request has more than one Authorization header. Send one.")]
+    /// More than one `Authorization`: which of them counts is ambiguous.
+    #[error("Authorization must be given at most once.")]
     SeveralApiKeys,
-    /// The admin listener wants its token.
-    #[error("Send the admin token in the header Authorization: Bearer <ADMIN_TOKEN>.")]
+    /// The admin listener requires its token.
+    #[error(
+        "The admin token is missing: send it in the header Authorization: Bearer <ADMIN_TOKEN>."
+    )]
     MissingAdminToken,
-    /// The token is another.
-    #[error("The admin token is not valid.")]
+    /// The token is wrong.
+    #[error("The admin token is invalid.")]
     InvalidAdminToken,
-    /// A query parameter or a header cannot be used.
+    /// A query parameter or a header is invalid.
     #[error("{name} {problem}.")]
     InvalidParameter {
         /// Its name.
         name: &'static str,
-        /// What it takes.
+        /// What it must be.
         problem: String,
     },
-    /// The body is no animal.
+    /// The body is not a valid animal.
     #[error("{0}")]
     InvalidBody(#[from] BodyProblems),
     /// The animal, or the path, does not exist.
     #[error("{0}")]
     NotFound(&'static str),
     /// The path exists, with other methods.
-    #[error("This path does not take this method. It takes {0}.")]
+    #[error("This path supports only {0}.")]
     MethodNotAllowed(&'static str),
     /// The body did not arrive in time.
     #[error("The request did not arrive in time.")]
     RequestTimeout,
-    /// The first request with this `Idempotency-Key` is not answered yet.
-    #[error("A request with this Idempotency-Key is still being worked on. Try again in a moment.")]
+    /// The first request with this `Idempotency-Key` is still in progress.
+    #[error(
+        "The first request with this Idempotency-Key is still in progress. Try again in a moment."
+    )]
     IdempotencyConflict,
     /// The operation has been removed.
-    #[error("This operation was removed on 5 December 2030. Use GET /pets with the status filter.")]
-    Gone,
+    #[error("This operation was removed on {}. Use GET {} instead.", .0.sunset.day(), .0.successor)]
+    Gone(Deprecation),
     /// More than 16 KiB.
-    #[error("The body is too large: it may have 16384 bytes at most.")]
+    #[error("The body must not exceed 16384 bytes.")]
     BodyTooLarge,
     /// More than 8 KiB.
-    #[error("The address is too long: path and query may have 8192 bytes at most.")]
+    #[error("Path and query must not exceed 8192 bytes.")]
     UriTooLong,
-    /// `Transfer-Encoding` is something else than `chunked`, once.
-    #[error("Transfer-Encoding must be chunked, once, or absent.")]
+    /// `Transfer-Encoding` is not `chunked` alone.
+    #[error("Transfer-Encoding must be chunked or absent.")]
     TransferEncoding,
     /// The body is compressed.
     #[error("The body must not be compressed: send it without Content-Encoding.")]
     ContentEncoding,
     /// Not `application/json`.
-    #[error("The body must be JSON: send it with the header Content-Type: application/json.")]
+    #[error("The body must be JSON: send it with Content-Type: application/json.")]
     UnsupportedMediaType,
-    /// The `Idempotency-Key` came before with another animal.
-    #[error("This Idempotency-Key was used before with another animal. Choose a new one.")]
+    /// The `Idempotency-Key` was used with a different animal.
+    #[error("This Idempotency-Key was already used with a different animal: use a new one.")]
     IdempotencyMismatch,
     /// A window is used up.
-    #[error("{}{retry_after}{SECONDS}", .by.used_up())]
+    #[error("{}{retry_after}{SECONDS}", .by.message())]
     RateLimited {
         /// Which limit it was.
         by: Limit,
@@ -128,17 +134,19 @@ pub enum ApiError {
         /// Seconds until a request is served again.
         retry_after: u64,
     },
-    /// Our fault.
-    #[error("Something went wrong here. If it goes on, tell us the X-Request-Id of this answer.")]
+    /// A bug or a failure of the server.
+    #[error(
+        "Internal error. If it persists, report the X-Request-Id of this response to the operator."
+    )]
     Internal {
         /// For the log.
         cause: String,
     },
-    /// The server is not ready for requests; why is no secret, and nothing that failed.
+    /// The server is not ready, for a reason that is public.
     #[error("{0}")]
     NotReady(Arc<str>),
-    /// Not now.
-    #[error("The service cannot do this right now. Try again in a moment.")]
+    /// A temporary failure or an overload.
+    #[error("The service is temporarily unavailable. Try again in a moment.")]
     Unavailable {
         /// For the log.
         cause: String,
@@ -166,7 +174,7 @@ impl ApiError {
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
             Self::IdempotencyConflict => (StatusCode::CONFLICT, "idempotency_conflict"),
-            Self::Gone => (StatusCode::GONE, "gone"),
+            Self::Gone(_) => (StatusCode::GONE, "gone"),
             Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UriTooLong => (StatusCode::URI_TOO_LONG, "uri_too_long"),
             Self::UnsupportedMediaType | Self::ContentEncoding => {
@@ -252,7 +260,7 @@ impl ApiError {
             // Whoever is refused asks again, and soon: without formatting, and nothing in it needs an escape. 4 % of the
             // instructions of a 429.
             Self::RateLimited { by, retry_after } => {
-                push_refusal(&mut body, by.used_up(), *retry_after);
+                push_refusal(&mut body, by.message(), *retry_after);
             }
             Self::KeyBanned { retry_after } => push_refusal(&mut body, BANNED, *retry_after),
             // Writing to a Vec cannot fail, and a text always has a JSON form.

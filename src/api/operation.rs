@@ -58,6 +58,7 @@ operations! {
     GetPet      "getPet"      GET   "/pets/{petId}"  Stability::Deprecated(Deprecation {
         since: Timestamp::from_secs(1_794_700_800),
         sunset: Timestamp::from_secs(1_922_659_200),
+        successor: "/pets?status=available",
     });
     ListOrders  "listOrders"  GET   "/store/orders"  Stability::Beta;
 }
@@ -82,13 +83,15 @@ pub enum Stability {
     Deprecated(Deprecation),
 }
 
-/// The dates of a deprecated operation.
+/// When a deprecated operation is removed, and what replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deprecation {
     /// When it became deprecated.
     pub since: Timestamp,
     /// When it is removed.
     pub sunset: Timestamp,
+    /// What to use instead, under `/v1`.
+    pub successor: &'static str,
 }
 
 impl Operation {

@@ -16,7 +16,7 @@ pub struct BodyProblems(String);
 impl BodyProblems {
     /// A body whose sending was broken off, or whose chunks are broken.
     pub fn broken_off() -> Self {
-        Self("The body broke off before its end.".into())
+        Self("The body ended before it was complete.".into())
     }
 }
 

@@ -60,7 +60,7 @@ impl Pages {
 
     fn docs(&self, path: &str) -> Result<Response, ApiError> {
         let asset =
-            docs::asset(path).ok_or(ApiError::NotFound("There is nothing at this path."))?;
+            docs::asset(path).ok_or(ApiError::NotFound("There is no resource at this path."))?;
         let content_type = HeaderValue::from_static(asset.content_type);
         Ok(cached(content_type, &asset.body)
             .with(CONTENT_SECURITY_POLICY, self.policy.clone())

@@ -175,7 +175,7 @@ impl Pipeline {
                 }
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
-                    "There is nothing at this path. The API is under /v1.",
+                    "There is no resource at this path. The API is under /v1.",
                 )),
             };
         }
@@ -197,7 +197,7 @@ impl Pipeline {
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
-            _ => Err(ApiError::NotFound("There is nothing at this path.")),
+            _ => Err(ApiError::NotFound("There is no resource at this path.")),
         }
     }
 

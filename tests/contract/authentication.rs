@@ -149,7 +149,9 @@ fn two_authorization_headers_are_401_even_with_a_valid_key_in_both_and_the_messa
         for answer in [first, last] {
             is_invalid(&answer);
             assert!(
-                answer.message().contains("more than one Authorization"),
+                answer
+                    .message()
+                    .contains("Authorization must be given at most once"),
                 "{other}: {answer}"
             );
         }

@@ -127,7 +127,7 @@ fn the_message_of_a_429_names_the_limit() {
         answer.is_error(401, "missing_api_key");
     }
     let refusal = refused(&anyone, 1);
-    let named = "address has failed to authenticate too often";
+    let named = "address has exceeded its limit of failed authentications";
     assert!(refusal.message().contains(named), "{refusal}");
 }
 

@@ -1,0 +1,92 @@
+//! Deprecated operations: every response announces the removal, and from that day on the operation is a 410. The dates are in the
+//! table of operations.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+
+use http::header::HeaderValue;
+
+use super::ApiError;
+use super::operation::{Deprecation, Operation, Stability};
+use super::url::LinkBase;
+use crate::clock::Timestamp;
+use crate::http::{self as transport, Response, header};
+
+/// Refuses an operation that has been removed.
+pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError> {
+    match operation.stability() {
+        Stability::Deprecated(deprecation) if now >= deprecation.sunset => {
+            Err(ApiError::Gone(deprecation))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Announces the removal of a deprecated operation in a response, with links below the base.
+pub(super) fn announce<'a>(
+    operation: Operation,
+    base: impl FnOnce() -> LinkBase<'a>,
+    response: &mut Response,
+) {
+    if let Stability::Deprecated(deprecation) = operation.stability() {
+        response.deprecation = HEADERS[operation as usize].as_ref();
+        response.link = Some(link(deprecation, base()));
+    }
+}
+
+/// `Deprecation` and `Sunset` of each operation that is deprecated.
+static HEADERS: LazyLock<[Option<transport::Deprecation>; Operation::ALL.len()]> =
+    LazyLock::new(|| {
+        Operation::ALL.map(|operation| match operation.stability() {
+            Stability::Deprecated(Deprecation { since, sunset, .. }) => {
+                Some(transport::Deprecation {
+                    since: header::value(format!("@{}", since.as_secs_ceil())),
+                    sunset: header::value(sunset.http_date()),
+                })
+            }
+            Stability::Stable | Stability::Beta => None,
+        })
+    });
+
+thread_local! {
+    /// The link that this thread wrote last. Clients know a deployment by one name, or very few, so one is enough; more would have
+    /// to be bounded.
+    static LAST: RefCell<Option<Link>> = const { RefCell::new(None) };
+}
+
+/// A link, and what it was made from.
+struct Link {
+    successor: &'static str,
+    https: bool,
+    place: Vec<u8>,
+    value: HeaderValue,
+}
+
+impl Link {
+    fn new(successor: &'static str, base: LinkBase<'_>) -> Self {
+        Self {
+            successor,
+            https: base.is_https(),
+            place: base.place().to_owned(),
+            value: header::value(format!(
+                "<{base}/v1{successor}>; rel=\"successor-version\", \
+                 <{base}/docs>; rel=\"deprecation\"; type=\"text/html\""
+            )),
+        }
+    }
+
+    fn is_of(&self, successor: &str, base: LinkBase<'_>) -> bool {
+        self.successor == successor && self.https == base.is_https() && self.place == base.place()
+    }
+}
+
+fn link(Deprecation { successor, .. }: Deprecation, base: LinkBase<'_>) -> HeaderValue {
+    LAST.with_borrow_mut(|last| {
+        match last {
+            Some(last) if last.is_of(successor, base) => last,
+            _ => last.insert(Link::new(successor, base)),
+        }
+        .value
+        .clone()
+    })
+}
