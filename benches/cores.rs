@@ -19,10 +19,10 @@ use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
 use animal_store::limit::{Admission, BanPolicy, Limiter};
+use animal_store::metrics::{RequestMetrics, ServerMetrics, Subject};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
 use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
-use animal_store::server::metrics::{RequestMetrics, ServerMetrics, Subject};
 use animal_store::store::{Database, Mode, NewKey, Store};
 
 const ROUNDS: usize = 21;

@@ -1,7 +1,6 @@
 //! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it asks for a token.
 
 mod exposition;
-pub(crate) mod health;
 mod metrics;
 mod process;
 
@@ -17,14 +16,14 @@ use crate::api::ApiError;
 use crate::api::error::Limit;
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
+use crate::counter::Counter;
+use crate::health::{self, Readiness};
 use crate::http::{
     Exchange, Head, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
 };
 use crate::key::KeyHash;
 use crate::limit::redis::Health;
-use crate::metric::Counter;
-use crate::server::metrics::ServerMetrics;
-use crate::server::readiness::Readiness;
+use crate::metrics::ServerMetrics;
 use crate::store::Store;
 use metrics::Metrics;
 

@@ -4,12 +4,11 @@
 
 mod background;
 mod failure_log;
-pub mod metrics;
 mod pace;
 mod pages;
 mod pipeline;
-pub(crate) mod readiness;
 mod record;
+mod shared;
 mod threads;
 mod write_behind;
 
@@ -21,23 +20,22 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
-use crate::access::{Access, TrustedProxies};
+use crate::access::Access;
 use crate::admin::Admin;
 use crate::api::url::BaseUrl;
 use crate::api::{Addresses, Api};
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::http::{self, Caps, Connections, DRAIN, Timeouts};
-use crate::limit::redis::Health;
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
+use crate::metrics::ServerMetrics;
 use crate::store::{self, Mode, Store};
 use background::Background;
 use failure_log::FailureLog;
-use metrics::ServerMetrics;
 use pages::Pages;
 use pipeline::Pipeline;
-use readiness::Readiness;
+use shared::Shared;
 use write_behind::WriteBehind;
 
 /// Connections to the admin listener: a few scrapers and people.
@@ -45,27 +43,6 @@ const ADMIN_CONNECTIONS: usize = 64;
 
 /// How long after a failure the last flush is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
-
-/// What all threads share.
-#[derive(Debug)]
-struct Shared {
-    store: Arc<Store>,
-    metrics: Arc<ServerMetrics>,
-    access: Access,
-    /// How Redis is, where there is one.
-    redis: Option<Arc<Health>>,
-    api: Api,
-    pages: Pages,
-    proxies: TrustedProxies,
-    clock: Clock,
-    write_behind: WriteBehind,
-    /// How long use by day is kept.
-    keep_usage: Duration,
-    readiness: Arc<Readiness>,
-    failure_log: FailureLog,
-    /// Told to all when the server stops.
-    stopping: watch::Receiver<bool>,
-}
 
 /// A server that has its addresses and its data, and does not answer yet.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 
 use http::header::HeaderValue;
 
-use crate::metric::Histogram;
+use crate::counter::Histogram;
 
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use http::header::{ACCEPT, CACHE_CONTROL};
 use super::exposition::{Exposition, Format};
 use super::process;
 use crate::clock::{Clock, Timestamp};
+use crate::counter::Counter;
 use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
-use crate::metric::Counter;
-use crate::server::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
+use crate::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
 use crate::store::Store;
 
 /// The page.

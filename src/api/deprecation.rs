@@ -10,7 +10,7 @@ use super::ApiError;
 use super::operation::{Deprecation, Operation, Stability};
 use super::url::LinkBase;
 use crate::clock::Timestamp;
-use crate::http::{self as transport, Response, header};
+use crate::http::{DeprecationHeaders, Response, header};
 
 /// Refuses an operation that has been removed.
 pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError> {
@@ -35,15 +35,13 @@ pub(super) fn announce<'a>(
 }
 
 /// `Deprecation` and `Sunset` of each operation that is deprecated.
-static HEADERS: LazyLock<[Option<transport::Deprecation>; Operation::ALL.len()]> =
+static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
     LazyLock::new(|| {
         Operation::ALL.map(|operation| match operation.stability() {
-            Stability::Deprecated(Deprecation { since, sunset, .. }) => {
-                Some(transport::Deprecation {
-                    since: header::value(format!("@{}", since.as_secs_ceil())),
-                    sunset: header::value(sunset.http_date()),
-                })
-            }
+            Stability::Deprecated(Deprecation { since, sunset, .. }) => Some(DeprecationHeaders {
+                since: header::value(format!("@{}", since.as_secs_ceil())),
+                sunset: header::value(sunset.http_date()),
+            }),
             Stability::Stable | Stability::Beta => None,
         })
     });

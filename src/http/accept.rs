@@ -11,9 +11,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::task::TaskTracker;
 
-use super::connection::{self, Shared};
+use super::connection;
 use super::connections::{Connections, Slot};
 use super::request_id::RequestIds;
+use super::worker::Worker;
 use super::{Rejection, Service, Timeouts, listen, raw};
 use crate::fault::Fault;
 
@@ -48,7 +49,7 @@ pub async fn accept<S: Service + 'static>(
     service.start().await;
     let acceptor = Acceptor {
         connections,
-        shared: Rc::new(Shared {
+        worker: Rc::new(Worker {
             service,
             ids: RequestIds::new().map_err(io::Error::other)?,
             timeouts,
@@ -61,7 +62,7 @@ pub async fn accept<S: Service + 'static>(
         () = acceptor.accept_all(&listener) => {}
         _ = shutdown.wait_for(|shutdown| *shutdown) => {}
     }
-    acceptor.shared.draining.set(true);
+    acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
     // A connection that waits to be accepted would be reset. None is added to them, and then they are taken.
     if !Fault::DropsQueue.is_on() {
@@ -79,7 +80,7 @@ pub async fn accept<S: Service + 'static>(
 
 struct Acceptor<S> {
     connections: Connections,
-    shared: Rc<Shared<S>>,
+    worker: Rc<Worker<S>>,
     /// The connections of this thread.
     tasks: TaskTracker,
 }
@@ -114,16 +115,16 @@ impl<S: Service + 'static> Acceptor<S> {
     }
 
     fn serve(&self, tcp: TcpStream, slot: Slot, peer: IpAddr) {
-        let shared = Rc::clone(&self.shared);
-        shared.service.opened();
+        let worker = Rc::clone(&self.worker);
+        worker.service.opened();
         self.tasks.spawn_local(async move {
-            connection::serve(tcp, slot, peer, &shared).await;
-            shared.service.closed();
+            connection::serve(tcp, slot, peer, &worker).await;
+            worker.service.closed();
         });
     }
 
     fn refuse(&self, tcp: TcpStream, peer: IpAddr) {
-        let Shared { service, ids, .. } = &*self.shared;
+        let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections, peer);
         match self.connections.refuse() {
             Some(permit) => drop(tokio::task::spawn_local(refuse(tcp, response, permit))),

@@ -1,10 +1,8 @@
 //! One connection, from accept to close.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Slot;
-use super::request_id::RequestIds;
 use super::stream::Stream;
-use super::{Rejection, Service, Timeouts, exchange, raw};
+use super::worker::Worker;
+use super::{Rejection, Service, dispatch, raw};
 
 /// Bytes of a head that are read at most; what is larger gets hyper's bare 431. It is also what hyper buffers of a response.
 const HEAD: usize = 16 * 1024;
@@ -25,35 +23,23 @@ const HEAD: usize = 16 * 1024;
 /// gets its response, with `Connection: close`.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the connections of one thread have in common.
-#[derive(Debug)]
-pub(super) struct Shared<S> {
-    pub(super) service: S,
-    pub(super) ids: RequestIds,
-    pub(super) timeouts: Timeouts,
-    /// Whether the server shuts down.
-    pub(super) draining: Rc<Cell<bool>>,
-    /// How many connections linger.
-    pub(super) lingering: Cell<usize>,
-}
-
 /// Serves one connection until it ends, or until the server shuts down and its last request has its response.
 pub(super) async fn serve<S: Service>(
     io: impl AsyncRead + AsyncWrite + Unpin,
     slot: Slot,
     peer: IpAddr,
-    shared: &Shared<S>,
+    worker: &Worker<S>,
 ) {
-    let Shared {
+    let Worker {
         service,
         ids,
         draining,
         ..
-    } = shared;
+    } = worker;
     let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
-    let stream = Stream::new(io, slot, shared, &timed_out);
+    let stream = Stream::new(io, slot, worker, &timed_out);
     let progress = stream.progress();
-    let service = service_fn(|request| exchange::run(request, peer, service, ids, &progress));
+    let service = service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress));
     let mut connection = pin!(
         http1::Builder::new()
             .max_buf_size(HEAD)

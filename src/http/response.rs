@@ -38,7 +38,7 @@ pub struct Response {
     /// `WWW-Authenticate`
     pub challenge: Option<&'static HeaderValue>,
     /// `Deprecation` and `Sunset`.
-    pub deprecation: Option<&'static Deprecation>,
+    pub deprecation: Option<&'static DeprecationHeaders>,
     /// Headers that few responses have.
     more: Vec<(HeaderName, HeaderValue)>,
     /// The body.
@@ -58,7 +58,7 @@ pub struct RateLimit {
 
 /// The announcement that an operation will be removed.
 #[derive(Debug)]
-pub struct Deprecation {
+pub struct DeprecationHeaders {
     /// Since when it is deprecated.
     pub since: HeaderValue,
     /// When it is removed.
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    static ANNOUNCEMENT: Deprecation = Deprecation {
+    static ANNOUNCEMENT: DeprecationHeaders = DeprecationHeaders {
         since: HeaderValue::from_static("since"),
         sunset: HeaderValue::from_static("sunset"),
     };

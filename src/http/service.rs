@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Exchange, Head, RequestBody, RequestId, Response};
+use super::{Exchange, Head, Rejection, RequestBody, RequestId, Response};
 use crate::clock::Timestamp;
 
 /// A service that responds to requests. Each thread has one of its own.
@@ -40,13 +40,4 @@ pub trait Service {
 
     /// Called when a connection is closed.
     fn closed(&self) {}
-}
-
-/// Why a request was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rejection {
-    /// There are as many connections as there may be.
-    TooManyConnections,
-    /// The head did not arrive in time.
-    Timeout,
 }

@@ -5,35 +5,15 @@ use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connection::Shared;
 use super::connections::Slot;
 use super::linger::Linger;
 use super::progress::{Phase, Progress};
-
-/// Bytes a second that a client has to take of a response, measured over the idle timeout. Only one that lets us wait is measured.
-const SLOWEST: u64 = 1024;
-
-/// How long a client may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// For a first byte, and for a head once it has begun.
-    pub request: Duration,
-    /// Between requests, and to take some of a response.
-    pub idle: Duration,
-}
-
-impl Timeouts {
-    /// Bytes that a client has to take within the idle timeout.
-    fn quota(&self) -> usize {
-        let millis = u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX);
-        usize::try_from(millis.saturating_mul(SLOWEST) / 1000).unwrap_or(usize::MAX)
-    }
-}
+use super::timeouts::Timeouts;
+use super::worker::Worker;
 
 /// The stream.
 pub(super) struct Stream<'a, IO> {
@@ -65,15 +45,15 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
     pub(super) fn new<S>(
         io: IO,
         slot: Slot,
-        shared: &'a Shared<S>,
+        worker: &'a Worker<S>,
         timed_out: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
-        let (now, timeouts) = (Instant::now(), shared.timeouts);
+        let (now, timeouts) = (Instant::now(), worker.timeouts);
         let deadline = now + timeouts.request;
         Self {
             io,
             timeouts,
-            progress: Progress::new(slot, &shared.draining, now),
+            progress: Progress::new(slot, &worker.draining, now),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
             watched: false,
@@ -82,7 +62,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
             taken: 0,
             made: now,
             timed_out,
-            lingering: &shared.lingering,
+            lingering: &worker.lingering,
             linger: None,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::metric::Counter;
+use crate::counter::Counter;
 
 /// How long a line waits at most before it is written.
 const PAUSE: Duration = Duration::from_millis(50);

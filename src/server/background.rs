@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Shared;
-use super::metrics::Task;
+use super::shared::Shared;
+use crate::metrics::Task;
 use crate::store;
 use poll::Poll;
 

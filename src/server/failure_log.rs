@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::readiness::Readiness;
 use crate::clock::Timestamp;
+use crate::health::Readiness;
 
 /// The last line there was.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ impl FailureLog {
 
 #[cfg(test)]
 mod tests {
-    use super::super::readiness::{Check, State};
     use super::*;
+    use crate::health::{Check, State};
 
     #[test]
     fn a_failure_is_logged_once_a_second_and_not_while_the_store_has_failed() {

@@ -6,12 +6,11 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY,
 };
 
-use super::Shared;
-use crate::admin::health;
 use crate::api::document::Document;
 use crate::api::operation::OpenPage;
 use crate::api::url::BaseUrl;
 use crate::api::{ApiError, docs};
+use crate::health::{self, Readiness};
 use crate::http::{Response, header};
 
 /// The pages, made once.
@@ -40,7 +39,7 @@ impl Pages {
         page: OpenPage,
         path: &str,
         query: Option<&str>,
-        shared: &Shared,
+        readiness: &Readiness,
     ) -> Result<Response, ApiError> {
         match page {
             OpenPage::Root => {
@@ -54,7 +53,7 @@ impl Pages {
                 Ok(cached(yaml, &self.document.yaml))
             }
             OpenPage::Live => Ok(health::live()),
-            OpenPage::Ready => health::ready(&shared.readiness, query),
+            OpenPage::Ready => health::ready(readiness, query),
         }
     }
 

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 
-use super::Shared;
-use super::metrics::{CANCELLED, Refused, RequestMetrics, Subject};
 use super::record::{Learned, Record};
+use super::shared::Shared;
 use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
@@ -26,6 +25,7 @@ use crate::http::{
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
+use crate::metrics::{CANCELLED, Refused, RequestMetrics, Subject};
 
 /// Asks for a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
@@ -171,7 +171,7 @@ impl Pipeline {
             return match route {
                 Route::Open(page) => {
                     let pages = &self.shared.pages;
-                    pages.show(page, request.path, head.query, &self.shared)
+                    pages.show(page, request.path, head.query, &self.shared.readiness)
                 }
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::net::IpAddr;
 
-use super::metrics::{RequestMetrics, Subject};
 use crate::clock::Timestamp;
 use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
 use crate::limit::Rate;
 use crate::log::{RequestLine, RequestLog};
+use crate::metrics::{RequestMetrics, Subject};
 
 /// A request, for the metrics and the log. It is written when this is dropped, so that a request whose client went away leaves one too.
 pub(super) struct Record<'a> {

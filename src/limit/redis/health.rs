@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::metric::Counter;
+use crate::counter::Counter;
 
 /// The health of Redis: unhealthy while it is for any thread.
 #[derive(Debug, Default)]

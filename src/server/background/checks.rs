@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::super::Shared;
-use super::super::readiness::{Check, State};
+use super::super::shared::Shared;
 use crate::clock::Timestamp;
+use crate::health::{Check, State};
 use crate::store;
 
 /// How often it is checked. With [`LATE`] the result is never older than a second.

@@ -1,6 +1,6 @@
 //! Polls the store for changes that others made, and applies them.
 
-use super::super::Shared;
+use super::super::shared::Shared;
 use crate::access::Access;
 use crate::store::{self, KeyRecord, Revisions, Store};
 

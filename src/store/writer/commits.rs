@@ -1,6 +1,6 @@
 //! Counts of what a writer has committed, for the metrics.
 
-use crate::metric::{Counter, Histogram};
+use crate::counter::{Counter, Histogram};
 
 /// The counts.
 #[derive(Debug)]

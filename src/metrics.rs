@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::api::operation::OpenPage;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
-use crate::metric::{Counter, Gauge, Histogram};
+use crate::counter::{Counter, Gauge, Histogram};
 
 /// What a request was about, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

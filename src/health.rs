@@ -1,11 +1,15 @@
-//! Is the process alive, and can it serve? Both cheap, neither logged nor limited.
+//! Health of the server: is the process alive, and can it serve? Both responses are cheap, and neither logged nor limited.
+
+mod readiness;
+
+pub(crate) use readiness::{Check, Readiness, State};
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::api::ApiError;
 use crate::http::Response;
-use crate::server::readiness::{Page, Readiness};
+use readiness::Page;
 
 /// `/livez`: looks at nothing but the process.
 pub(crate) fn live() -> Response {

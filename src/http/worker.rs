@@ -1,0 +1,19 @@
+//! What the connections of one thread have in common.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::request_id::RequestIds;
+use super::timeouts::Timeouts;
+
+/// A thread that serves connections.
+#[derive(Debug)]
+pub(super) struct Worker<S> {
+    pub(super) service: S,
+    pub(super) ids: RequestIds,
+    pub(super) timeouts: Timeouts,
+    /// Whether the server shuts down.
+    pub(super) draining: Rc<Cell<bool>>,
+    /// How many connections linger.
+    pub(super) lingering: Cell<usize>,
+}
