@@ -34,6 +34,7 @@ use engine::{Engine, dispatch};
 pub struct Store {
     engine: Engine,
     cache: Cache,
+    migration: Migration,
 }
 
 impl Store {
@@ -59,18 +60,17 @@ impl Store {
         max_waiting: usize,
         notice: Option<fn()>,
     ) -> anyhow::Result<Self> {
+        let (engine, migration) = Engine::open(database, mode, max_waiting, notice).await?;
         Ok(Self {
-            engine: Engine::open(database, mode, max_waiting, notice).await?,
+            engine,
             cache: Cache::new(),
+            migration,
         })
     }
 
     /// What opening it did to its format.
     pub fn migration(&self) -> Migration {
-        match &self.engine {
-            Engine::Sqlite(engine) => engine.migration(),
-            Engine::Postgres(engine) => engine.migration(),
-        }
+        self.migration
     }
 
     /// Whether other nodes may use the same data.

@@ -1,35 +1,10 @@
 //! What an action of an operator changes. The decision is made here, once, on what a store has read, and the store carries it
 //! out: it decides nothing.
 
-use super::life::{Event, NotAllowed, next};
+use super::life::{Action, NotAllowed, next};
 use super::{NewOrder, Order, OrderId};
 use crate::clock::Timestamp;
 use crate::pet::{PetId, PetStatus};
-
-/// What an operator does to an animal or its order.
-#[derive(Clone, Copy, Debug)]
-pub enum Action {
-    /// Places an order.
-    Place {
-        /// The animal.
-        pet: PetId,
-        /// When it leaves, where that is known.
-        ship_date: Option<Timestamp>,
-    },
-    /// Completes an order.
-    Complete(OrderId),
-    /// Cancels an order.
-    Cancel(OrderId),
-    /// Sets the status of an animal.
-    SetStatus {
-        /// The animal.
-        pet: PetId,
-        /// Its new status.
-        to: PetStatus,
-        /// Also against an open order, which is then cancelled.
-        force: bool,
-    },
-}
 
 /// What an action names.
 #[derive(Clone, Copy, Debug)]
@@ -123,13 +98,7 @@ impl Action {
         };
         let before = found.status.ok_or(Refusal::UnknownPet(pet))?;
         let state = found.order.map(|order| order.state);
-        let event = match self {
-            Self::Place { .. } => Event::Place,
-            Self::Complete(_) => Event::Complete,
-            Self::Cancel(_) => Event::Cancel,
-            Self::SetStatus { to, force, .. } => Event::SetStatus { to, force },
-        };
-        let (status, after) = next(before, state, event)?;
+        let (status, after) = next(before, state, self)?;
         let order = match (self, found.order) {
             (Self::Place { pet, ship_date }, _) => {
                 Some(OrderChange::Place(NewOrder { pet, ship_date }))

@@ -12,28 +12,36 @@
 //! An open order keeps its animal pending, so "any" is pending, unless the database was changed by hand; the end of the order
 //! corrects that. Everything else is refused. Pure: no clock, no store.
 
-use super::OrderState;
-use crate::pet::PetStatus;
+use super::{OrderId, OrderState};
+use crate::clock::Timestamp;
+use crate::pet::{PetId, PetStatus};
 
-/// An event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An order is placed.
-    Place,
-    /// It completes.
-    Complete,
-    /// It is cancelled.
-    Cancel,
-    /// An operator sets a status.
+/// What an operator does to an animal or its order.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Places an order.
+    Place {
+        /// The animal.
+        pet: PetId,
+        /// When it leaves, where that is known.
+        ship_date: Option<Timestamp>,
+    },
+    /// Completes an order.
+    Complete(OrderId),
+    /// Cancels an order.
+    Cancel(OrderId),
+    /// Sets the status of an animal.
     SetStatus {
-        /// The status.
+        /// The animal.
+        pet: PetId,
+        /// Its new status.
         to: PetStatus,
         /// Also against an open order, which is then cancelled.
         force: bool,
     },
 }
 
-/// Why an event is not allowed.
+/// Why an action is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     /// Only an available animal can be ordered.
@@ -55,27 +63,34 @@ pub enum NotAllowed {
     HasOpenOrder,
 }
 
-/// The animal's status and the order's state after an event. `order` is the one the event is about: for placing and setting
+/// The animal's status and the order's state after an action. `order` is the one that the action is about: for placing and setting
 /// a status the animal's open order, for completing and cancelling the order that was named.
 pub fn next(
     status: PetStatus,
     order: Option<OrderState>,
-    event: Event,
+    action: Action,
 ) -> Result<(PetStatus, Option<OrderState>), NotAllowed> {
     use OrderState::{Cancelled, Complete, Open};
     use PetStatus::{Available, Pending, Sold};
-    match (event, order) {
-        (Event::Place, Some(Open)) => Err(NotAllowed::NotAvailable(status)),
-        (Event::Place, _) if status == Available => Ok((Pending, Some(Open))),
-        (Event::Place, _) => Err(NotAllowed::NotAvailable(status)),
-        (Event::Complete, Some(Open)) => Ok((Sold, Some(Complete))),
-        (Event::Cancel, Some(Open)) => Ok((Available, Some(Cancelled))),
-        (Event::Complete | Event::Cancel, Some(Complete)) => Err(NotAllowed::AlreadyComplete),
-        (Event::Complete | Event::Cancel, Some(Cancelled)) => Err(NotAllowed::WasCancelled),
-        (Event::Complete | Event::Cancel, None) => Err(NotAllowed::NoOrder),
-        (Event::SetStatus { to: Pending, .. }, Some(Open)) => Ok((Pending, order)),
-        (Event::SetStatus { to, force: true }, Some(Open)) => Ok((to, Some(Cancelled))),
-        (Event::SetStatus { force: false, .. }, Some(Open)) => Err(NotAllowed::HasOpenOrder),
-        (Event::SetStatus { to, .. }, _) => Ok((to, order)),
+    match (action, order) {
+        (Action::Place { .. }, Some(Open)) => Err(NotAllowed::NotAvailable(status)),
+        (Action::Place { .. }, _) if status == Available => Ok((Pending, Some(Open))),
+        (Action::Place { .. }, _) => Err(NotAllowed::NotAvailable(status)),
+        (Action::Complete(_), Some(Open)) => Ok((Sold, Some(Complete))),
+        (Action::Cancel(_), Some(Open)) => Ok((Available, Some(Cancelled))),
+        (Action::Complete(_) | Action::Cancel(_), Some(Complete)) => {
+            Err(NotAllowed::AlreadyComplete)
+        }
+        (Action::Complete(_) | Action::Cancel(_), Some(Cancelled)) => Err(NotAllowed::WasCancelled),
+        (Action::Complete(_) | Action::Cancel(_), None) => Err(NotAllowed::NoOrder),
+        (Action::SetStatus { to: Pending, .. }, Some(Open)) => Ok((Pending, order)),
+        (
+            Action::SetStatus {
+                to, force: true, ..
+            },
+            Some(Open),
+        ) => Ok((to, Some(Cancelled))),
+        (Action::SetStatus { force: false, .. }, Some(Open)) => Err(NotAllowed::HasOpenOrder),
+        (Action::SetStatus { to, .. }, _) => Ok((to, order)),
     }
 }

@@ -1,6 +1,6 @@
 //! The engines: a closed set, and the one place that chooses between them.
 
-use super::contract::{Database, Mode};
+use super::contract::{Database, Migration, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use super::writer::WriterMonitor;
@@ -13,18 +13,23 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// Opens the data in this mode. With a `notice`, a lock on an embedded file is waited for as a command does.
+    /// Opens the data in this mode, and returns what that did to its format. With a `notice`, a lock on an embedded file is waited for as a command does.
     pub(super) async fn open(
         database: &Database,
         mode: Mode,
         max_waiting: usize,
         notice: Option<fn()>,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, Migration)> {
         Ok(match database {
-            Database::Sqlite(path) => Self::Sqlite(Sqlite::open(path, mode, max_waiting, notice)?),
-            Database::Postgres(servers) => Self::Postgres(Box::new(
-                Postgres::open(database, servers, mode, max_waiting).await?,
-            )),
+            Database::Sqlite(path) => {
+                let (engine, migration) = Sqlite::open(path, mode, max_waiting, notice)?;
+                (Self::Sqlite(engine), migration)
+            }
+            Database::Postgres(servers) => {
+                let opening = Postgres::open(database, servers, mode, max_waiting);
+                let (engine, migration) = opening.await?;
+                (Self::Postgres(Box::new(engine)), migration)
+            }
         })
     }
 

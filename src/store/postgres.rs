@@ -37,7 +37,7 @@ impl Postgres {
         servers: &[Config],
         mode: Mode,
         max_waiting: usize,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, Migration)> {
         let statements = [
             &creation::STATEMENTS[..],
             &keys::STATEMENTS,
@@ -56,7 +56,11 @@ impl Postgres {
                 .await
                 .context("--database: PostgreSQL")?,
         };
+        let engine = Self {
+            connections,
+            writer,
+        };
         let now = migrations::KNOWN;
-        Ok(Self::new(connections, writer, Migration { before, now }))
+        Ok((engine, Migration { before, now }))
     }
 }

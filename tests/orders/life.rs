@@ -1,7 +1,7 @@
 //! The state machine: its table row by row, and the store that follows it against a model.
 
 use animal_store::order::change::Refusal;
-use animal_store::order::life::{Event, NotAllowed, next};
+use animal_store::order::life::{Action, NotAllowed, next};
 use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Database, Mode, Store};
@@ -15,7 +15,9 @@ use PetStatus::{Available, Pending, Sold};
 
 #[test]
 fn every_row_of_the_table_and_nothing_else_is_allowed() {
-    let set = |to, force| Event::SetStatus { to, force };
+    let (pet, id) = (PetId(1), OrderId(1));
+    let set = |to, force| Action::SetStatus { pet, to, force };
+    let ship_date = None;
     for status in PetStatus::ALL {
         for order in [None, Some(Open), Some(Complete), Some(Cancelled)] {
             let is_open = order == Some(Open);
@@ -24,16 +26,19 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
             } else {
                 Err(NotAllowed::NotAvailable(status))
             };
-            assert_eq!(next(status, order, Event::Place), place);
+            assert_eq!(next(status, order, Action::Place { pet, ship_date }), place);
             let ended = |animal, state| match order {
                 Some(Open) => Ok((animal, Some(state))),
                 Some(Complete) => Err(NotAllowed::AlreadyComplete),
                 Some(Cancelled) => Err(NotAllowed::WasCancelled),
                 None => Err(NotAllowed::NoOrder),
             };
-            assert_eq!(next(status, order, Event::Complete), ended(Sold, Complete));
             assert_eq!(
-                next(status, order, Event::Cancel),
+                next(status, order, Action::Complete(id)),
+                ended(Sold, Complete)
+            );
+            assert_eq!(
+                next(status, order, Action::Cancel(id)),
                 ended(Available, Cancelled)
             );
             for to in PetStatus::ALL {

@@ -8,7 +8,8 @@ use super::fault;
 /// The timeout of whatever a request waits for. With a second to connect within it, the response is sent within 2.5 s.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The timeout of what is large, such as one chunk of all keys, or what an operator waits for.
+/// The timeout of what is large, such as one chunk of all keys, and of what a command changes: no request waits for it, and it may
+/// take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for something until the timeout.

@@ -10,7 +10,7 @@ use super::pool::{Connections, Lease, SET_LIMITS};
 use super::transaction::transact;
 use super::writer::Writer;
 use crate::clock::{Sample, Timestamp};
-use crate::store::contract::{DeploymentId, Migration, Result, Revisions};
+use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
 
 /// An open database.
@@ -18,22 +18,9 @@ use crate::store::writer::WriterMonitor;
 pub(crate) struct Postgres {
     pub(super) connections: Connections,
     pub(super) writer: Writer,
-    migration: Migration,
 }
 
 impl Postgres {
-    pub(super) fn new(connections: Connections, writer: Writer, migration: Migration) -> Self {
-        Self {
-            connections,
-            writer,
-            migration,
-        }
-    }
-
-    pub(crate) fn migration(&self) -> Migration {
-        self.migration
-    }
-
     pub(crate) fn writer(&self) -> &WriterMonitor {
         self.writer.monitor()
     }
@@ -106,18 +93,12 @@ impl Postgres {
         Ok(in_time(timeout, reading).await?)
     }
 
-    /// For what an operator changes: no request waits for it, and it may take many round trips.
-    pub(super) async fn transact_as_command<T>(
-        &self,
-        write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
-    ) -> Result<T> {
-        Ok(in_time(LONG_TIMEOUT, transact(&self.connections, write)).await?)
-    }
-
+    /// Does something in one transaction until the timeout.
     pub(super) async fn transact<T>(
         &self,
+        timeout: Duration,
         write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
     ) -> Result<T> {
-        Ok(in_time(TIMEOUT, transact(&self.connections, write)).await?)
+        Ok(in_time(timeout, transact(&self.connections, write)).await?)
     }
 }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::counters::{RAISE, digest, next_id, raise_revision};
-use super::deadline::{LONG_TIMEOUT, in_time};
+use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Lease, Session};
@@ -27,7 +27,7 @@ pub(super) const STATEMENTS: [&str; 2] = [RAISE, BAN];
 
 impl Postgres {
     pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
-        self.transact_as_command(async |transaction| {
+        self.transact(LONG_TIMEOUT, async |transaction| {
             let id = KeyId(next_id(transaction, "api_keys").await?);
             let revision = raise_revision(transaction, "api_keys").await?;
             let (plan, per_minute, per_day) = columns(key.plan);
@@ -91,7 +91,7 @@ impl Postgres {
         id: KeyId,
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E>,
     ) -> KeyChanged<E> {
-        self.transact_as_command(async |transaction| {
+        self.transact(LONG_TIMEOUT, async |transaction| {
             // The row of the revision is locked first: no other change comes between.
             let revision = raise_revision(transaction, "api_keys").await?;
             let Some(before) = by_id(transaction, id).await? else {
@@ -111,7 +111,7 @@ impl Postgres {
 
     pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
         let BanChange { ban, replaces } = change;
-        self.transact(async |transaction| {
+        self.transact(TIMEOUT, async |transaction| {
             let revision = raise_revision(transaction, "api_keys").await?;
             let statement = transaction.prepare_cached(BAN).await?;
             let (began, until) = (ban.began.as_millis(), ban.until.as_millis());

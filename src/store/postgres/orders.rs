@@ -6,12 +6,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::counters::{next_id, raise_revision};
+use super::deadline::LONG_TIMEOUT;
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pets::read_status;
 use super::pool::Session;
 use crate::clock::Timestamp;
-use crate::order::change::{Action, Found, OrderChange, Outcome, Subject};
+use crate::order::change::{Found, OrderChange, Outcome, Subject};
+use crate::order::life::Action;
 use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
@@ -20,7 +22,7 @@ use crate::store::pages::{PageWriter, asked_for};
 
 impl Postgres {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
-        self.transact_as_command(async |transaction| {
+        self.transact(LONG_TIMEOUT, async |transaction| {
             let found = find(transaction, action.subject()).await?;
             let changes = match action.decide(found, now) {
                 Ok(changes) => changes,

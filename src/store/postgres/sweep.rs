@@ -1,6 +1,7 @@
 //! Deletes what is too old to keep, a chunk at a time: each is a transaction of its own, well within the time that a statement
 //! may take. Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
 
+use super::deadline::TIMEOUT;
 use super::engine::Postgres;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
@@ -25,7 +26,7 @@ pub(super) const STATEMENTS: [&str; 3] = [RETRIES, BATCHES, USAGE];
 
 impl Postgres {
     pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
-        self.transact(async |transaction| {
+        self.transact(TIMEOUT, async |transaction| {
             let statement = transaction.prepare_cached(RETRIES).await?;
             let deleted = transaction
                 .execute(&statement, &[&before.as_millis()])
@@ -36,7 +37,7 @@ impl Postgres {
     }
 
     pub(crate) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
-        self.transact(async |transaction| {
+        self.transact(TIMEOUT, async |transaction| {
             let statement = transaction.prepare_cached(BATCHES).await?;
             let batches = transaction
                 .execute(&statement, &[&batches.as_millis()])

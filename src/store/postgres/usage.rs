@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deadpool_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 
+use super::deadline::TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::fault;
@@ -32,7 +33,7 @@ pub(super) const STATEMENTS: [&str; 3] = [RECORD, COUNT, TOUCH];
 
 impl Postgres {
     pub(crate) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
-        self.transact(async |transaction| add(transaction, batch).await)
+        self.transact(TIMEOUT, async |transaction| add(transaction, batch).await)
             .await
     }
 

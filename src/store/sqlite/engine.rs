@@ -19,7 +19,6 @@ pub(crate) struct Sqlite {
     // The readers close before the writer does, whose closing folds the log into the file.
     readers: Readers,
     pub(super) writer: Writer,
-    migration: Migration,
     // The last to go, when everything is closed.
     _lock: Option<FileLock>,
 }
@@ -32,22 +31,18 @@ impl Sqlite {
         mode: Mode,
         max_waiting: usize,
         notice: Option<fn()>,
-    ) -> std::result::Result<Self, Refusal> {
+    ) -> std::result::Result<(Self, Migration), Refusal> {
         let opened =
             open::open(path, mode, notice).map_err(|refusal| permission::explain(path, refusal))?;
-        Ok(Self {
+        let engine = Self {
             readers: match opened.writer {
                 Some(_) => Readers::new(path),
                 None => Readers::traceless(path),
             },
             writer: Writer::start(opened.writer, max_waiting)?,
-            migration: opened.migration,
             _lock: opened.lock,
-        })
-    }
-
-    pub(crate) fn migration(&self) -> Migration {
-        self.migration
+        };
+        Ok((engine, opened.migration))
     }
 
     pub(crate) fn writer(&self) -> &WriterMonitor {

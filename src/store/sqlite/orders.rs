@@ -7,7 +7,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 use super::engine::Sqlite;
 use super::pets::read_status;
 use crate::clock::Timestamp;
-use crate::order::change::{Action, Found, OrderChange, Outcome, Subject};
+use crate::order::change::{Found, OrderChange, Outcome, Subject};
+use crate::order::life::Action;
 use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
