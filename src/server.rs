@@ -1,4 +1,4 @@
-//! The server: sockets, threads, time, and the way of a request through the layers below.
+//! The server: puts the layers together and runs them on threads.
 //! One single-threaded runtime for each core, each with its own listening socket; one for the admin listener, and one for
 //! background work.
 
@@ -8,43 +8,35 @@ mod pace;
 mod pages;
 mod pipeline;
 mod record;
+mod running;
 mod shared;
 mod threads;
 mod write_behind;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
-use crate::access::Access;
 use crate::admin::Admin;
 use crate::api::url::BaseUrl;
-use crate::api::{Addresses, Api};
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::http::{self, Caps, Connections, DRAIN, Timeouts};
+use crate::http::{self, Caps, Connections, Timeouts};
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
-use crate::metrics::ServerMetrics;
-use crate::store::{self, Mode, Store};
+use crate::store::{Mode, Store};
 use background::Background;
-use failure_log::FailureLog;
-use pages::Pages;
 use pipeline::Pipeline;
 use shared::Shared;
-use write_behind::WriteBehind;
+
+pub use running::Running;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
 
-/// How long after a failure the last flush is tried again.
-const AGAIN: Duration = Duration::from_millis(200);
-
-/// A server that has its addresses and its data, and does not answer yet.
+/// A server that has its sockets and its data, and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     store: Arc<Store>,
@@ -99,27 +91,10 @@ impl Server {
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
         let local: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
-        let addresses = Addresses {
-            public: config.public_url.clone(),
-            local: local.clone(),
-        };
-
-        let (stop, stopping) = watch::channel(false);
-        let shared = Arc::new(Shared {
-            access: Access::default(),
-            redis: config.redis.is_some().then(Arc::default),
-            api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
-            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
-            proxies: config.trusted_proxies.clone(),
-            metrics: Arc::new(ServerMetrics::new(sockets.len())),
-            keep_usage: config.keep_usage,
-            write_behind: WriteBehind::new(sockets.len()).context("no random numbers")?,
-            readiness: Arc::default(),
-            failure_log: FailureLog::default(),
-            stopping,
-            store,
-            clock,
-        });
+        let (shutdown, receiver) = watch::channel(false);
+        let workers = sockets.len();
+        let shared = Shared::new(config, store, clock, &local, workers, receiver)?;
+        let shared = Arc::new(shared);
         let background = Background::load(Arc::clone(&shared))
             .await
             .context("cannot read the keys")?;
@@ -141,31 +116,12 @@ impl Server {
         let mut threads = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
-            let limiter = match (&config.redis, &shared.redis) {
-                (Some(url), Some(health)) => {
-                    let (clock, health) = (shared.clock.clone(), Arc::clone(health));
-                    let deployment = deployment.as_str();
-                    Limiter::Redis(Redis::new(
-                        url.clone(),
-                        deployment,
-                        config.bans,
-                        clock,
-                        health,
-                    ))
-                }
-                _ => Limiter::Memory(config.bans),
-            };
-            let pipeline = Pipeline {
-                metrics: Arc::clone(shared.metrics.worker(number)),
-                shared: Arc::clone(&shared),
-                worker: number,
-                limiter,
-                log,
-            };
-            let (connections, stopping) = (connections.clone(), shared.stopping.clone());
+            let limiter = limiter(config, &shared, deployment.as_str());
+            let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
+            let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
             let name = format!("http-{number}");
             threads.push(threads::spawn(&name, ended.clone(), async move || {
-                http::accept(socket, pipeline, connections, timeouts, stopping).await
+                http::accept(socket, pipeline, connections, timeouts, shutdown).await
             })?);
         }
         let admin = Admin::new(
@@ -177,16 +133,14 @@ impl Server {
             config.admin_token.clone(),
             sink.lost(),
         );
-        let (admin_connections, stopping) = (
-            Connections::new(Caps {
-                total: ADMIN_CONNECTIONS,
-                per_address: ADMIN_CONNECTIONS,
-                is_exempt: Box::new(|_| false),
-            }),
-            shared.stopping.clone(),
-        );
+        let admin_connections = Connections::new(Caps {
+            total: ADMIN_CONNECTIONS,
+            per_address: ADMIN_CONNECTIONS,
+            is_exempt: Box::new(|_| false),
+        });
+        let receiver = shared.shutdown.clone();
         threads.push(threads::spawn("admin", ended.clone(), async move || {
-            http::accept(admin_socket, admin, admin_connections, timeouts, stopping).await
+            http::accept(admin_socket, admin, admin_connections, timeouts, receiver).await
         })?);
         threads.push(threads::spawn("background", ended, async move || {
             background.run().await;
@@ -201,7 +155,7 @@ impl Server {
         Ok(Running {
             shared,
             endings,
-            stop,
+            shutdown,
             threads,
             local,
             address,
@@ -212,88 +166,18 @@ impl Server {
     }
 }
 
-/// A server that serves.
-#[derive(Debug)]
-pub struct Running {
-    shared: Arc<Shared>,
-    /// Why threads have ended.
-    endings: mpsc::UnboundedReceiver<String>,
-    stop: watch::Sender<bool>,
-    threads: Vec<JoinHandle<()>>,
-    local: BaseUrl,
-    address: SocketAddr,
-    admin_address: SocketAddr,
-    max_connections: usize,
-    // Dropped last: what was logged on the way out is still written.
-    _sink: Sink,
-}
-
-impl Running {
-    /// Where the API can be reached from this machine.
-    pub fn local_url(&self) -> &BaseUrl {
-        &self.local
-    }
-
-    /// Where the API listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Where the admin listener is.
-    pub fn admin_address(&self) -> SocketAddr {
-        self.admin_address
-    }
-
-    /// How many connections the API takes at once: as many as were asked for, or as the system allows.
-    pub fn max_connections(&self) -> usize {
-        self.max_connections
-    }
-
-    /// The data.
-    pub fn store(&self) -> &Arc<Store> {
-        &self.shared.store
-    }
-
-    /// Returns, with the reason, when the server cannot keep its promises any more.
-    pub async fn failed(&mut self) -> String {
-        tokio::select! {
-            () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored".into(),
-            // The last sender goes with the last thread, which has told its end by then.
-            Some(reason) = self.endings.recv() => reason,
+fn limiter(config: &Config, shared: &Shared, deployment: &str) -> Limiter {
+    match (&config.redis, &shared.redis) {
+        (Some(url), Some(health)) => {
+            let (clock, health) = (shared.clock.clone(), Arc::clone(health));
+            Limiter::Redis(Redis::new(
+                url.clone(),
+                deployment,
+                config.bans,
+                clock,
+                health,
+            ))
         }
-    }
-
-    /// Drains and stops: no new connection, what runs is answered, and what was counted is stored.
-    pub async fn stop(mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + DRAIN;
-        self.shared.readiness.shut_down();
-        self.stop.send_replace(true);
-        for thread in self.threads.drain(..) {
-            // A worker that panicked has said so; the others still have their work to end.
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        }
-        self.last_flush(deadline)
-            .await
-            .context("cannot store the last second of usage")
-    }
-
-    /// Stores what was counted last. A store that fails for a moment must not cost it, so it is tried until the deadline.
-    async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
-        let Shared {
-            write_behind,
-            store,
-            access,
-            clock,
-            ..
-        } = &*self.shared;
-        loop {
-            let flushed = write_behind
-                .flush(store, &access.directory, clock.now())
-                .await;
-            if flushed.is_ok() || Instant::now() + AGAIN >= deadline {
-                return flushed;
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
+        _ => Limiter::Memory(config.bans),
     }
 }

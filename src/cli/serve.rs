@@ -69,7 +69,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         why = running.failed() => return Err(anyhow!("{why}; see the log")),
         signal = signals.first() => tracing::info!(signal, "shutting down"),
     }
-    running.stop().await
+    running.shut_down().await
 }
 
 async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {

@@ -17,7 +17,8 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    pub(super) fn new(text: &[u8]) -> Self {
+    /// An ID with this text, which MUST be valid.
+    pub(crate) fn new(text: &[u8]) -> Self {
         let length = text.len().min(LONGEST);
         let mut bytes = [0; LONGEST];
         bytes[..length].copy_from_slice(&text[..length]);

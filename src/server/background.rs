@@ -66,7 +66,7 @@ async fn repeat(
     shared: &Shared,
     mut work: impl AsyncFnMut() -> store::Result<()>,
 ) {
-    let mut shutdown = shared.stopping.clone();
+    let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failing = false;

@@ -36,12 +36,29 @@ const LONGEST_TARGET: usize = 8 * 1024;
 /// The pipeline of one worker.
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     /// The number of the worker.
-    pub(super) worker: usize,
-    pub(super) metrics: Arc<RequestMetrics>,
-    pub(super) limiter: Limiter,
-    pub(super) log: RequestLog,
+    worker: usize,
+    metrics: Arc<RequestMetrics>,
+    limiter: Limiter,
+    log: RequestLog,
+}
+
+impl Pipeline {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        worker: usize,
+        limiter: Limiter,
+        log: RequestLog,
+    ) -> Self {
+        Self {
+            metrics: Arc::clone(shared.metrics.worker(worker)),
+            shared,
+            worker,
+            limiter,
+            log,
+        }
+    }
 }
 
 impl Service for Pipeline {
@@ -354,3 +371,6 @@ fn method_name(method: &Method) -> &'static str {
         _ => "other",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::sync::watch;
 
 use super::failure_log::FailureLog;
 use super::pages::Pages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
-use crate::api::Api;
+use crate::api::url::BaseUrl;
+use crate::api::{Addresses, Api};
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::health::Readiness;
 use crate::limit::redis::Health;
 use crate::metrics::ServerMetrics;
@@ -33,6 +36,38 @@ pub(super) struct Shared {
     pub(super) keep_usage: Duration,
     pub(super) readiness: Arc<Readiness>,
     pub(super) failure_log: FailureLog,
-    /// Told to all when the server stops.
-    pub(super) stopping: watch::Receiver<bool>,
+    /// True when the server shuts down.
+    pub(super) shutdown: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// Everything but the keys, which are loaded before the first request. `local` is the URL of this server on this machine.
+    pub(super) fn new(
+        config: &Config,
+        store: Arc<Store>,
+        clock: Clock,
+        local: &BaseUrl,
+        workers: usize,
+        shutdown: watch::Receiver<bool>,
+    ) -> anyhow::Result<Self> {
+        let addresses = Addresses {
+            public: config.public_url.clone(),
+            local: local.clone(),
+        };
+        Ok(Self {
+            access: Access::default(),
+            redis: config.redis.is_some().then(Arc::default),
+            api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
+            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
+            proxies: config.trusted_proxies.clone(),
+            metrics: Arc::new(ServerMetrics::new(workers)),
+            keep_usage: config.keep_usage,
+            write_behind: WriteBehind::new(workers).context("no random numbers")?,
+            readiness: Arc::default(),
+            failure_log: FailureLog::default(),
+            shutdown,
+            store,
+            clock,
+        })
+    }
 }

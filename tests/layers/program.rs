@@ -226,7 +226,7 @@ fn read_folder(folder: &Path, prefix: &str, texts: &mut Vec<(Module, String)>) {
         let module = format!("{prefix}{name}");
         if path.is_dir() {
             read_folder(&path, &format!("{module}::"), texts);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if name != "tests" && path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a source file");
             let module = if module == "lib" {
                 Module::new()

@@ -99,7 +99,7 @@ impl App {
     pub fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             self.runtime
-                .block_on(running.stop())
+                .block_on(running.shut_down())
                 .expect("the server stops");
         }
     }
