@@ -1,4 +1,4 @@
-//! The command line: one file for each command. What is typed wrongly is told in one line, exit 2; what fails, exit 1.
+//! The command line: one file for each command. Errors are one line: wrong usage with exit code 2, failures with exit code 1.
 
 mod allocator;
 mod ask;
@@ -27,7 +27,7 @@ use crate::config::{file, usage};
 
 /// An HTTP JSON API for animals offered for adoption.
 ///
-/// Without a command it serves. Every option of the server has an environment variable, and a place in the file given by
+/// Without a command it runs `serve`. Every option of the server can also be set by its environment variable, or in the file given by
 /// --config.
 #[derive(Debug, Parser)]
 #[command(name = "animal-store", version, disable_help_subcommand = true)]
@@ -38,29 +38,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the API (what happens without a command)
+    /// Serve the API (the default command)
     Serve(Box<serve::Serve>),
-    /// Issue, look at and change API keys
+    /// Manage API keys
     Keys(keys::Keys),
     /// Change animals
     Pets(pets::Pets),
     /// Place, complete, cancel and list orders
     Orders(orders::Orders),
-    /// Create the database, or bring its format to that of this version
+    /// Create the database, or migrate it to the format of this version
     Migrate(migrate::Migrate),
     /// Print the OpenAPI document
     Openapi(openapi::Openapi),
-    /// Exit 0 when a server is ready: for containers
+    /// Exit with 0 if the server is ready, for containers
     Healthcheck(healthcheck::Healthcheck),
-    /// Print a script that completes commands in your shell
+    /// Print a completion script for a shell
     Completions(completions::Completions),
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 enum Failure {
-    /// It was asked wrongly: exit 2.
+    /// Wrong usage: exit code 2.
     Usage(String),
-    /// It could not: exit 1.
+    /// A failure: exit code 1.
     Failed(String),
 }
 
@@ -78,7 +78,7 @@ impl From<crate::keys::Error> for Failure {
 
 type Outcome = Result<(), Failure>;
 
-/// Parses, dispatches, and says how it went.
+/// Parses and runs a command, and prints why it failed.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (message, code) = match parse(with_command(words)).and_then(|cli| dispatch(cli.command)) {
         Ok(()) => return ExitCode::SUCCESS,
@@ -119,7 +119,7 @@ fn with_command(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Reads the words twice if they name a file: its values lie below theirs.
+/// Parses the arguments; twice if they name a file, whose values are defaults the second time.
 fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
         let matches = command.clone().try_get_matches_from(&words);
@@ -147,7 +147,7 @@ fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
     Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &words))
 }
 
-/// The command line. A number below zero is a wrong value, not an unknown option.
+/// The definition of the command line. A negative number is a wrong value, not an unknown option.
 fn command() -> clap::Command {
     fn with_numbers(command: clap::Command) -> clap::Command {
         command
@@ -171,7 +171,7 @@ fn wrong_usage(error: &clap::Error, command: &clap::Command, words: &[OsString])
         let line = usage::one_line_about(error, command, words);
         return Failure::Usage(format!("{line} (see --help)"));
     }
-    // Help and version are what was asked for. They go to standard output; if that is closed, no one is there to tell.
+    // Help and version go to standard output. If that is closed, there is nowhere to report it.
     let _ = error.print();
     std::process::exit(0)
 }

@@ -1,5 +1,4 @@
-//! Time, handed in. Owns the two notions of time the service decides by, the moment and the UTC day,
-//! and the only place that asks the operating system what time it is. Everything else is told.
+//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the system's clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A moment: milliseconds since 1970-01-01T00:00:00Z.
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The moment so many milliseconds after the epoch.
+    /// The point in time so many milliseconds after the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// The moment so many seconds after the epoch.
+    /// The point in time so many seconds after the epoch.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1000))
     }
@@ -27,37 +26,37 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole seconds since the epoch, rounded up: a moment that is never too early.
+    /// Seconds since the epoch, rounded up, so that it is never too early.
     pub const fn as_secs_ceil(self) -> i64 {
         -((-self.0).div_euclid(1000))
     }
 
-    /// The moment `span` later.
-    pub fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(millis(span)))
+    /// The point in time so much later.
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// The moment `span` earlier.
-    pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(span)))
+    /// The point in time so much earlier.
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(duration)))
     }
 
-    /// Whole seconds from `now` until this moment, rounded up, at least one: what `Retry-After` says.
+    /// Seconds from `now` until then, rounded up, at least one: the value of `Retry-After`.
     pub fn seconds_from(self, now: Timestamp) -> u64 {
         let millis = u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0);
         millis.div_ceil(1000).max(1)
     }
 
-    /// As in HTTP: `Sun, 15 Nov 2026 08:00:00 GMT`.
+    /// The format of HTTP: `Sun, 15 Nov 2026 08:00:00 GMT`.
     pub fn http_date(self) -> String {
         let moment = jiff::Timestamp::from_second(self.0.div_euclid(1000)).unwrap_or_default();
-        // Only a year beyond 9999 has no such form, and that is no moment of jiff's either.
+        // Only a year beyond 9999 has no such format, and jiff has none either.
         jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&moment)
             .unwrap_or_default()
     }
 
-    /// The UTC day this moment lies in.
+    /// Its UTC day.
     pub const fn day(self) -> Day {
         Day(self.0.div_euclid(86_400_000))
     }
@@ -68,7 +67,7 @@ impl Timestamp {
 #[error("must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
 pub struct InvalidTimestamp;
 
-/// Reads RFC 3339, or a date, which is its first moment in UTC. To the second.
+/// Parses RFC 3339, or a date, which is its first second in UTC. To the second.
 impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 
@@ -84,11 +83,11 @@ impl FromStr for Timestamp {
     }
 }
 
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// As in RFC 3339, to the second: `2026-11-15T08:00:00Z`.
+/// RFC 3339, to the second: `2026-11-15T08:00:00Z`.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_second(self.0.div_euclid(1000)) {
@@ -113,13 +112,13 @@ impl Day {
         self.0
     }
 
-    /// The first moment of the day.
+    /// When the day begins.
     pub const fn start(self) -> Timestamp {
         Timestamp(self.0 * 86_400_000)
     }
 }
 
-/// As in `2026-11-15`.
+/// `2026-11-15`
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.start().to_string().split_once('T') {
@@ -129,18 +128,17 @@ impl fmt::Display for Day {
     }
 }
 
-/// What another clock showed, and how long it took to ask it: the answer is as old as half of that, give or take the other
-/// half.
+/// A reading of another clock, and how long it took. It is as old as half of that, with an uncertainty of the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The time it showed.
     pub time: Timestamp,
-    /// From the question to the answer.
+    /// From the request to the response.
     pub round_trip: Duration,
 }
 
-/// Where the time comes from: the system, or a test that moves it. The system's clock can be corrected by another one that
-/// decides, for all clones at once.
+/// The source of time: the system, or a test that moves it. The system's clock can be corrected by a reference clock, for all clones at
+/// once.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -150,12 +148,12 @@ enum Source {
     Manual(Arc<AtomicI64>),
 }
 
-/// What is known of the clock that decides. Between two samples its time goes on by a clock that nobody can set, so that a step
-/// of the system's clock changes nothing.
+/// What is known of the reference clock. Between two samples its time is extrapolated by the monotonic clock, so that a step of the
+/// system's clock changes nothing.
 #[derive(Debug)]
 struct Correction {
     started: Instant,
-    /// The time that decides, when `started` was; [`UNKNOWN`] before the first sample.
+    /// The reference time at `started`; [`UNKNOWN`] before the first sample.
     base: AtomicI64,
     /// How many milliseconds the system's clock was ahead at the last sample.
     ahead: AtomicI64,
@@ -163,8 +161,8 @@ struct Correction {
 
 const UNKNOWN: i64 = i64::MIN;
 
-/// Samples that differ by so many milliseconds more than they can be wrong change nothing: two clocks that agree would
-/// otherwise take turns at being a millisecond ahead.
+/// Differences up to so many milliseconds beyond the uncertainty of a sample are ignored: two clocks that agree would otherwise take
+/// turns at being a millisecond ahead.
 const STEADY: u64 = 5;
 
 impl Clock {
@@ -182,7 +180,7 @@ impl Clock {
         Self(Source::Manual(Arc::new(AtomicI64::new(start.0))))
     }
 
-    /// What time it is, by the clock that decides.
+    /// Returns the time, by the reference clock where there is one.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System(correction) => correction.now(),
@@ -190,14 +188,14 @@ impl Clock {
         }
     }
 
-    /// Goes by the clock that decides, as this sample shows it. A clock that a test moves is not corrected.
+    /// Corrects the clock by a sample of the reference clock. A manual clock is not corrected.
     pub fn correct(&self, sample: Sample) {
         if let Source::System(correction) = &self.0 {
             correction.correct(sample);
         }
     }
 
-    /// How many milliseconds the clock of this machine is ahead of the one that decides; negative where it is behind.
+    /// How many milliseconds the system's clock is ahead of the reference clock; negative if it is behind.
     pub fn ahead(&self) -> i64 {
         match &self.0 {
             Source::System(correction) => correction.ahead.load(Ordering::Relaxed),
@@ -205,12 +203,12 @@ impl Clock {
         }
     }
 
-    /// What time it is on a clock that a test moves. Another server's clock can then be told to go by it.
+    /// The time of a manual clock, so that another server can use it.
     pub fn standing(&self) -> Option<Timestamp> {
         matches!(self.0, Source::Manual(_)).then(|| self.now())
     }
 
-    /// Moves a manual clock to `moment`; the system's clock is not ours to move.
+    /// Moves a manual clock; the system's clock is left alone.
     pub fn set(&self, moment: Timestamp) {
         if let Source::Manual(millis) = &self.0 {
             millis.store(moment.0, Ordering::SeqCst);
@@ -218,8 +216,8 @@ impl Clock {
     }
 
     /// Moves a manual clock forward.
-    pub fn advance(&self, span: Duration) {
-        self.set(self.now().after(span));
+    pub fn advance(&self, duration: Duration) {
+        self.set(self.now().after(duration));
     }
 }
 
@@ -254,7 +252,7 @@ impl Correction {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that asks")]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
 fn system_time() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp(millis(since.unwrap_or_default()))

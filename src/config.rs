@@ -1,5 +1,5 @@
-//! The configuration of a server: from what an operator typed, set or wrote in a file, to one checked [`Config`].
-//! Flags win over the environment, the environment over the file, the file over the defaults.
+//! The configuration of a server: from the command line, the environment and a file to one validated [`Config`]. Flags override the
+//! environment, the environment the file, the file the defaults.
 
 pub mod file;
 pub mod options;
@@ -20,7 +20,7 @@ use crate::limit::{BanPolicy, RedisUrl};
 use crate::log::{LogFormat, LogLevel};
 use crate::store::Database;
 
-/// The token that opens the admin listener. Only its hash is kept, so that it can neither be printed nor timed.
+/// The token for the admin listener. Only its hash is kept, so that it can neither be printed nor guessed by timing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken([u8; 32]);
 
@@ -30,7 +30,7 @@ pub struct AdminToken([u8; 32]);
 pub struct InvalidToken;
 
 impl AdminToken {
-    /// Whether `presented` is the token.
+    /// Whether this is the token.
     pub fn admits(&self, presented: &[u8]) -> bool {
         self.0 == <[u8; 32]>::from(Sha256::digest(presented))
     }
@@ -53,64 +53,64 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// What a server needs to know.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the API listens.
+    /// Address of the API.
     pub listen: SocketAddr,
-    /// Where metrics and health are.
+    /// Address of the admin listener.
     pub admin_listen: SocketAddr,
-    /// What opens them, where they are not on loopback.
+    /// The token for metrics, required unless the admin listener is on loopback.
     pub admin_token: Option<AdminToken>,
-    /// Where the data is.
+    /// The database.
     pub database: Database,
-    /// Where the counters of all nodes are.
+    /// The Redis in which several nodes share their rate limits.
     pub redis: Option<RedisUrl>,
-    /// The address clients use, where links are not to lead to the host of each request.
+    /// The public URL of the API. Without it links use the host of each request.
     pub public_url: Option<BaseUrl>,
-    /// The address of the staging environment.
+    /// The URL of the staging environment.
     pub staging_url: Option<BaseUrl>,
-    /// Whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+    /// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.
     pub trusted_proxies: TrustedProxies,
     /// When keys are banned.
     pub bans: BanPolicy,
-    /// How long use by day is kept.
+    /// How long daily usage is kept.
     pub keep_usage: Duration,
-    /// How log lines look.
+    /// The log format.
     pub log: LogFormat,
-    /// How many of them there are.
+    /// The log level.
     pub log_level: LogLevel,
     /// Whether a new database gets a first key.
     pub first_key: bool,
     /// Whether a missing database is created, and an older one is migrated.
     pub migrate: bool,
-    /// The most connections at once.
+    /// Maximum number of connections.
     pub max_connections: usize,
-    /// The most of them from one address.
+    /// Maximum number of connections from one address.
     pub max_connections_per_address: usize,
-    /// The most writes that wait.
+    /// Maximum number of queued writes.
     pub max_waiting_writes: usize,
-    /// How long a request may take to arrive: its first byte, its head, its body, each.
+    /// Timeout for each part of a request to arrive: first byte, head, body.
     pub request_timeout: Duration,
-    /// How long a connection may be silent between requests, or not take what we send.
+    /// Timeout for an idle connection, or one that does not receive its response.
     pub idle_timeout: Duration,
 }
 
-/// Options that do not go together.
+/// Options that conflict.
 #[derive(Debug, thiserror::Error)]
-pub enum BadConfig {
+pub enum InvalidConfig {
     /// The admin listener would be open to everyone.
-    #[error("--admin-listen {0}: an address that is not loopback needs --admin-token")]
-    AdminOpenToAll(SocketAddr),
+    #[error("--admin-listen {0}: an address that is not loopback requires --admin-token")]
+    AdminUnprotected(SocketAddr),
 }
 
 impl TryFrom<ServeOptions> for Config {
-    type Error = BadConfig;
+    type Error = InvalidConfig;
 
-    fn try_from(options: ServeOptions) -> Result<Self, BadConfig> {
+    fn try_from(options: ServeOptions) -> Result<Self, InvalidConfig> {
         let admin = options.admin_listen;
         if !admin.ip().to_canonical().is_loopback() && options.admin_token.is_none() {
-            return Err(BadConfig::AdminOpenToAll(admin));
+            return Err(InvalidConfig::AdminUnprotected(admin));
         }
         Ok(Self {
             listen: options.listen,
@@ -139,7 +139,7 @@ impl TryFrom<ServeOptions> for Config {
     }
 }
 
-/// The address under which a listener can be reached from this machine.
+/// The address at which a listener can be reached from this machine.
 pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! Health of the server: is the process alive, and can it serve? Both responses are cheap, and neither logged nor limited.
+//! Liveness and readiness of the server: cheap, neither logged nor limited.
 
 mod readiness;
 
@@ -11,12 +11,12 @@ use crate::api::ApiError;
 use crate::http::Response;
 use readiness::Page;
 
-/// `/livez`: looks at nothing but the process.
+/// `/livez`: whether the process is alive.
 pub(crate) fn live() -> Response {
     Response::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"live\"}"))
 }
 
-/// `/readyz`: what background work has found. With `verbose` each check is listed.
+/// `/readyz`: the result of the last checks of the background task. With `verbose` each check is listed.
 pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Response, ApiError> {
     let verbose = query.is_some_and(|query| {
         query

@@ -1,13 +1,13 @@
 //! The API key: a secret that is shown once and never stored, and the hash that is.
 //! `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
-//! so that a mistyped key is refused with no look-up. Neither type can be printed by accident.
+//! so that a mistyped key is refused without a lookup. Neither type can be printed by accident.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use sha2::{Digest, Sha256};
 
-/// The number by which an operator names a key. Not secret.
+/// A key's ID, which is not secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub i64);
 
@@ -17,18 +17,18 @@ impl fmt::Display for KeyId {
     }
 }
 
-const MARK: &str = "as_";
+const SCHEME: &str = "as_";
 const RANDOM: usize = 32;
 const CHECK: usize = 6;
-const CHECKED: usize = MARK.len() + RANDOM;
+const CHECKED: usize = SCHEME.len() + RANDOM;
 const LENGTH: usize = CHECKED + CHECK;
 const PREFIX: usize = 8;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A key as its holder knows it. It has no `Display`, and its `Debug` tells nothing.
+/// A key as its holder knows it. It has no `Display`, and its `Debug` reveals nothing.
 pub struct Secret(String);
 
-/// The system has no random numbers to give.
+/// The operating system provided no random numbers.
 #[derive(Debug, thiserror::Error)]
 #[error("the operating system gave no random numbers: {0}")]
 pub struct NoRandomness(getrandom::Error);
@@ -37,11 +37,11 @@ impl Secret {
     /// A new key from the operating system's randomness.
     pub fn generate() -> Result<Self, NoRandomness> {
         let mut text = String::with_capacity(LENGTH);
-        text.push_str(MARK);
+        text.push_str(SCHEME);
         let mut bytes = [0_u8; 64];
         while text.len() < CHECKED {
             getrandom::fill(&mut bytes).map_err(NoRandomness)?;
-            // 248 is the largest multiple of 62 in a byte: what lies above would favour the first letters.
+            // 248 is the largest multiple of 62 in a byte: larger values would bias towards the first characters.
             let fair = bytes.iter().filter(|byte| **byte < 248);
             for byte in fair.take(CHECKED - text.len()) {
                 text.push(char::from(BASE62[usize::from(byte % 62)]));
@@ -52,12 +52,12 @@ impl Secret {
         Ok(Self(text))
     }
 
-    /// The text itself, to be shown once to the one who asked for the key.
+    /// The secret itself, to be shown once.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is stored of it.
+    /// Its hash, which is stored.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(&self.0).into())
     }
@@ -74,11 +74,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The SHA-256 of a secret: all the store ever sees of it.
+/// The SHA-256 of a secret, which is all that is stored of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash([u8; 32]);
 
-/// The bytes alone, without their number, which is always the same.
+/// Only the bytes: their number is always the same.
 impl Hash for KeyHash {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         hasher.write(&self.0);
@@ -86,7 +86,7 @@ impl Hash for KeyHash {
 }
 
 impl KeyHash {
-    /// The hash of a presented key, or `None` where its form or its check characters are wrong.
+    /// The hash of a presented key, or `None` if its format or its check characters are wrong.
     pub fn of_presented(text: &[u8]) -> Option<Self> {
         if !Self::is_like_a_key(text) {
             return None;
@@ -95,9 +95,9 @@ impl KeyHash {
         (check == check_characters(checked)).then(|| Self(Sha256::digest(text).into()))
     }
 
-    /// Whether a text has a key's length and mark: a key, or one that was mistyped.
+    /// Whether a text has the length and prefix of a key, possibly a mistyped one.
     pub fn is_like_a_key(text: &[u8]) -> bool {
-        text.len() == LENGTH && text.starts_with(MARK.as_bytes())
+        text.len() == LENGTH && text.starts_with(SCHEME.as_bytes())
     }
 
     /// The hash as the store has it.

@@ -1,9 +1,11 @@
-//! Management of keys: what may be done to a key, for whoever does it, the command line or the dashboard. A rule that
-//! depends on the state of a key is checked in the transaction that changes it; see [`Store::change_key`].
+//! Management of keys: its rules, for the command line and every other front end. A rule that depends on the state of a key is checked in
+//! the transaction that changes the key; see [`Store::change_key`].
 
 mod name;
+mod state;
 
 pub use name::{InvalidKeyName, KeyName};
+pub use state::{State, banned_until, old_secret_until};
 
 use std::time::Duration;
 
@@ -13,16 +15,16 @@ use crate::limit::Ban;
 use crate::plan::Plan;
 use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Store, StoreError};
 
-/// Why a key was not issued or changed. Nothing has happened.
+/// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A rule forbids it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The store failed.
-    #[error("cannot change the keys: {0}")]
+    #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
-    /// There is no secret to give.
+    /// No secret could be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
@@ -30,8 +32,8 @@ pub enum Error {
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such key.
-    #[error("there is no key {0}: see keys list")]
+    /// The key does not exist.
+    #[error("unknown key {0}: see keys list")]
     Unknown(KeyId),
     /// A revoked key stays as it is.
     #[error("key {0} is revoked: create a new one")]
@@ -39,36 +41,36 @@ pub enum Refusal {
     /// A new secret for an expired key would not work.
     #[error("key {0} has expired: create a new one")]
     Expired(KeyId),
-    /// The secret that would be replaced may be in use already, and the one before it would end at once.
-    #[error("key {} was rotated before, and its old secret works until {}", .0.id, .0.until)]
+    /// The current secret may be in use already, and the one before it would stop working at once.
+    #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
     GraceRunning(Grace),
 }
 
-/// The grace of a rotation: the time in which two secrets of a key work.
+/// The grace period of a rotation, in which both secrets of a key work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grace {
     /// The key.
     pub id: KeyId,
     /// Its name.
     pub name: String,
-    /// When the old secret ends.
+    /// When the old secret stops working.
     pub until: Timestamp,
     /// The hash of the current secret.
     current: KeyHash,
 }
 
-/// Whether a rotation may replace the current secret while the one before it still works.
+/// Whether a rotation during the grace period of another is confirmed.
 #[derive(Clone, Debug)]
 pub enum Confirmed {
-    /// Nobody was asked.
+    /// It is not.
     No,
-    /// This one may be; not another one that somebody has made meanwhile.
+    /// It is, for this grace period, and not for that of a rotation made meanwhile.
     Grace(Grace),
-    /// Any.
+    /// It is, for any.
     Yes,
 }
 
-/// A key with its secret, the one time that is known.
+/// A key with its new secret, which is known only now.
 #[derive(Debug)]
 pub struct Issued {
     /// The key.
@@ -77,7 +79,17 @@ pub struct Issued {
     pub secret: Secret,
 }
 
-/// Issues a key. `expires` is how long it lasts.
+/// Returns a key.
+pub async fn get(store: &Store, id: KeyId) -> Result<KeyRecord, Error> {
+    Ok(store.key(id).await?.ok_or(Refusal::Unknown(id))?)
+}
+
+/// Issues the key that a new database starts with.
+pub async fn create_first(store: &Store, now: Timestamp) -> Result<Issued, Error> {
+    create(store, KeyName::first(), Plan::Free, None, now).await
+}
+
+/// Issues a key, which expires after this time, if any.
 pub async fn create(
     store: &Store,
     name: KeyName,
@@ -96,13 +108,13 @@ pub async fn create(
     Ok(Issued { record, secret })
 }
 
-/// Gives a key another plan.
+/// Changes a key's plan.
 pub async fn set_plan(store: &Store, id: KeyId, plan: Plan) -> Result<KeyRecord, Error> {
     let changed = change(store, id, move |_| Ok(KeyChange::Plan(plan))).await?;
     Ok(changed.after)
 }
 
-/// Gives a key a new secret; the current one works until the grace ends.
+/// Gives a key a new secret. The current one works until the grace period ends.
 pub async fn rotate(
     store: &Store,
     id: KeyId,
@@ -124,23 +136,22 @@ pub async fn rotate(
     Ok(Issued { record, secret })
 }
 
-/// Who may rotate what.
+/// Checks whether a key can be rotated.
 fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<(), Refusal> {
-    if key.revoked_at.is_some() {
-        return Err(Refusal::Revoked(key.id));
+    match State::of(key, now) {
+        State::Revoked => return Err(Refusal::Revoked(key.id)),
+        State::Expired => return Err(Refusal::Expired(key.id)),
+        State::Active | State::Banned => {}
     }
-    if key.expires_at.is_some_and(|end| end <= now) {
-        return Err(Refusal::Expired(key.id));
-    }
-    let Some((_, until)) = key.old.filter(|(_, until)| now < *until) else {
+    let Some(until) = old_secret_until(key, now) else {
         return Ok(());
     };
-    let may_replace = match confirmed {
+    let is_confirmed = match confirmed {
         Confirmed::No => false,
         Confirmed::Grace(seen) => seen.current == key.hash,
         Confirmed::Yes => true,
     };
-    if may_replace {
+    if is_confirmed {
         return Ok(());
     }
     Err(Refusal::GraceRunning(Grace {
@@ -151,13 +162,13 @@ fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<
     }))
 }
 
-/// Revokes a key permanently. A second time changes nothing.
+/// Revokes a key permanently. Revoking it again changes nothing.
 pub async fn revoke(store: &Store, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
     let changed = change(store, id, move |_| Ok(KeyChange::Revoke(now))).await?;
     Ok(changed.after)
 }
 
-/// Ends a key's ban and forgets that it had any. Returns the ban that this ended, if one held.
+/// Unbans a key and resets the length of its next ban. Returns the ban that this ended, if any.
 pub async fn unban(
     store: &Store,
     id: KeyId,

@@ -1,6 +1,5 @@
-//! What is written while serving, to standard error: one line for each request, and what else happens.
-//! Lines are put into memory and written by a thread of their own, so that no request waits for a slow terminal or pipe.
-//! No path, no query, no header of a caller is ever part of a line: a secret that was sent in the wrong place stays out.
+//! The log on standard error: one line for each request, and events. Lines are buffered and written by a thread of their own, so that no
+//! request waits for a slow terminal or pipe. No path, query or header of a client is logged: it could be a misplaced secret.
 
 mod request;
 mod sink;
@@ -36,7 +35,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Sends everything that is told with `tracing` to the sink, in this format. To be called once in a process.
+/// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     let filter = match level {
         LogLevel::Error => LevelFilter::ERROR,

@@ -1,5 +1,4 @@
-//! The animal: its types, which cannot hold a wrong value, and its one JSON form.
-//! Knows nothing of HTTP or of where animals are kept.
+//! The animal: its types, which cannot hold an invalid value, and its JSON format.
 
 mod blank;
 mod body;
@@ -12,12 +11,12 @@ use std::str::FromStr;
 
 use blank::is_blank;
 
-/// An animal's identifier, assigned on creation and never used again.
+/// An animal's ID, assigned on creation and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PetId(pub i64);
 
 impl PetId {
-    /// Reads the one spelling an identifier has: decimal digits, no sign but `-`, no leading zero.
+    /// Parses the canonical spelling of an ID: decimal digits, no sign but `-`, no leading zero.
     pub fn from_path(text: &str) -> Option<Self> {
         let id: i64 = text.parse().ok()?;
         (id.to_string() == text).then_some(Self(id))
@@ -35,10 +34,10 @@ impl fmt::Display for PetId {
 pub struct PetName(String);
 
 impl PetName {
-    /// The most scalar values a name may have.
+    /// The maximum number of scalar values.
     pub const MAX: usize = 255;
 
-    /// Takes a text as a name, or says all that a name must be and this one is not.
+    /// Returns the text as a name, or all rules that it breaks.
     pub fn new(text: String) -> Result<Self, String> {
         let rules = [
             (text.chars().all(is_blank), "must not be blank"),
@@ -107,24 +106,24 @@ impl FromStr for PetStatus {
     }
 }
 
-/// An animal before it has an identifier.
+/// An animal before it has an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPet {
     /// Its name.
     pub name: PetName,
-    /// The category it belongs to: any int64, categories are not described.
+    /// Its category: any int64, because categories are not described.
     pub category_id: i64,
-    /// Its status; `available` where the caller named none.
+    /// Its status; `available` by default.
     pub status: PetStatus,
 }
 
 impl NewPet {
-    /// Reads a request's body, or names everything that is wrong with it.
+    /// Parses a request body, or returns all problems with it.
     pub fn from_json(body: &[u8]) -> Result<Self, BodyProblems> {
         body::read(body)
     }
 
-    /// The animal it becomes with this identifier.
+    /// Returns the animal with this ID.
     pub fn with_id(self, id: PetId) -> Pet {
         let Self {
             name,
@@ -140,15 +139,15 @@ impl NewPet {
     }
 }
 
-/// An animal as the store gave it. Its name is plain text: what was accepted once is shown for ever,
-/// also if the rules for new names become stricter.
+/// An animal of the store. Its name is plain text: a name that was accepted stays valid, also if the rules for new ones become
+/// stricter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pet {
-    /// Its identifier.
+    /// Its ID.
     pub id: PetId,
     /// Its name.
     pub name: String,
-    /// The category it belongs to.
+    /// Its category.
     pub category_id: i64,
     /// Its status.
     pub status: PetStatus,
@@ -167,12 +166,12 @@ impl Pet {
     }
 }
 
-/// Appends the JSON object of an animal given by its parts, so that a store can write rows without owning them.
+/// Appends the JSON object of an animal by its fields, so that a store can write rows without copying them.
 pub fn write_json(out: &mut Vec<u8>, id: PetId, name: &str, category_id: i64, status: &str) {
     out.extend_from_slice(b"{\"id\":");
     out.extend_from_slice(itoa::Buffer::new().format(id.0).as_bytes());
     out.extend_from_slice(b",\"name\":");
-    // Writing to a Vec cannot fail, and a str always has a JSON form.
+    // Writing to a Vec cannot fail, and every str can be written as JSON.
     let _ = serde_json::to_writer(&mut *out, name);
     out.extend_from_slice(b",\"categoryId\":");
     out.extend_from_slice(itoa::Buffer::new().format(category_id).as_bytes());

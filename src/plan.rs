@@ -1,27 +1,27 @@
-//! The plans and their figures. One place knows that Pro is 300 a minute.
+//! The plans and their limits.
 
 use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
 
-/// How many requests a key may make in each window. Both at least one.
+/// The maximum number of requests of a key in each window, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     per_minute: u32,
     per_day: u32,
 }
 
-/// The largest limit that can be set: enough for anyone, and sums stay far from overflow.
+/// The largest limit. Sums of it stay far from overflow.
 pub const LARGEST_LIMIT: u32 = 1_000_000_000;
 
-/// A limit of nothing, or of more than can be counted.
+/// The limit is zero or too large.
 #[derive(Debug, thiserror::Error)]
 #[error("must be between 1 and 1000000000")]
 pub struct InvalidLimit;
 
 impl Limits {
-    /// Checked limits.
+    /// Returns limits, if both are valid.
     pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, InvalidLimit> {
         if per_minute == 0 || per_minute > LARGEST_LIMIT || per_day == 0 || per_day > LARGEST_LIMIT
         {
@@ -33,27 +33,27 @@ impl Limits {
         })
     }
 
-    /// Requests in a minute.
+    /// Requests per minute.
     pub const fn per_minute(self) -> u32 {
         self.per_minute
     }
 
-    /// Requests in a day.
+    /// Requests per day.
     pub const fn per_day(self) -> u32 {
         self.per_day
     }
 }
 
-/// What a key's holder has agreed to. Enterprise carries its own limits; the others' are published.
+/// A plan. Enterprise has limits of its own; those of the others are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// 60 a minute, 1,000 a day.
+    /// 60 requests per minute, 1,000 per day.
     Free,
-    /// 300 a minute, 10,000 a day.
+    /// 300 requests per minute, 10,000 per day.
     Pro,
-    /// 1,000 a minute, 100,000 a day.
+    /// 1,000 requests per minute, 100,000 per day.
     Business,
-    /// As agreed for this key.
+    /// Custom limits.
     Enterprise(Limits),
 }
 
@@ -98,22 +98,22 @@ pub enum PlanName {
     Enterprise,
 }
 
-/// Why a name and two figures make no plan.
+/// Why a name and limits make no plan.
 #[derive(Debug, thiserror::Error)]
-pub enum BadPlan {
-    /// Enterprise needs both figures.
-    #[error("plan enterprise needs a limit for the minute and one for the day")]
+pub enum InvalidPlan {
+    /// Enterprise needs both limits.
+    #[error("plan enterprise requires a limit per minute and one per day")]
     LimitsMissing,
-    /// The others have none to choose.
-    #[error("plan {0} has fixed limits: only those of plan enterprise can be chosen")]
+    /// The limits of the others are fixed.
+    #[error("plan {0} has fixed limits: only plan enterprise has custom ones")]
     LimitsFixed(PlanName),
-    /// The figures themselves are wrong.
+    /// A limit is invalid.
     #[error("a limit {0}")]
     Limit(#[from] InvalidLimit),
 }
 
 impl PlanName {
-    /// The word used on the command line and in the database.
+    /// The name on the command line and in the database.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -123,17 +123,17 @@ impl PlanName {
         }
     }
 
-    /// The plan of this name with the figures given, where it takes any.
-    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, BadPlan> {
+    /// Returns the plan of this name, with these limits if it is enterprise.
+    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, InvalidPlan> {
         match (self, per_minute, per_day) {
             (Self::Enterprise, Some(per_minute), Some(per_day)) => {
                 Ok(Plan::Enterprise(Limits::new(per_minute, per_day)?))
             }
-            (Self::Enterprise, _, _) => Err(BadPlan::LimitsMissing),
+            (Self::Enterprise, _, _) => Err(InvalidPlan::LimitsMissing),
             (Self::Free, None, None) => Ok(Plan::Free),
             (Self::Pro, None, None) => Ok(Plan::Pro),
             (Self::Business, None, None) => Ok(Plan::Business),
-            (name, _, _) => Err(BadPlan::LimitsFixed(name)),
+            (name, _, _) => Err(InvalidPlan::LimitsFixed(name)),
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_figures() {
+    fn plans_have_the_published_limits() {
         let figures = |plan: Plan| (plan.limits().per_minute(), plan.limits().per_day());
         assert_eq!(figures(Plan::Free), (60, 1_000));
         assert_eq!(figures(Plan::Pro), (300, 10_000));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn only_enterprise_takes_figures_and_it_needs_both() {
+    fn only_enterprise_has_custom_limits_and_it_needs_both() {
         let plan = PlanName::Enterprise.with(Some(7), Some(9)).unwrap();
         assert_eq!(
             (plan.limits().per_minute(), plan.limits().per_day()),

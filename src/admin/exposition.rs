@@ -1,5 +1,5 @@
-//! The formats that Prometheus reads: its own text format, and OpenMetrics for those who ask for it. They differ in where the
-//! suffix of a counter stands, and in the end.
+//! The exposition formats of Prometheus: its own text format, and OpenMetrics on request. They differ in the names of counters and at
+//! the end.
 
 use std::fmt::{self, Display, Write};
 
@@ -19,7 +19,7 @@ pub(super) enum Format {
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// The format that a request asks for: OpenMetrics where it is named, and not less welcome than plain text.
+    /// Returns the format that a request accepts: OpenMetrics if it is named and not of lower quality than plain text.
     pub(super) fn accepted<'a>(accept: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut open_metrics = 0;
         let mut text = 0;
@@ -86,7 +86,7 @@ impl Exposition {
         }
     }
 
-    /// A counter without labels that counts parts of a unit.
+    /// A counter without labels that is not an integer.
     pub(super) fn fractional_counter(&mut self, name: &str, help: &str, value: f64) {
         self.counters(name, help, [([], value)]);
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_is_sent_to_those_who_ask_for_it() {
+    fn open_metrics_is_sent_where_it_is_accepted_and_preferred() {
         assert_eq!(Format::accepted([].into_iter()), Format::Text);
         for text in [
             "*/*",

@@ -1,4 +1,4 @@
-//! `/metrics`: what the layers have counted. Read when the page is asked for; nobody else pays for it.
+//! `/metrics`: the counters of all layers, summed when the page is requested.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Metrics {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) redis: Option<Arc<Health>>,
-    /// Lines that the log has lost.
+    /// Lines that the log has dropped.
     pub(super) lost_lines: Arc<Counter>,
     pub(super) clock: Clock,
     /// When the server started.
@@ -27,13 +27,13 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// The page, in the format that the request asks for.
+    /// Returns the page in the format that the request accepts.
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
         let format = Format::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);
         page.gauges(
             "animal_store_build_info",
-            "The version that is running",
+            "Version of the server",
             [([("version", env!("CARGO_PKG_VERSION"))], 1.0)],
         );
         let requests = self.metrics.requests();
@@ -52,23 +52,23 @@ impl Metrics {
         let commits = self.store.commits();
         page.counter(
             "animal_store_commits_total",
-            "Transactions committed",
+            "Committed transactions",
             commits.done.get(),
         );
         page.histograms(
             "animal_store_commit_rows",
-            "Animals in each transaction",
+            "Animals created per transaction",
             1.0,
             [([], &commits.rows)],
         );
         page.gauge(
             "animal_store_waiting_writes",
-            "Writes that wait for a transaction",
+            "Queued writes",
             self.store.waiting_writes() as f64,
         );
         page.counter(
             "animal_store_writes_refused_total",
-            "Writes answered 503: too many waited",
+            "Writes refused with 503 because the queue was full",
             commits.refused.get(),
         );
         if let Some(bytes) = self.store.wal_bytes() {
@@ -84,12 +84,12 @@ impl Metrics {
         let cached = self.store.cached();
         page.gauges(
             "animal_store_cache_entries",
-            "Entries of the cache",
+            "Entries in the cache",
             cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64)),
         );
         page.gauges(
             "animal_store_cache_bytes",
-            "Memory that the entries of the cache take",
+            "Memory used by the entries in the cache",
             cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64)),
         );
     }
@@ -98,12 +98,12 @@ impl Metrics {
         let metrics = &self.metrics;
         page.gauge(
             "animal_store_keys_age_seconds",
-            "Time since the keys in memory were last known to be those of the store",
+            "Time since the keys in memory were last synchronized with the store",
             metrics.keys_age(self.clock.now()).as_secs_f64(),
         );
         page.counters(
             "animal_store_background_failures_total",
-            "Runs of background tasks that failed",
+            "Failed runs of background tasks",
             Task::ALL
                 .into_iter()
                 .zip(&metrics.background_failures)
@@ -111,25 +111,25 @@ impl Metrics {
         );
         page.counter(
             "animal_store_log_lines_lost_total",
-            "Log lines that were lost, because nobody read them in time",
+            "Log lines dropped because standard error was not read in time",
             self.lost_lines.get(),
         );
         if self.store.is_shared() {
             page.gauge(
                 "animal_store_clock_offset_seconds",
-                "How far the clock of this machine is ahead of the database's, which decides",
+                "Offset of the local clock from that of the database, which is used instead",
                 self.clock.ahead() as f64 / 1e3,
             );
         }
         if let Some(redis) = &self.redis {
             page.gauge(
                 "animal_store_redis_up",
-                "Whether Redis answers in time; 0 means that limits hold for this node alone",
+                "Whether Redis responds in time; if 0, this node applies limits on its own",
                 f64::from(u8::from(redis.is_healthy())),
             );
             page.counter(
                 "animal_store_redis_falls_total",
-                "How often Redis was slow or unavailable",
+                "Times that Redis became slow or unavailable",
                 redis.outages.get(),
             );
         }
@@ -143,14 +143,14 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
         .collect();
     page.counters(
         "animal_store_requests_total",
-        "Requests answered",
+        "Requests by operation and status",
         requests.iter().map(|(operation, status, count)| {
             ([("operation", *operation), ("status", status)], *count)
         }),
     );
     page.histograms(
         "animal_store_request_duration_seconds",
-        "Time from a head to its answer",
+        "Time from the request head to the response",
         1e6,
         Subject::all()
             .zip(&metrics.durations)
@@ -158,23 +158,27 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
     );
     page.counters(
         "animal_store_refused_total",
-        "Requests answered 429, by reason",
+        "Requests refused with 429, by reason",
         metrics
             .refusals()
             .map(|(reason, count)| ([("reason", reason)], count)),
     );
-    page.counter("animal_store_bans_total", "Bans begun", metrics.bans.get());
+    page.counter(
+        "animal_store_bans_total",
+        "Bans imposed",
+        metrics.bans.get(),
+    );
 }
 
 fn describe_connections(metrics: &RequestMetrics, page: &mut Exposition) {
     page.counter(
         "animal_store_connections_total",
-        "Connections accepted",
+        "Accepted connections",
         metrics.connections.get(),
     );
     page.gauge(
         "animal_store_open_connections",
-        "Connections that are open",
+        "Open connections",
         metrics.open_connections.get() as f64,
     );
 }

@@ -1,4 +1,4 @@
-//! What the system knows of this process, under the names that Prometheus users expect.
+//! Metrics of the process, under the names that Prometheus users expect.
 
 use std::fs;
 
@@ -8,36 +8,40 @@ use rustix::process::{Resource, getrlimit};
 use super::exposition::Exposition;
 use crate::clock::Timestamp;
 
-/// Adds what there is. What the system does not say is left out.
+/// Adds the metrics of the process. Those that the system does not provide are left out.
 pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
     page.gauge(
         "process_start_time_seconds",
-        "When the server started, in seconds since the epoch",
+        "Start time of the process since the Unix epoch, in seconds",
         started.as_millis() as f64 / 1000.0,
     );
     if let Some(pages) = resident_pages() {
         page.gauge(
             "process_resident_memory_bytes",
-            "Memory that is resident",
+            "Resident memory, in bytes",
             pages as f64 * page_size() as f64,
         );
     }
-    if let Some(ticks) = processor_ticks() {
+    if let Some(ticks) = cpu_ticks() {
         page.fractional_counter(
             "process_cpu_seconds_total",
-            "Processor time, of the user and of the system",
+            "Total user and system CPU time, in seconds",
             ticks as f64 / clock_ticks_per_second() as f64,
         );
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
-        // One of them is the folder itself, open while it is read.
+        // One of them is the directory itself, open while it is read.
         let open = files.count().saturating_sub(1);
-        page.gauge("process_open_fds", "Open file descriptors", open as f64);
+        page.gauge(
+            "process_open_fds",
+            "Number of open file descriptors",
+            open as f64,
+        );
     }
     if let Some(most) = getrlimit(Resource::Nofile).current {
         page.gauge(
             "process_max_fds",
-            "The most file descriptors that may be open",
+            "Maximum number of open file descriptors",
             most as f64,
         );
     }
@@ -50,7 +54,7 @@ fn resident_pages() -> Option<u64> {
 }
 
 /// Fields 14 and 15 of `stat`, which are the 12th and 13th after the name in parentheses.
-fn processor_ticks() -> Option<u64> {
+fn cpu_ticks() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();

@@ -1,7 +1,4 @@
-//! The page at `/docs`: Swagger UI on our own document, with nothing loaded from elsewhere.
-//!
-//! It owns the page, the files that the page needs and the policy that the browser is to hold it to. It does not know
-//! how they are sent, nor what the document says.
+//! The page at `/docs`: Swagger UI with the OpenAPI document, its files and its Content-Security-Policy. Nothing is loaded from elsewhere.
 
 use bytes::Bytes;
 use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
@@ -12,7 +9,7 @@ const PAGE: &str = include_str!("docs/index.html");
 /// Starts Swagger UI. A file of its own, because the policy allows no script inside the page.
 const START: &str = include_str!("docs/start.js");
 
-/// A file of the page, ready to be sent.
+/// A file of the page.
 #[derive(Clone, Debug)]
 pub struct Asset {
     /// The value of `Content-Type`.
@@ -21,18 +18,18 @@ pub struct Asset {
     pub body: Bytes,
 }
 
-/// The file at this path of a request, if it is one of the page's: `/docs` is the page, the others lie below it.
+/// Returns the file at a path: `/docs` is the page, the others are below it.
 pub fn asset(path: &str) -> Option<Asset> {
     use SwaggerUiStaticFile::{Css, Favicon16, Favicon32, IndexCss, Js};
     let name = path.strip_prefix("/docs")?;
     let (content_type, body) = match name {
         "" => ("text/html; charset=utf-8", PAGE.as_bytes()),
         "/start.js" => ("text/javascript; charset=utf-8", START.as_bytes()),
-        "/swagger-ui-bundle.js" => ("text/javascript; charset=utf-8", carried(Js)?),
-        "/swagger-ui.css" => ("text/css; charset=utf-8", carried(Css)?),
-        "/index.css" => ("text/css; charset=utf-8", carried(IndexCss)?),
-        "/favicon-16x16.png" => ("image/png", carried(Favicon16)?),
-        "/favicon-32x32.png" => ("image/png", carried(Favicon32)?),
+        "/swagger-ui-bundle.js" => ("text/javascript; charset=utf-8", bundled(Js)?),
+        "/swagger-ui.css" => ("text/css; charset=utf-8", bundled(Css)?),
+        "/index.css" => ("text/css; charset=utf-8", bundled(IndexCss)?),
+        "/favicon-16x16.png" => ("image/png", bundled(Favicon16)?),
+        "/favicon-32x32.png" => ("image/png", bundled(Favicon32)?),
         _ => return None,
     };
     Some(Asset {
@@ -41,23 +38,23 @@ pub fn asset(path: &str) -> Option<Asset> {
     })
 }
 
-/// A file that the crate carries.
-fn carried(file: SwaggerUiStaticFile) -> Option<&'static [u8]> {
+/// A file of the crate.
+fn bundled(file: SwaggerUiStaticFile) -> Option<&'static [u8]> {
     SwaggerUi::static_files()
         .iter()
-        .find(|(carried, _)| *carried == file)
+        .find(|(name, _)| *name == file)
         .map(|(_, body)| *body)
 }
 
-/// The value of `Content-Security-Policy` for the page. It may talk to its own server and to these origins
-/// (`https://api.example.com`), where the document names servers elsewhere.
+/// The `Content-Security-Policy` of the page. It may send requests to its own server and to these origins, such as
+/// `https://api.example.com`, which are the other servers of the document.
 pub fn content_security_policy(origins: &[&str]) -> String {
     let mut connect = String::from("'self'");
     for origin in origins {
         connect.push(' ');
         connect.push_str(origin);
     }
-    // Swagger UI's style sheet holds its icons as `data:` images.
+    // Swagger UI's style sheet contains its icons as `data:` images.
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -68,7 +65,7 @@ pub fn content_security_policy(origins: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// What the page refers to: every `href` and `src` in it.
+    /// Every `href` and `src` in the page.
     fn references() -> Vec<&'static str> {
         PAGE.split(['<', '>'])
             .flat_map(|tag| {
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_not_ours() {
+    fn other_paths_have_no_file() {
         for path in [
             "",
             "/",

@@ -1,4 +1,4 @@
-//! `GET /store/orders`: a page of orders, and where the next one is. Beta.
+//! `GET /store/orders`: a page of orders with a link to the next. Beta.
 
 use super::url::LinkBase;
 use super::{Api, ApiError, link, query};

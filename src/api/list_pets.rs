@@ -1,4 +1,4 @@
-//! `GET /pets`: a page of animals, and where the next one is.
+//! `GET /pets`: a page of animals with a link to the next.
 
 use super::url::LinkBase;
 use super::{Api, ApiError, link, query};

@@ -1,8 +1,8 @@
-//! Percent-encoding: the values of a query, and paths.
+//! Percent-decoding of query values and paths.
 
 use std::borrow::Cow;
 
-/// Undoes percent-encoding. `None` where it is broken or not UTF-8.
+/// Decodes a text. `None` if it is malformed or not UTF-8.
 pub fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -22,8 +22,8 @@ pub fn decode(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// A path with its percent-encoding undone, once, so that it means the same in every segment. An encoded slash stays encoded,
-/// because it separates nothing; and so does what is not ASCII or not an encoding at all: no path of ours has either.
+/// Decodes a path once, so that every spelling of it is the same path. An encoded slash stays encoded, because it is not a separator;
+/// so do bytes that are not ASCII and malformed encodings, which no path of the API contains.
 pub fn decode_path(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -47,7 +47,7 @@ pub fn decode_path(path: &str) -> Cow<'_, str> {
     Cow::Owned(decoded)
 }
 
-/// The byte that the first two hex digits stand for, and what follows them.
+/// The byte encoded by the first two hex digits, and the rest.
 fn encoded(text: &[u8]) -> Option<(u8, &[u8])> {
     let [high, low, rest @ ..] = text else {
         return None;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_encoding_is_undone_or_refused() {
+    fn a_text_is_decoded_or_refused() {
         assert_eq!(decode("a%20%C3%A9").as_deref(), Some("a é"));
         for bad in ["%", "%2", "%zz", "%ff"] {
             assert_eq!(decode(bad), None, "{bad}");

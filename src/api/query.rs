@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::percent::decode;
 use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
 
-/// Reads `limit`, `status` and `cursor`.
+/// Parses `limit`, `status` and `cursor`.
 pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
@@ -21,11 +21,11 @@ pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
     Ok(PetQuery {
         limit: limit.unwrap_or_default(),
         status,
-        cursor: place(cursor, Scope::Pets(status))?,
+        cursor: start(cursor, Scope::Pets(status))?,
     })
 }
 
-/// Reads `limit` and `cursor`.
+/// Parses `limit` and `cursor`.
 pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
@@ -37,12 +37,12 @@ pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     }
     Ok(OrderQuery {
         limit: limit.unwrap_or_default(),
-        cursor: place(cursor, Scope::Orders)?,
+        cursor: start(cursor, Scope::Orders)?,
     })
 }
 
-/// Where a page of this list begins.
-fn place(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> {
+/// The start of a page of this list.
+fn start(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> {
     match cursor {
         None => Ok(Cursor::default()),
         Some(cursor) => cursor
@@ -54,7 +54,7 @@ fn place(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> 
     }
 }
 
-/// Names, decoded where they can be, and values as sent.
+/// Names, decoded if possible, and values as sent.
 fn pairs(query: Option<&str>) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     pairs.map(|pair| {
@@ -64,17 +64,17 @@ fn pairs(query: Option<&str>) -> impl Iterator<Item = (Option<Cow<'_, str>>, &st
 }
 
 fn once<T: FromStr<Err: ToString>>(
-    place: &mut Option<T>,
+    slot: &mut Option<T>,
     name: &'static str,
     value: &str,
 ) -> Result<(), ApiError> {
     let problem = |problem: String| ApiError::InvalidParameter { name, problem };
-    if place.is_some() {
+    if slot.is_some() {
         return Err(problem("must be given at most once".into()));
     }
-    // A value that cannot be decoded, or has a plus that means a space, is none that any of these takes.
+    // A value that cannot be decoded, or has a plus for a space, is invalid for all of them.
     let value = decode(value).unwrap_or_default();
-    *place = Some(
+    *slot = Some(
         value
             .parse()
             .map_err(|error: T::Err| problem(error.to_string()))?,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_or_repeated_parameter_is_named_with_what_it_takes() {
+    fn an_invalid_or_repeated_parameter_is_named_with_what_it_must_be() {
         for (query, message) in [
             ("limit=0", "limit must be between 1 and 100."),
             ("limit", "limit must be between 1 and 100."),

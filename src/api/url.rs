@@ -1,5 +1,4 @@
-//! Addresses under which clients reach the API: those that an operator gives, and the one that a request itself names. They end in
-//! `/v1`; links are written below them.
+//! Base URLs of the API: those configured by the operator, and the one of a request. They end in `/v1`, and links start with them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +7,7 @@ use http::Uri;
 
 use super::authority::Authority;
 
-/// A base address such as `https://animals.example/v1`.
+/// A base URL such as `https://animals.example/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
@@ -17,16 +16,16 @@ pub struct BaseUrl(String);
 #[error("must be an http or https URL that ends in /v1, such as https://animals.example/v1")]
 pub struct InvalidBaseUrl;
 
-/// What the links of one response begin with, up to `/v1`.
+/// The beginning of the links in a response, up to `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkBase<'a> {
     https: bool,
-    /// Host, port and what of the path stands before `/v1`.
+    /// Host, port and the path before `/v1`.
     place: &'a [u8],
 }
 
 impl<'a> LinkBase<'a> {
-    /// Links that lead back to where a request was sent.
+    /// The base of the host that a request was sent to.
     pub const fn requested(https: bool, authority: Authority<'a>) -> Self {
         Self {
             https,
@@ -34,12 +33,12 @@ impl<'a> LinkBase<'a> {
         }
     }
 
-    /// Whether its scheme is `https`, or else `http`.
+    /// Whether its scheme is `https`, not `http`.
     pub const fn is_https(self) -> bool {
         self.https
     }
 
-    /// Host, port and what of the path stands before `/v1`.
+    /// Host, port and the path before `/v1`.
     pub const fn place(self) -> &'a [u8] {
         self.place
     }
@@ -68,17 +67,17 @@ impl fmt::Display for LinkBase<'_> {
 }
 
 impl BaseUrl {
-    /// The API's own address.
+    /// The URL as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The address of what lies beside `/v1`: the docs, the document.
+    /// The URL without `/v1`, below which the docs and the document are.
     pub fn root(&self) -> &str {
         self.0.strip_suffix("/v1").unwrap_or(&self.0)
     }
 
-    /// Scheme, host and port: what a browser calls the origin.
+    /// Its origin: scheme, host and port.
     pub fn origin(&self) -> &str {
         let host = self.0.find("://").map_or(0, |place| place + 3);
         match self.0[host..].find('/') {
@@ -94,7 +93,7 @@ impl FromStr for BaseUrl {
     fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
         let uri: Uri = text.parse().map_err(|_| InvalidBaseUrl)?;
         let scheme = uri.scheme_str().unwrap_or_default();
-        // An address ends up between < and > in a Link header.
+        // It is written between < and > in a Link header.
         let plain = text
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"<>\"'\\;@".contains(&byte));
@@ -107,7 +106,7 @@ impl FromStr for BaseUrl {
         {
             return Err(InvalidBaseUrl);
         }
-        // Schemes have no case, and what compares them later need not know that.
+        // The scheme in lower case, so that it can be compared.
         let (_, rest) = text.split_once("://").ok_or(InvalidBaseUrl)?;
         Ok(Self(format!("{scheme}://{rest}")))
     }
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_ends_in_v1_and_knows_its_root_and_origin() {
+    fn a_base_url_ends_in_v1_and_has_a_root_and_an_origin() {
         for (root, origin) in [
             ("https://a.example/api", "https://a.example"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_address_is_refused() {
+    fn what_is_not_an_http_url_is_refused() {
         for bad in [
             "",
             "animals.example",

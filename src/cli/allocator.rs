@@ -1,17 +1,17 @@
-//! The allocator, told to give freed memory back to the system at once.
+//! Makes the allocator return freed memory to the system at once.
 //!
-//! By default mimalloc keeps it for a second, and then often for good: after a second wave of 5,000 connections the server held
-//! 290 MB instead of 30. It reads its options from the environment, before `main`, so the program starts itself once more with the
-//! option set; the process stays the same. There is no measurable cost (docs/decisions.md).
+//! By default mimalloc keeps it for a second, and then often permanently: after a second wave of 5,000 connections the server held
+//! 290 MB instead of 30. It reads its options from the environment, before `main`, so the program executes itself again with the
+//! option set, in the same process. There is no measurable cost (docs/decisions.md).
 
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// How many milliseconds freed memory is kept. An operator may set it, and is then left alone.
+/// How many milliseconds freed memory is kept. A value set by the operator is respected.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Starts the program again with the option, unless it is set. Returns where that is not possible: the server works all the same.
+/// Executes the program again with the option, unless it is set. Returns if that fails: the server works without it.
 pub(super) fn give_memory_back() {
     if env::var_os(PURGE_DELAY).is_some() {
         return;

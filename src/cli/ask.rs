@@ -1,4 +1,4 @@
-//! The question a command asks before it does what cannot be undone. Scripts answer it beforehand, with `--yes`.
+//! Confirmation of what cannot be undone. Scripts give it with `--yes`.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,13 +6,17 @@ use anyhow::Context;
 
 use super::{Failure, Outcome};
 
-/// Asks whether to go on, after saying what the matter is. Where nobody can be asked, that is a wrong usage.
-pub(super) fn confirm(matter: &str) -> Outcome {
+/// Asks for confirmation. Without a terminal that is wrong usage.
+pub(super) fn confirm(consequence: &str) -> Outcome {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Failure::Usage(format!("{matter}: use --yes to go on")));
+        return Err(Failure::Usage(format!(
+            "{consequence}: use --yes to confirm"
+        )));
     }
-    eprint!("{matter}. Go on? [y/N] ");
-    io::stderr().flush().context("cannot ask")?;
+    eprint!("{consequence}. Continue? [y/N] ");
+    io::stderr()
+        .flush()
+        .context("cannot ask for confirmation")?;
     let mut reply = String::new();
     io::stdin()
         .read_line(&mut reply)

@@ -9,7 +9,7 @@ use super::Outcome;
 /// Prints a completion script.
 #[derive(Debug, clap::Args)]
 pub(super) struct Completions {
-    /// The shell to complete for
+    /// Shell
     shell: Shell,
 }
 

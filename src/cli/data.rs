@@ -1,4 +1,4 @@
-//! What every command on the data has in common: where it is, how results are printed, and what time it is.
+//! What every command on the data has in common: the database, the format of its output, and the clock.
 
 use anyhow::Context;
 
@@ -28,33 +28,33 @@ impl Common {
         self.open_and_correct(Mode::ReadWrite, clock).await
     }
 
-    /// What a command stores, and compares with what is stored, is dated by the clock of the database, where that decides.
+    /// A command uses the clock of the database, where that is the one that counts.
     async fn open_and_correct(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
         let store = self.open_as(mode).await?;
         let corrected = store.correct(clock).await;
-        corrected.context("cannot ask the database for its time")?;
+        corrected.context("cannot read the database's clock")?;
         Ok(store)
     }
 
     /// The store in this mode.
     pub(super) async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
-        Ok(Store::open_for_command(&self.database.database, mode, tell_of_wait).await?)
+        Ok(Store::open_for_command(&self.database.database, mode, print_wait).await?)
     }
 
-    /// Where the data is.
+    /// The database.
     pub(super) fn database(&self) -> &Database {
         &self.database.database
     }
 }
 
-/// Tells the operator why nothing happens.
-fn tell_of_wait() {
+/// Tells the operator why the command waits.
+fn print_wait() {
     eprintln!(
         "animal-store: waiting up to 30 s for the database lock, which another process holds"
     );
 }
 
-/// Runs a command, with a clock to be corrected when the store is open.
+/// Runs a command with a clock, which is corrected when the store is open.
 pub(super) fn run(command: impl AsyncFnOnce(&Clock) -> Outcome) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

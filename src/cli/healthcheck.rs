@@ -1,4 +1,4 @@
-//! `animal-store healthcheck`: asks a server whether it is ready.
+//! `animal-store healthcheck`: checks whether a server is ready.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -10,14 +10,14 @@ use http::Uri;
 use super::{Failure, Outcome};
 use crate::config::{FileOption, options, reachable};
 
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Exits 0 when the server is ready.
+/// Exit with 0 if the server is ready.
 #[derive(Debug, clap::Args)]
 pub(super) struct Healthcheck {
-    /// What to ask, for example http://127.0.0.1:8080/readyz; by default /readyz where --listen says
+    /// URL of the check, such as http://127.0.0.1:8080/readyz; by default /readyz at the address of --listen
     url: Option<String>,
-    /// Where the API listens
+    /// Address of the API
     #[arg(long, env = "ANIMAL_STORE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
     listen: SocketAddr,
     #[command(flatten)]
@@ -45,33 +45,33 @@ impl Healthcheck {
                 "/" => "/readyz",
                 path => path,
             });
-        let status = ask(host, uri.port_u16().unwrap_or(80), path)
-            .with_context(|| format!("{url} does not answer"))?;
+        let status = request(host, uri.port_u16().unwrap_or(80), path)
+            .with_context(|| format!("no response from {url}"))?;
         if status == "200" {
             return Ok(());
         }
-        Err(anyhow!("{url} is not ready: it answers {status}").into())
+        Err(anyhow!("{url} is not ready: status {status}").into())
     }
 }
 
-fn ask(host: &str, port: u16, path: &str) -> anyhow::Result<String> {
+fn request(host: &str, port: u16, path: &str) -> anyhow::Result<String> {
     let address = (host.trim_matches(['[', ']']), port)
         .to_socket_addrs()?
         .next()
-        .context("no such host")?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+        .context("unknown host")?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     )?;
-    // "HTTP/1.1 200": all that matters.
+    // "HTTP/1.1 200" is all that is needed.
     let mut start = [0; 12];
     stream.read_exact(&mut start)?;
     let start = String::from_utf8_lossy(&start);
     start
         .strip_prefix("HTTP/1.1 ")
         .map(str::to_owned)
-        .context("it does not speak HTTP/1.1")
+        .context("not an HTTP/1.1 server")
 }

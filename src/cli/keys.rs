@@ -1,4 +1,4 @@
-//! `animal-store keys`: issues keys and looks after them. A running server obeys within a second.
+//! `animal-store keys`: manages API keys. Changes take effect on a running server within a second.
 
 mod report;
 
@@ -14,10 +14,10 @@ use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
 use crate::plan::{Plan, PlanName};
-use crate::store::{KeyRecord, Store};
-use report::HandOver;
+use crate::store::Store;
+use report::IssuedReport;
 
-/// Issue, look at and change API keys.
+/// Manage API keys.
 #[derive(Debug, clap::Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -26,9 +26,9 @@ pub(super) struct Keys {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Issue a key: its secret alone goes to standard output, and is shown only this once
+    /// Issue a key; standard output gets only the secret, which is shown once
     Create {
-        /// What you call it: 1 to 100 characters
+        /// Name, 1 to 100 characters
         #[arg(long)]
         name: KeyName,
         /// Plan
@@ -36,7 +36,7 @@ enum Command {
         plan: PlanName,
         #[command(flatten)]
         limits: EnterpriseLimits,
-        /// When it ends by itself, for example 90d
+        /// Lifetime of the key, such as 90d; by default it does not expire
         #[arg(long, value_name = "DURATION", value_parser = options::positive)]
         expires: Option<Duration>,
         #[command(flatten)]
@@ -52,7 +52,7 @@ enum Command {
         #[command(flatten)]
         key: OneKey,
     },
-    /// Show requests by day, of one key or of all
+    /// Show requests per day, of one key or all keys
     Usage {
         /// The key's ID
         #[arg(value_parser = options::id)]
@@ -60,7 +60,7 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
-    /// Give a key another plan
+    /// Change a key's plan
     SetPlan {
         /// The key's ID
         #[arg(value_parser = options::id)]
@@ -72,23 +72,23 @@ enum Command {
         #[command(flatten)]
         common: Common,
     },
-    /// Give a key a new secret, which alone goes to standard output; the old one works until the grace ends
+    /// Issue a new secret for a key; the old one works until the grace period ends
     Rotate {
         #[command(flatten)]
         key: OneKey,
-        /// How long the old secret still works; 0s ends it at once
+        /// Grace period in which the old secret still works; 0s disables it at once
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
         grace: Duration,
-        /// Do not ask, even while the grace of an earlier rotation is running
+        /// Do not ask for confirmation, even during the grace period of an earlier rotation
         #[arg(long)]
         yes: bool,
     },
-    /// End a key for ever
+    /// Revoke a key permanently
     Revoke {
         #[command(flatten)]
         key: OneKey,
     },
-    /// End a key's ban, and forget that it had one
+    /// Unban a key and reset the length of its next ban
     Unban {
         #[command(flatten)]
         key: OneKey,
@@ -106,10 +106,10 @@ struct OneKey {
 
 #[derive(Debug, clap::Args)]
 struct EnterpriseLimits {
-    /// Requests per minute, for plan enterprise
+    /// Requests per minute, for plan enterprise only
     #[arg(long, value_name = "N", value_parser = options::limit)]
     per_minute: Option<u32>,
-    /// Requests per day, for plan enterprise
+    /// Requests per day, for plan enterprise only
     #[arg(long, value_name = "N", value_parser = options::limit)]
     per_day: Option<u32>,
 }
@@ -141,7 +141,7 @@ impl Command {
                 let store = common.open(clock).await?;
                 let now = clock.now();
                 let issued = keys::create(&store, name, plan, expires, now).await?;
-                hand_over(&issued, now, common.json, "created")
+                print_issued(&issued, now, common.json, "created")
             }
             Self::List { common } => {
                 let store = common.open_to_read(clock).await?;
@@ -151,7 +151,7 @@ impl Command {
                 let store = key.common.open_to_read(clock).await?;
                 let now = clock.now();
                 let id = KeyId(key.id);
-                let record = found(id, store.key(id).await)?;
+                let record = keys::get(&store, id).await?;
                 let last = store.usage(Some(id)).next().await;
                 let last = last.context("cannot read the usage")?;
                 report::show(&record, last.as_ref(), now, key.common.json)
@@ -160,7 +160,7 @@ impl Command {
                 let store = common.open_to_read(clock).await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
-                    found(id, store.key(id).await)?;
+                    keys::get(&store, id).await?;
                 }
                 report::usage(store.usage(id), common.json).await
             }
@@ -181,11 +181,11 @@ impl Command {
                 let store = key.common.open(clock).await?;
                 let now = clock.now();
                 let issued = rotate(&store, KeyId(key.id), grace, yes, now).await?;
-                let done = match issued.record.old.filter(|(_, until)| now < *until) {
-                    None => "rotated, the old secret has ended".to_owned(),
-                    Some((_, until)) => format!("rotated, the old secret works until {until}"),
+                let done = match keys::old_secret_until(&issued.record, now) {
+                    None => "rotated, the old secret no longer works".to_owned(),
+                    Some(until) => format!("rotated, the old secret works until {until}"),
                 };
-                hand_over(&issued, now, key.common.json, &done)
+                print_issued(&issued, now, key.common.json, &done)
             }
             Self::Revoke { key } => {
                 let store = key.common.open(clock).await?;
@@ -207,7 +207,7 @@ impl Command {
     }
 }
 
-/// Rotates a key; asks before it replaces a secret that was handed out a short while ago.
+/// Rotates a key. During the grace period of an earlier rotation it asks for confirmation.
 async fn rotate(
     store: &Store,
     id: KeyId,
@@ -220,8 +220,8 @@ async fn rotate(
         match keys::rotate(store, id, grace, confirmed, now).await {
             Err(keys::Error::Refused(Refusal::GraceRunning(running))) => {
                 ask::confirm(&format!(
-                    "key {id} ({}) was rotated before: another rotation replaces the secret that was issued then, and \
-                     the one before, which works until {}, ends at once",
+                    "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
+                     which works until {}, stops working at once",
                     running.name, running.until
                 ))?;
                 confirmed = Confirmed::Grace(running);
@@ -231,16 +231,16 @@ async fn rotate(
     }
 }
 
-/// The secret alone on standard output, everything else beside it.
-fn hand_over(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome {
+/// Prints the secret alone on standard output, and the rest on standard error.
+fn print_issued(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome {
     let Issued { record, secret } = issued;
     if json {
-        print::json(&HandOver::new(record, secret, now))?;
+        print::json(&IssuedReport::new(record, secret, now))?;
     } else {
         print::line(secret.reveal())?;
         let limits = record.plan.limits();
         eprintln!(
-            "key {} ({}) {done}; plan {}, {} requests a minute, {} a day; the secret is shown only this once",
+            "key {} ({}) {done}; plan {}, {} requests per minute, {} per day; the secret is shown only once",
             record.id,
             record.name,
             record.plan.name(),
@@ -249,10 +249,4 @@ fn hand_over(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome
         );
     }
     Ok(())
-}
-
-fn found(id: KeyId, answer: crate::store::Result<Option<KeyRecord>>) -> anyhow::Result<KeyRecord> {
-    answer
-        .context("cannot reach the keys")?
-        .with_context(|| format!("there is no key {id}: see keys list"))
 }

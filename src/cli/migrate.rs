@@ -1,4 +1,4 @@
-//! `animal-store migrate`: creates the database, or brings its format to that of this version.
+//! `animal-store migrate`: creates the database, or migrates it to the format of this version.
 
 use anyhow::Context;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::log::{self, LogFormat, LogLevel, Sink};
 use crate::store::{Migration, Mode};
 
-/// Create the database, or bring its format to that of this version.
+/// Create the database, or migrate it to the format of this version.
 #[derive(Debug, clap::Args)]
 pub(super) struct Migrate {
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(super) struct Migrate {
 impl Migrate {
     pub(super) fn run(self) -> Outcome {
         super::data::run(async |_| {
-            // On a large database it may take long, and says so.
+            // On a large database it can take long, and logs that.
             let sink = Sink::stderr().context("cannot start the log")?;
             log::init(&sink, LogFormat::Text, LogLevel::Info, Clock::system());
             let store = self.common.open_as(Mode::Migrate).await?;
@@ -37,7 +37,7 @@ impl Migrate {
         let done = match before {
             None => format!("created {database} with format {now}"),
             Some(before) if before == now => {
-                format!("{database} has format {now} already: nothing to do")
+                format!("{database} already has format {now}")
             }
             Some(before) => format!("migrated {database} from format {before} to {now}"),
         };

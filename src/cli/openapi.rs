@@ -1,4 +1,4 @@
-//! `animal-store openapi`
+//! `animal-store openapi`: prints the OpenAPI document.
 
 use std::io::Write;
 
@@ -9,19 +9,19 @@ use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;
 
-/// Prints the OpenAPI document.
+/// Print the OpenAPI document.
 #[derive(Debug, clap::Args)]
 pub(super) struct Openapi {
-    /// As YAML instead of JSON
+    /// Print YAML instead of JSON
     #[arg(long)]
     yaml: bool,
-    /// As JSON, which is the default
+    /// Print JSON (the default)
     #[arg(long, conflicts_with = "yaml")]
     json: bool,
-    /// The address clients use, ending in /v1
+    /// Public URL of the API, ending in /v1
     #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
     public_url: Option<BaseUrl>,
-    /// The address of the staging environment, ending in /v1
+    /// URL of the staging environment, ending in /v1
     #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
     staging_url: Option<BaseUrl>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `animal-store orders`: places, completes and cancels orders. A running server shows it within a second.
+//! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second.
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -30,23 +30,23 @@ enum Command {
         /// The animal's ID
         #[arg(long, value_name = "ID", value_parser = options::id)]
         pet: i64,
-        /// When it leaves: a date, or a date and time, such as 2026-12-24T18:00:00Z
-        #[arg(long, value_name = "T")]
+        /// Ship date, or date and time, such as 2026-12-24T18:00:00Z
+        #[arg(long, value_name = "DATE")]
         ship_date: Option<Timestamp>,
         #[command(flatten)]
         common: Common,
     },
-    /// Complete an order: the animal is sold
+    /// Complete an order; the animal becomes sold
     Complete {
         #[command(flatten)]
         order: OneOrder,
     },
-    /// Cancel an order that is not complete: the animal is available again
+    /// Cancel an open order; the animal becomes available again
     Cancel {
         #[command(flatten)]
         order: OneOrder,
     },
-    /// List all orders, cancelled ones too
+    /// List all orders, including cancelled ones
     List {
         #[command(flatten)]
         common: Common,
@@ -126,7 +126,7 @@ impl Command {
     }
 }
 
-/// Says in one line what became of an order and of its animal.
+/// Prints what became of an order and its animal.
 fn told(
     outcome: Result<Order, Refusal>,
     common: &Common,
@@ -179,7 +179,7 @@ async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
         [
             report.id.to_string(),
             report.pet_id.to_string(),
-            report.ship_date.unwrap_or_else(|| "not known".into()),
+            report.ship_date.unwrap_or_else(|| "unknown".into()),
             report.state.to_owned(),
         ]
     };

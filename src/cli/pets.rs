@@ -1,4 +1,4 @@
-//! `animal-store pets`: changes animals. A running server shows it within a second.
+//! `animal-store pets`: changes animals. Changes are visible on a running server within a second.
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -19,14 +19,14 @@ pub(super) struct Pets {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Set an animal's status outright
+    /// Set an animal's status
     SetStatus {
         /// The animal's ID
         #[arg(value_parser = options::id)]
         id: i64,
         /// New status
         status: PetStatus,
-        /// Also against an open order, which is then cancelled
+        /// Cancel the open order for the animal, if any
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -63,7 +63,7 @@ impl Command {
             return Ok(print::json(&report)?);
         }
         let mut line = format!(
-            "animal {id} is {} (it was {})",
+            "animal {id} is {} (was {})",
             status.word(),
             set.before.word()
         );

@@ -1,4 +1,4 @@
-//! How results are printed: JSON for scripts, lines, and elsewhere tables.
+//! Output of commands as JSON or lines; tables have a file of their own.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc;
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 const CANNOT: &str = "cannot write to standard output";
 
-/// How long standard error is waited for: it may be a pipe that nobody reads.
-const STALLED: Duration = Duration::from_secs(1);
+/// Timeout for standard error, which may be a pipe that nobody reads.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Prints one line about what went wrong to standard error.
+/// Prints an error as one line to standard error.
 pub(super) fn error(message: &str) {
     let line = format!("animal-store: {}\n", message.replace('\n', " "));
     let (printed, done) = mpsc::channel();
@@ -21,7 +21,7 @@ pub(super) fn error(message: &str) {
         let _ = printed.send(());
     };
     if std::thread::Builder::new().spawn(print).is_ok() {
-        let _ = done.recv_timeout(STALLED);
+        let _ = done.recv_timeout(TIMEOUT);
     }
 }
 

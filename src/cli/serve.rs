@@ -1,4 +1,4 @@
-//! `animal-store serve`: starts a server, says where it is, and waits until it is told to stop.
+//! `animal-store serve`: starts a server, prints its addresses, and runs until a signal shuts it down.
 
 use std::io::Write;
 
@@ -11,7 +11,6 @@ use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
 use crate::keys;
 use crate::log::{self, Sink};
-use crate::plan::Plan;
 use crate::server::{Running, Server};
 
 /// Serve the API.
@@ -31,14 +30,14 @@ impl Serve {
             .build()
             .context("cannot start")?;
         let outcome = runtime.block_on(serve(config));
-        // One who asks twice does not wait for what is still being drained.
+        // After a second signal nothing is drained any more.
         runtime.shutdown_background();
         outcome.map_err(Failure::from)
     }
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    // Listened to from the first moment: a signal that comes while we start must not be missed.
+    // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
     let sink = Sink::stderr().context("cannot start the log")?;
@@ -50,7 +49,10 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let starting = async {
         let server = Server::open(&config, clock.clone()).await?;
         let first_key = match server.store().migration().is_new() && config.first_key {
-            true => Some(first_key(&server, &clock).await?),
+            true => {
+                let issued = keys::create_first(server.store(), clock.now()).await;
+                Some(issued.context("cannot issue the first key")?.secret)
+            }
             false => None,
         };
         let running = server.start(&config, sink).await?;
@@ -59,28 +61,20 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     };
     let (mut running, greeting) = tokio::select! {
         started = starting => started?,
-        signal = signals.first() => return Err(anyhow!("stopped by {signal} before it had started")),
+        signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
-    // Whoever started us may not read standard output, or may have closed it. That is no reason not to serve.
+    // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || std::io::stdout().lock().write_all(greeting.as_bytes()));
 
     tokio::select! {
-        // There is nothing to drain for: what cannot be stored cannot be answered.
+        // No drain: requests that cannot be stored cannot succeed.
         why = running.failed() => return Err(anyhow!("{why}; see the log")),
         signal = signals.first() => tracing::info!(signal, "shutting down"),
     }
     running.shut_down().await
 }
 
-async fn first_key(server: &Server, clock: &Clock) -> anyhow::Result<Secret> {
-    let name = "first".parse()?;
-    let issued = keys::create(server.store(), name, Plan::Free, None, clock.now())
-        .await
-        .context("cannot issue the first key")?;
-    Ok(issued.secret)
-}
-
-/// What is shown at the start: where everything is, and how to try it.
+/// The startup lines: addresses, and a first request to try.
 fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
     let api = running.local_url();
     let (root, admin) = (api.root(), running.admin_address());
@@ -92,7 +86,7 @@ fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> S
     if let Some(key) = first_key {
         let key = key.reveal();
         text.push_str(&format!(
-            "\nA first API key, plan free. It is shown only this once:\n  {key}\n\
+            "\nFirst API key (plan free), shown only once:\n  {key}\n\
              Try it:\n  curl -H 'Authorization: Bearer {key}' '{api}/pets?limit=5'\n"
         ));
     }

@@ -1,5 +1,4 @@
-//! SIGTERM and ctrl-c, on a thread of their own. The first asks for a shutdown; the second ends the process at once, whatever the
-//! rest of it waits for.
+//! SIGTERM and ctrl-c, on a thread of their own. The first begins a graceful shutdown; the second ends the process at once.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use tokio::time::Instant;
 
 use super::print;
 
-/// The same signal within this time is no second one.
+/// The same signal again within this time is not counted as a second one.
 const SAME: Duration = Duration::from_millis(50);
 
-/// Whether a shutdown was asked for.
+/// The signals of a process.
 #[derive(Debug)]
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
@@ -33,7 +32,7 @@ impl Signals {
         let both = async move {
             let name = next(&mut terminate, &mut interrupt).await;
             first.send_replace(Some(name));
-            // Some programs send a signal to the process and to its group. That is one signal, not an operator who cannot wait.
+            // Some programs signal both the process and its group, which is one request to shut down.
             let once_more = Instant::now() + SAME;
             let second = loop {
                 let second = next(&mut terminate, &mut interrupt).await;
@@ -51,11 +50,11 @@ impl Signals {
         Ok(Self(asked))
     }
 
-    /// Returns the name of the first signal when it has come.
+    /// Waits for the first signal and returns its name.
     pub(super) async fn first(&mut self) -> &'static str {
         match self.0.wait_for(Option::is_some).await.map(|name| *name) {
             Ok(Some(name)) => name,
-            // The thread that would tell goes on until the process ends.
+            // The thread that sends it runs until the process ends.
             _ => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: where all of it does not fit, columns become shorter, then fewer.
+//! Tables that fit the terminal: if necessary columns become shorter, then fewer.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -6,14 +6,14 @@ use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use unicode_width::UnicodeWidthStr;
 
-/// What each column takes besides its content: a space on either side, and a border.
+/// The width of a column beyond its content: a space on either side, and a border.
 const FRAME: usize = 3;
 
-/// The narrowest that a text is cut to.
+/// The minimum width of a text that is cut.
 const SHORTEST_TEXT: usize = 12;
 
-/// The width where a terminal does not tell.
-const USUAL: u16 = 80;
+/// The width if the terminal's is unknown.
+const DEFAULT_WIDTH: u16 = 80;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -25,14 +25,14 @@ pub(super) struct Column {
     leave_out: u8,
 }
 
-/// How a value becomes shorter.
+/// How a value can be shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// It does not.
+    /// Not at all.
     Whole,
-    /// It is cut.
+    /// By cutting it.
     Text,
-    /// The date alone remains of a time.
+    /// By keeping only the date of a time.
     Time,
 }
 
@@ -47,7 +47,7 @@ pub(super) const fn column(title: &'static str) -> Column {
 }
 
 impl Column {
-    /// A column with a shorter title where there is little room.
+    /// A column with a shorter title for narrow terminals.
     pub(super) const fn or(self, short_title: &'static str) -> Self {
         Self {
             short_title,
@@ -87,7 +87,7 @@ pub(super) fn table<const N: usize>(
     shown.finish()
 }
 
-/// Rows under their titles. Lines are printed as they come; a table has to know all of them for its widths.
+/// Rows under their titles. Lines are printed at once; a table needs all of them for its widths.
 pub(super) struct Rows<const N: usize> {
     columns: [Column; N],
     waiting: Vec<[String; N]>,
@@ -132,7 +132,10 @@ impl<const N: usize> Rows<N> {
 /// A table that fits the terminal.
 fn laid_out<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
     let mut table = Table::new();
-    let width = table.width().filter(|width| *width > 0).unwrap_or(USUAL);
+    let width = table
+        .width()
+        .filter(|width| *width > 0)
+        .unwrap_or(DEFAULT_WIDTH);
     let rows = rows.into_iter().map(Vec::from).collect();
     let (titles, rows) = fit(columns.into(), rows, width.into());
     table
@@ -173,7 +176,7 @@ fn fit(
         columns.remove(place);
         rows.iter_mut().for_each(|row| drop(row.remove(place)));
     }
-    // Texts share what the others leave.
+    // Texts share the remaining width.
     let mut room = width.saturating_sub(narrowest(&columns, &rows));
     for (place, column) in columns.iter().enumerate() {
         if column.content == Content::Text {

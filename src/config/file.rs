@@ -1,5 +1,5 @@
-//! The configuration file: its values become the defaults of the command line's own options, so that each value is parsed
-//! and checked in one place, wherever it came from.
+//! The configuration file. Its values become the defaults of the options of the command line, so that each value is parsed in one place,
+//! wherever it came from.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,26 +12,27 @@ use toml::de::{DeTable, DeValue};
 
 use super::usage;
 
-/// What is wrong with a file, in one line with its line number.
+/// Why a file is invalid, with the line number.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct BadFile(String);
+pub struct InvalidFile(String);
 
-/// Gives every subcommand of `command` the file's values as defaults. `named` is where the file was named.
-pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, BadFile> {
+/// Makes the file's values the defaults of every subcommand. `named` is the option or variable that named the file.
+pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, InvalidFile> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => BadFile(format!(
-            "{named} {shown}: permission denied: cannot read it"
+        ErrorKind::PermissionDenied => InvalidFile(format!(
+            "{named} {shown}: permission denied: cannot read the file"
         )),
-        ErrorKind::NotFound => BadFile(format!("{named} {shown}: there is no such file")),
-        _ => BadFile(format!("{named} {shown}: {error}")),
+        ErrorKind::NotFound => InvalidFile(format!("{named} {shown}: file not found")),
+        _ => InvalidFile(format!("{named} {shown}: {error}")),
     })?;
     let at = |offset: usize, what: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
-        BadFile(format!("{shown}:{}: {what}", 1 + lines.count()))
+        InvalidFile(format!("{shown}:{}: {what}", 1 + lines.count()))
     };
-    let text = str::from_utf8(&bytes).map_err(|error| at(error.valid_up_to(), "is not UTF-8"))?;
+    let text =
+        str::from_utf8(&bytes).map_err(|error| at(error.valid_up_to(), "not valid UTF-8"))?;
     let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         at(offset, &error.message().replace('\n', ", "))
@@ -42,7 +43,7 @@ pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, 
         let name = name.get_ref().as_ref();
         let Some(option) = known(&command, name) else {
             let meant = meant(&command, name).map(|meant| format!(": did you mean {meant}?"));
-            let what = format!("there is no option {name}{}", meant.unwrap_or_default());
+            let what = format!("unknown option {name}{}", meant.unwrap_or_default());
             return Err(at(start, &what));
         };
         let values = values(value).ok_or_else(|| {
@@ -73,7 +74,7 @@ fn meant(command: &Command, name: &str) -> Option<String> {
     }
 }
 
-/// The option of this name, if it is one that a file may set: those that the environment may set too.
+/// The option of this name, if a file can set it: those that have an environment variable.
 fn known<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     command
         .get_subcommands()

@@ -1,14 +1,14 @@
-//! What was typed, set or written wrongly, told in one line.
+//! Errors of usage in one line.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Options whose values are not repeated: a mistyped secret is still one, and an address may hold a password.
+/// Options whose values are not repeated: a mistyped token is still sensitive, and a URL may contain a password.
 const SECRET: [&str; 3] = ["--admin-token", "--database", "--redis"];
 
-/// One line for an error in the words of a command line. A value that came from the environment is named by its variable.
+/// Returns an error of the command line in one line. A value from the environment is named by its variable.
 pub fn one_line_about(error: &clap::Error, command: &Command, words: &[OsString]) -> String {
     let line = one_line(error);
     match (named(error), variable(error, command, words)) {
@@ -17,7 +17,7 @@ pub fn one_line_about(error: &clap::Error, command: &Command, words: &[OsString]
     }
 }
 
-/// The first paragraph of what clap has to say, on one line, with what was meant instead where that can be guessed.
+/// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -25,7 +25,7 @@ pub fn one_line(error: &clap::Error) -> String {
             .lines()
             .find_map(|line| line.strip_prefix("Usage: "))
             .unwrap_or_default();
-        return format!("a subcommand is missing: {usage}");
+        return format!("missing subcommand: use {usage}");
     }
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first
@@ -65,7 +65,7 @@ fn possible_values(error: &clap::Error) -> String {
     }
 }
 
-/// The argument that an error is about, as clap writes it: `--listen <IP:PORT>`.
+/// The argument of an error, as clap writes it: `--listen <IP:PORT>`.
 fn named(error: &clap::Error) -> Option<&str> {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) => Some(option),
@@ -73,7 +73,7 @@ fn named(error: &clap::Error) -> Option<&str> {
     }
 }
 
-/// What was probably meant.
+/// The word that was probably meant.
 fn suggestion(error: &clap::Error) -> Option<&str> {
     let kinds = [
         ContextKind::SuggestedArg,
@@ -87,7 +87,7 @@ fn suggestion(error: &clap::Error) -> Option<&str> {
     })
 }
 
-/// The environment variable that a wrong value came from: that of an option that was not typed.
+/// The environment variable of a wrong value, if the option was not on the command line.
 fn variable(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
     let long = named(error)?.strip_prefix("--")?;
     let long = long.split(' ').next()?;

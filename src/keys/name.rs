@@ -1,11 +1,11 @@
-//! What an operator calls a key.
+//! The name that an operator gives a key.
 
 use std::str::FromStr;
 
 /// The longest name, in characters.
 const LONGEST: usize = 100;
 
-/// A name of 1 to 100 characters, some of them visible, none of them a control character.
+/// A name of 1 to 100 characters, not blank, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName(String);
 
@@ -13,6 +13,13 @@ pub struct KeyName(String);
 #[derive(Debug, thiserror::Error)]
 #[error("must be 1 to 100 characters, not blank and without control characters")]
 pub struct InvalidKeyName;
+
+impl KeyName {
+    /// The name of the key that a new database starts with.
+    pub(super) fn first() -> Self {
+        Self("first".into())
+    }
+}
 
 impl FromStr for KeyName {
     type Err = InvalidKeyName;
@@ -40,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_1_to_100_characters_that_can_be_seen() {
+    fn a_name_has_1_to_100_characters_is_not_blank_and_has_no_control_characters() {
         for good in ["a", "Ann's “key” 🐶", &"é".repeat(LONGEST)] {
             assert_eq!(String::from(good.parse::<KeyName>().unwrap()), good);
         }

@@ -1,5 +1,4 @@
-//! The line of a request. Written by hand, because it is written for every request:
-//! the same line through a general formatter costs several times as much.
+//! The log line of a request. It is formatted by hand, because a general formatter costs several times as much for every request.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -11,24 +10,24 @@ use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 
-/// What is told of a request.
+/// A request in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'a> {
-    /// When it came.
+    /// When it arrived.
     pub at: Timestamp,
     /// Its `X-Request-Id`.
     pub id: &'a [u8],
-    /// Its method, or none where there was no request.
+    /// Its method; none if there was no request.
     pub method: Option<&'static str>,
-    /// What it asked for.
+    /// The operation, or what else it was about.
     pub operation: &'static str,
     /// The address of the client.
     pub client: IpAddr,
-    /// What it was answered.
+    /// The status of the response.
     pub status: u16,
-    /// How long that took.
+    /// The time to the response.
     pub took: Duration,
-    /// Who asked.
+    /// The API key.
     pub key: Option<KeyId>,
 }
 
@@ -40,7 +39,7 @@ pub struct RequestLog {
     last: RefCell<Last>,
 }
 
-/// What most lines of a busy server share with the line before, as text: the second, and the client.
+/// The second and the client of the previous line as text, which most lines of a busy server share.
 #[derive(Debug, Default)]
 struct Last {
     second: i64,
@@ -50,7 +49,7 @@ struct Last {
 }
 
 impl RequestLog {
-    /// A log into this sink, or into nothing where requests are not wanted.
+    /// A log to this sink, or to nothing if the level excludes requests.
     pub fn new(sink: &Sink, format: LogFormat, level: LogLevel) -> Self {
         let buffer = (level >= LogLevel::Info).then(|| sink.buffer());
         Self {
@@ -64,8 +63,8 @@ impl RequestLog {
     pub fn write(&self, line: &RequestLine<'_>) {
         let Some(buffer) = &self.buffer else { return };
         let mut last = self.last.borrow_mut();
-        last.enter(line.at);
-        last.meet(line.client);
+        last.set_second(line.at);
+        last.set_client(line.client);
         buffer.put_with(|out| match self.format {
             LogFormat::Text => write_text(out, &last, line),
             LogFormat::Json => write_json(out, &last, line),
@@ -74,7 +73,7 @@ impl RequestLog {
 }
 
 impl Last {
-    fn enter(&mut self, at: Timestamp) {
+    fn set_second(&mut self, at: Timestamp) {
         let second = at.as_millis().div_euclid(1000);
         if second != self.second || self.second_text.is_empty() {
             self.second = second;
@@ -82,7 +81,7 @@ impl Last {
         }
     }
 
-    fn meet(&mut self, client: IpAddr) {
+    fn set_client(&mut self, client: IpAddr) {
         if self.client != Some(client) {
             self.client = Some(client);
             self.client_text.clear();
@@ -90,7 +89,7 @@ impl Last {
         }
     }
 
-    /// A moment in this second, with its milliseconds: `2026-11-15T08:00:00.123Z`.
+    /// Appends a point in time in this second, with milliseconds: `2026-11-15T08:00:00.123Z`.
     fn write(&self, out: &mut Vec<u8>, at: Timestamp) {
         out.extend_from_slice(&self.second_text);
         out.push(b'.');
@@ -99,25 +98,25 @@ impl Last {
     }
 }
 
-/// A moment as it stands at the beginning of a line.
+/// A point in time as at the beginning of a line.
 pub(super) fn time(at: Timestamp) -> String {
     let mut last = Last::default();
-    last.enter(at);
+    last.set_second(at);
     let mut out = Vec::new();
     last.write(&mut out, at);
     String::from_utf8(out).unwrap_or_default()
 }
 
-// No part of a line needs escaping: an id has only letters, digits, - _ and dots.
+// No part of a line needs escaping: an ID has only letters, digits, - _ and dots.
 
 fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     last.write(out, line.at);
     out.extend_from_slice(b"  INFO request id=");
     out.extend_from_slice(line.id);
     if let Some(method) = line.method {
-        put(out, " method=", method);
+        push_text(out, " method=", method);
     }
-    put(out, " operation=", line.operation);
+    push_text(out, " operation=", line.operation);
     out.extend_from_slice(b" client=");
     out.extend_from_slice(&last.client_text);
     out.extend_from_slice(b" status=");
@@ -137,9 +136,9 @@ fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     out.extend_from_slice(b"\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"");
     out.extend_from_slice(line.id);
     if let Some(method) = line.method {
-        put(out, "\",\"method\":\"", method);
+        push_text(out, "\",\"method\":\"", method);
     }
-    put(out, "\",\"operation\":\"", line.operation);
+    push_text(out, "\",\"operation\":\"", line.operation);
     out.extend_from_slice(b"\",\"client\":\"");
     out.extend_from_slice(&last.client_text);
     out.extend_from_slice(b"\",\"status\":");
@@ -154,12 +153,12 @@ fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
 }
 
 /// Appends a name and its value.
-fn put(out: &mut Vec<u8>, name: &str, value: &str) {
+fn push_text(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(value.as_bytes());
 }
 
-/// An address as text. An IPv4 address is the same in its IPv6 form.
+/// Appends an address. An IPv4 address within IPv6 is written as IPv4.
 fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -174,7 +173,7 @@ fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// A duration in milliseconds to three places.
+/// Appends a duration in milliseconds with three decimals.
 fn push_millis(out: &mut Vec<u8>, took: Duration) {
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     push(out, micros / 1000);
@@ -186,7 +185,7 @@ fn push(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Three digits of a number below a thousand.
+/// Appends a number below 1,000 with three digits.
 fn push_three(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&itoa::Buffer::new().format(1000 + number).as_bytes()[1..]);
 }
@@ -210,8 +209,8 @@ mod tests {
 
     fn written(write: fn(&mut Vec<u8>, &Last, &RequestLine<'_>), line: &RequestLine<'_>) -> String {
         let mut last = Last::default();
-        last.enter(line.at);
-        last.meet(line.client);
+        last.set_second(line.at);
+        last.set_client(line.client);
         let mut out = Vec::new();
         write(&mut out, &last, line);
         String::from_utf8(out).unwrap()

@@ -1,4 +1,4 @@
-//! Where lines wait and how they get out.
+//! Buffers of log lines, and the thread that writes them.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -7,35 +7,35 @@ use std::time::Duration;
 
 use crate::counter::Counter;
 
-/// How long a line waits at most before it is written.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The longest time before a line is written.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long the last lines are waited for. A pipe that nobody reads must not keep the process from its end.
-const STALLED: Duration = Duration::from_secs(1);
+/// Timeout for the last lines. A pipe that nobody reads must not prevent the process from exiting.
+const FINAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait in one buffer. A reader that is slower than that loses lines, and is told how many.
-const ROOM: usize = 4 * 1024 * 1024;
+/// The capacity of a buffer, in bytes. Lines beyond it are dropped and counted.
+const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// Lines on their way to standard error.
+/// The log's output.
 #[derive(Debug)]
 pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
     lost: Arc<Counter>,
     stop: Option<Sender<()>>,
-    /// Closed when all has been written after that.
+    /// Closed after the last lines have been written.
     written: Receiver<()>,
 }
 
-/// A place to put lines: one for each thread that writes many, so that none waits for another.
+/// A buffer of lines: one for each thread that writes many, so that none waits for another.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    waiting: Arc<Mutex<Waiting>>,
-    /// Lines lost by all buffers of the sink.
+    lines: Arc<Mutex<Lines>>,
+    /// Lines dropped by all buffers of the sink.
     lost: Arc<Counter>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Lines {
     bytes: Vec<u8>,
     lost: u64,
 }
@@ -56,14 +56,15 @@ impl Sink {
             .name("log".into())
             .spawn(move || {
                 let _until_written = until_written;
-                let mut room = Vec::new();
+                let mut spare = Vec::new();
                 loop {
-                    let last = stopped.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
+                    let last =
+                        stopped.recv_timeout(FLUSH_INTERVAL) != Err(RecvTimeoutError::Timeout);
                     let buffers = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    // Nobody reads the log any more: that is no reason to stop serving.
+                    // A log that nobody reads does not stop the server.
                     let _ = buffers
                         .iter()
-                        .try_for_each(|buffer| buffer.write_to(&mut out, &mut room));
+                        .try_for_each(|buffer| buffer.write_to(&mut out, &mut spare));
                     if last {
                         return;
                     }
@@ -80,7 +81,7 @@ impl Sink {
     /// A new buffer of this sink.
     pub fn buffer(&self) -> Buffer {
         let buffer = Buffer {
-            waiting: Arc::default(),
+            lines: Arc::default(),
             lost: Arc::clone(&self.lost),
         };
         self.buffers
@@ -90,57 +91,61 @@ impl Sink {
         buffer
     }
 
-    /// How many lines have been lost.
+    /// How many lines were dropped.
     pub fn lost(&self) -> Arc<Counter> {
         Arc::clone(&self.lost)
     }
 }
 
-/// Writes what still waits, if somebody reads it.
+/// Writes the remaining lines, unless standard error is stalled.
 impl Drop for Sink {
     fn drop(&mut self) {
         self.stop = None;
-        let _ = self.written.recv_timeout(STALLED);
+        let _ = self.written.recv_timeout(FINAL_TIMEOUT);
     }
 }
 
 impl Buffer {
-    /// Takes one whole line.
+    /// Adds a line.
     pub fn put(&self, line: &[u8]) {
         self.put_with(|out| out.extend_from_slice(line));
     }
 
-    /// Takes one whole line, which `write` appends.
+    /// Adds a line, which `write` appends.
     pub fn put_with(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.bytes.len() >= ROOM {
-            waiting.lost += 1;
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.bytes.len() >= CAPACITY {
+            lines.lost += 1;
             self.lost.add(1);
         } else {
-            write(&mut waiting.bytes);
+            write(&mut lines.bytes);
         }
     }
 
-    /// Writes what waits. `room` is exchanged for it and comes back empty: neither side ever has to grow its memory again.
-    fn write_to(&self, out: &mut impl Write, room: &mut Vec<u8>) -> io::Result<()> {
-        room.clear();
+    /// Writes the buffered lines. They are swapped with `spare`, so that neither vector has to grow again.
+    fn write_to(&self, out: &mut impl Write, spare: &mut Vec<u8>) -> io::Result<()> {
+        spare.clear();
         let lost = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut waiting.bytes, room);
-            std::mem::take(&mut waiting.lost)
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut lines.bytes, spare);
+            std::mem::take(&mut lines.lost)
         };
-        out.write_all(room)?;
+        out.write_all(spare)?;
         if lost > 0 {
             writeln!(
                 out,
                 "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{lost}}}"
             )?;
         }
-        if room.is_empty() { Ok(()) } else { out.flush() }
+        if spare.is_empty() {
+            Ok(())
+        } else {
+            out.flush()
+        }
     }
 }
 
-/// One call for each line, as `tracing-subscriber` makes it.
+/// `tracing-subscriber` makes one call for each line.
 impl Write for Buffer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.put(line);
@@ -171,12 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_is_written_and_what_was_lost_is_counted() {
+    fn the_last_lines_are_written_and_dropped_ones_are_counted() {
         let memory = Memory::default();
         let sink = Sink::to(memory.clone()).unwrap();
         sink.buffer().put(b"one\n");
         let full = sink.buffer();
-        full.waiting.lock().unwrap().bytes = vec![b'\n'; ROOM];
+        full.lines.lock().unwrap().bytes = vec![b'\n'; CAPACITY];
         full.put(b"lost\n");
         assert_eq!(sink.lost().get(), 1);
         drop(sink);

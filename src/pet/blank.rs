@@ -1,7 +1,7 @@
-//! Which characters show nothing: a name of nothing else is blank.
+//! Invisible characters: a name of nothing else is blank.
 
-/// Whether a character shows nothing: white space, what Unicode lets programs ignore (`Default_Ignorable_Code_Point` in
-/// DerivedCoreProperties.txt, of Unicode 17), and the Braille pattern without dots.
+/// Whether a character is invisible: white space, default-ignorable code points (`Default_Ignorable_Code_Point` in
+/// DerivedCoreProperties.txt of Unicode 17), and the blank Braille pattern.
 pub(super) fn is_blank(character: char) -> bool {
     character.is_whitespace()
         || matches!(
@@ -36,7 +36,7 @@ mod tests {
         let blank = (0..=u32::from(char::MAX))
             .filter_map(char::from_u32)
             .filter(|character| is_blank(*character));
-        // 4,174 code points are ignored by default, 25 are white space, and one has no dots.
+        // 4,174 default-ignorable code points, 25 of white space, and the blank Braille pattern.
         assert_eq!(blank.count(), 4_174 + 25 + 1);
         for seen in [
             'a',

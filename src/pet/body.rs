@@ -1,4 +1,4 @@
-//! Reading the body of a new animal: every problem is found and told at once, not one at a time.
+//! Parsing of the body of a new animal. All problems are reported at once.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 use super::{NewPet, PetName, PetStatus, syntax};
 
-/// What is wrong with a body, in one sentence for each problem.
+/// The problems with a body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BodyProblems(String);
 
 impl BodyProblems {
-    /// A body whose sending was broken off, or whose chunks are broken.
+    /// An incomplete body, or one with malformed chunks.
     pub fn broken_off() -> Self {
         Self("The body ended before it was complete.".into())
     }
@@ -27,7 +27,7 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(BodyProblems(format!("The body is empty. {NOT_AN_OBJECT}")));
     }
-    // Whole first: a parser that skips a member would skip what is no text in it, too.
+    // The whole body first: a parser that skips an unknown member would skip invalid UTF-8 in it too.
     let text = std::str::from_utf8(body)
         .map_err(|_| BodyProblems(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
     let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
@@ -41,7 +41,7 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     })?;
 
     let mut problems = Vec::new();
-    for name in members.twice {
+    for name in members.repeated {
         problems.push(format!("{name} must be given at most once"));
     }
     let mut field = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
@@ -86,8 +86,8 @@ pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
     }
 }
 
-/// The exact value of a JSON number, if it is a whole int64. JSON knows one kind of number: `2`, `2.0` and `20e-1` are
-/// the same, and some languages write the second.
+/// The exact value of a JSON number, if it is an int64. JSON has one kind of number: `2`, `2.0` and `20e-1` are the same, and some
+/// languages write the second.
 fn whole(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
@@ -107,7 +107,7 @@ fn whole(text: &str) -> Option<i64> {
         .ok()?
         .checked_sub(i64::try_from(fraction.len()).ok()?)?;
     match usize::try_from(shift) {
-        // Nineteen digits are all an int64 has.
+        // An int64 has at most nineteen digits.
         Ok(zeros) if zeros < 20 => format!("{digits}{}", "0".repeat(zeros)).parse().ok(),
         Ok(_) => None,
         Err(_) => {
@@ -123,13 +123,13 @@ fn whole(text: &str) -> Option<i64> {
     }
 }
 
-/// The members we know, unread, and the names that came twice, ours or not.
+/// The known members, not yet parsed, and the names of all repeated members.
 #[derive(Default)]
 struct Members<'a> {
     name: Option<&'a RawValue>,
     category_id: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
-    twice: Vec<String>,
+    repeated: Vec<String>,
 }
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -160,16 +160,17 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 }
             }
             if let Some(name) = seen.replace(name) {
-                members.twice.push(shown(&name).map_err(de::Error::custom)?);
+                members
+                    .repeated
+                    .push(displayed(&name).map_err(de::Error::custom)?);
             }
         }
         Ok(members)
     }
 }
 
-/// A member's name as a message may carry it: quoted where it is odd, and not repeated where it is long: it may be a secret
-/// in the wrong place.
-fn shown(name: &str) -> Result<String, serde_json::Error> {
+/// A member's name in a message: quoted if it is unusual, and left out if it is long, because it could be a misplaced secret.
+fn displayed(name: &str) -> Result<String, serde_json::Error> {
     if name.len() > 32 {
         Ok("a member with a long name".to_owned())
     } else if !name.is_empty()
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_told_what_to_send() {
+    fn what_is_not_an_object_gets_a_message_about_what_to_send() {
         for body in [
             "",
             "  ",
@@ -291,12 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_with_a_name_is_told() {
+    fn all_problems_with_a_name_are_reported() {
         let long = format!(r#"{{"name":"{}\u0001","categoryId":1}}"#, "x".repeat(300));
-        let told = problem(&long);
+        let message = problem(&long);
         assert!(
-            told.contains("255 characters and must not contain control characters"),
-            "{told}"
+            message.contains("255 characters and must not contain control characters"),
+            "{message}"
         );
     }
 

@@ -1,6 +1,6 @@
-//! Why a text is not JSON, in words for the one who wrote it. Nothing of the text is repeated but one character: it may hold secrets.
+//! Messages about malformed JSON. They contain one character of the text at most, because it may contain secrets.
 
-/// The reason and the place of an error in the syntax of `text`.
+/// The reason and the position of a syntax error.
 pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
     let (why, at) = if text.starts_with('\u{feff}') {
         ("byte order mark".to_owned(), 0)
@@ -18,15 +18,15 @@ pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
     format!("{why} at line {line}, column {column}")
 }
 
-/// What is wrong, and at which byte.
+/// The reason, and the offset in bytes.
 fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     let at = offset(text, error.line(), error.column());
     let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
     let found = rest.chars().next().unwrap_or_default();
-    // What the parser says beside the place. Where it words that otherwise one day, the character is still told.
-    let said = error.to_string();
-    if said.starts_with("control character") {
-        // It has stopped before that one.
+    // The parser's message without the position. Should its wording change, the character is still reported.
+    let message = error.to_string();
+    if message.starts_with("control character") {
+        // The parser stops before that character.
         let further = rest.find(|character| character < ' ').unwrap_or_default();
         let found = rest[further..].chars().next().unwrap_or_default();
         let why = format!("control character {} in a string", shown(found));
@@ -34,12 +34,12 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     }
     let why = if matches!(found, '}' | ']') && before.trim_ascii_end().ends_with(',') {
         "trailing comma".to_owned()
-    } else if said.starts_with("invalid escape")
-        || said.contains("surrogate")
-        || said.contains("unexpected end of hex")
+    } else if message.starts_with("invalid escape")
+        || message.contains("surrogate")
+        || message.contains("unexpected end of hex")
     {
         "invalid escape".to_owned()
-    } else if said.starts_with("invalid number") {
+    } else if message.starts_with("invalid number") {
         "invalid number".to_owned()
     } else {
         format!("unexpected character {}", shown(found))
@@ -47,7 +47,7 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     (why, at)
 }
 
-/// A character as a message may carry it.
+/// A character in a message.
 fn shown(character: char) -> String {
     if character.is_ascii_graphic() {
         character.to_string()
@@ -56,7 +56,7 @@ fn shown(character: char) -> String {
     }
 }
 
-/// Where the byte of this line and column is. Both are counted from one, the column in bytes.
+/// The offset of a line and column, both counted from one, the column in bytes.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let lines = text.split_inclusive('\n').take(line.saturating_sub(1));
     let start: usize = lines.map(str::len).sum();
@@ -70,7 +70,7 @@ mod tests {
     use serde::de::IgnoredAny;
 
     #[test]
-    fn wherever_a_text_breaks_it_is_told_without_the_rest_of_it() {
+    fn a_message_has_the_position_and_nothing_of_the_text() {
         let whole =
             r#"{"näme": "hunter2 \u0041\ud83d\udc15", "x": [1.5e3, {"y": null}, true], "z": -0}"#;
         let places: Vec<usize> = whole.char_indices().map(|(place, _)| place).collect();
@@ -86,9 +86,12 @@ mod tests {
                     let Err(error) = serde_json::from_str::<IgnoredAny>(&text) else {
                         continue;
                     };
-                    let told = problem(&text, &error);
-                    assert!(told.contains(" at line 1, column "), "{text}: {told}");
-                    assert!(!told.contains("hunter") && told.len() < 70, "{told}");
+                    let message = problem(&text, &error);
+                    assert!(message.contains(" at line 1, column "), "{text}: {message}");
+                    assert!(
+                        !message.contains("hunter") && message.len() < 70,
+                        "{message}"
+                    );
                     broken += 1;
                 }
             }

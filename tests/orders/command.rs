@@ -43,13 +43,13 @@ fn each_command_says_what_it_did_in_one_line() {
     assert_eq!(status(&desk, 2), "available");
     assert_eq!(
         desk.says("pets set-status 1 available"),
-        "animal 1 is available (it was sold)"
+        "animal 1 is available (was sold)"
     );
     assert_eq!(
         desk.says("orders place --pet 1"),
         "order 3 is placed: animal 1 is pending"
     );
-    let list = "id\tanimal\tship date\tstate\n1\t1\tnot known\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tnot known\topen";
+    let list = "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tunknown\topen";
     assert_eq!(desk.says("orders list"), list);
 }
 
@@ -129,15 +129,15 @@ fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
     desk.says("orders place --pet 1");
     assert_eq!(
         desk.says("pets set-status 1 pending"),
-        "animal 1 is pending (it was pending)"
+        "animal 1 is pending (was pending)"
     );
     assert_eq!(
         desk.says("pets set-status 1 pending --force"),
-        "animal 1 is pending (it was pending)"
+        "animal 1 is pending (was pending)"
     );
     assert_eq!(
         desk.says("pets set-status 1 available --force"),
-        "animal 1 is available (it was pending); order 1 is cancelled"
+        "animal 1 is available (was pending); order 1 is cancelled"
     );
     desk.typed("orders complete 1").refuses(1);
 }

@@ -138,7 +138,7 @@ fn migrate_says_what_it_did() {
     let again = run(folder.path(), &[], &["migrate"]).exits(0);
     assert_eq!(
         again.stdout,
-        format!("animal-store.db has format {present} already: nothing to do\n")
+        format!("animal-store.db already has format {present}\n")
     );
     fs::remove_file(folder.path().join(FILE)).expect("a file");
     older(folder.path());

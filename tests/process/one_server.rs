@@ -131,7 +131,7 @@ fn of_two_servers_that_start_at_once_on_a_new_file_one_serves_it_and_shows_a_fir
             [Err(_), Err(_)] => panic!("none serves"),
         };
         assert!(
-            server.greeting.contains("A first API key"),
+            server.greeting.contains("First API key"),
             "{}",
             server.greeting
         );

@@ -96,6 +96,6 @@ fn a_configuration_that_may_not_be_read_is_told_as_a_permission_problem() {
     let line = run(folder.path(), &["serve", "--config", "c.toml"]).refuses(2);
     assert_eq!(
         line,
-        "animal-store: --config c.toml: permission denied: cannot read it"
+        "animal-store: --config c.toml: permission denied: cannot read the file"
     );
 }

@@ -92,7 +92,7 @@ fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
     run(folder.path(), &[], &words).refuses(1);
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.greeting.contains("A first API key"),
+        process.greeting.contains("First API key"),
         "{}",
         process.greeting
     );

@@ -224,7 +224,7 @@ fn an_empty_file_is_taken_as_new() {
     fs::write(folder.path().join(FILE), "").expect("a file");
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.greeting.contains("A first API key"),
+        process.greeting.contains("First API key"),
         "{}",
         process.greeting
     );

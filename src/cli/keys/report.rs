@@ -1,4 +1,4 @@
-//! Keys and their use, as they are shown.
+//! Keys and their usage as printed.
 
 use serde::Serialize;
 
@@ -8,6 +8,7 @@ use super::super::print::{self, Array};
 use super::super::table::{Column, column, table};
 use crate::clock::Timestamp;
 use crate::key::Secret;
+use crate::keys::{self, State};
 use crate::store::{KeyRecord, RowStream, UsageRow};
 
 /// A key in JSON.
@@ -40,26 +41,21 @@ impl<'a> KeyReport<'a> {
             per_minute: limits.per_minute(),
             per_day: limits.per_day(),
             prefix: &record.prefix,
-            state: state(record, now),
+            state: State::of(record, now).word(),
             created_at: record.created_at.to_string(),
             expires_at: text(record.expires_at),
             revoked_at: text(record.revoked_at),
             last_used_at: text(record.last_used_at),
-            banned_until: text(record.ban.filter(|ban| ban.holds(now)).map(|ban| ban.until)),
-            old_secret_until: text(
-                record
-                    .old
-                    .map(|(_, until)| until)
-                    .filter(|until| now < *until),
-            ),
+            banned_until: text(keys::banned_until(record, now)),
+            old_secret_until: text(keys::old_secret_until(record, now)),
         }
     }
 }
 
-/// A key in JSON, the one time its secret is shown.
+/// A key with its secret in JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct HandOver<'a> {
+pub(super) struct IssuedReport<'a> {
     id: i64,
     name: &'a str,
     plan: &'static str,
@@ -72,7 +68,7 @@ pub(super) struct HandOver<'a> {
     old_secret_until: Option<String>,
 }
 
-impl<'a> HandOver<'a> {
+impl<'a> IssuedReport<'a> {
     pub(super) fn new(record: &'a KeyRecord, secret: &'a Secret, now: Timestamp) -> Self {
         let KeyReport {
             id,
@@ -97,20 +93,6 @@ impl<'a> HandOver<'a> {
     }
 }
 
-/// Whether a key can be used, in one word.
-fn state(record: &KeyRecord, now: Timestamp) -> &'static str {
-    let past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
-    if past(record.revoked_at) {
-        "revoked"
-    } else if past(record.expires_at) {
-        "expired"
-    } else if record.ban.is_some_and(|ban| ban.holds(now)) {
-        "banned"
-    } else {
-        "active"
-    }
-}
-
 /// The columns of a list.
 const COLUMNS: [Column; 9] = [
     column("id"),
@@ -124,10 +106,10 @@ const COLUMNS: [Column; 9] = [
     column("last used").time().leave_out(4),
 ];
 
-pub(super) async fn list(keys: RowStream<'_, KeyRecord>, now: Timestamp, json: bool) -> Outcome {
+pub(super) async fn list(records: RowStream<'_, KeyRecord>, now: Timestamp, json: bool) -> Outcome {
     let element = |array: &mut Array, key: &KeyRecord| array.add(&KeyReport::new(key, now));
     let row = |key: KeyRecord| row(KeyReport::new(&key, now));
-    Ok(print_list(keys, "cannot read the keys", json, element, COLUMNS, row).await?)
+    Ok(print_list(records, "cannot read the keys", json, element, COLUMNS, row).await?)
 }
 
 fn row(report: KeyReport<'_>) -> [String; 9] {
@@ -229,7 +211,7 @@ pub(super) async fn usage(uses: RowStream<'_, UsageRow>, json: bool) -> Outcome 
     Ok(print_list(uses, "cannot read the usage", json, element, columns, row).await?)
 }
 
-/// Says in one line what a key has become.
+/// Prints what became of a key.
 pub(super) fn changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
     if json {
         return Ok(print::json(&KeyReport::new(record, now))?);

@@ -45,7 +45,7 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
     assert!(key["oldSecretUntil"].is_string());
     let output = keys(&desk, "rotate 1 --grace 0s --yes").exits(0);
     assert!(
-        output.stderr.contains("the old secret has ended"),
+        output.stderr.contains("the old secret no longer works"),
         "{output:?}"
     );
 }
@@ -74,8 +74,8 @@ fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
     let second = line(keys(&desk, "rotate 1"));
     let told = keys(&desk, "rotate 1").refuses(2);
     assert!(
-        told.starts_with("animal-store: key 1 (me) was rotated before: ")
-            && told.ends_with(": use --yes to go on"),
+        told.starts_with("animal-store: key 1 (me) was rotated recently: ")
+            && told.ends_with(": use --yes to confirm"),
         "{told}"
     );
     assert_eq!(
@@ -96,7 +96,7 @@ fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
     for reply in ["n\n", "\n"] {
         let (code, shown) = desk.on_terminal(80, "keys rotate 1", reply);
         assert_eq!(code, Some(1), "{shown}");
-        assert!(shown.contains("Go on? [y/N]"), "{shown}");
+        assert!(shown.contains("Continue? [y/N]"), "{shown}");
         assert!(
             shown.contains("animal-store: nothing was changed"),
             "{shown}"

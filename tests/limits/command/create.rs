@@ -12,7 +12,7 @@ fn create_prints_the_secret_alone_on_stdout_and_everything_else_on_stderr() {
     assert!(
         output
             .stderr
-            .starts_with("key 1 (me) created; plan free, 60 requests a minute, 1000 a day")
+            .starts_with("key 1 (me) created; plan free, 60 requests per minute, 1000 per day")
     );
     assert!(!output.stderr.contains("as_"), "{output:?}");
 }

@@ -18,7 +18,7 @@ fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
     ] {
         assert_eq!(
             keys(&desk, words).refuses(1),
-            "animal-store: there is no key 9: see keys list",
+            "animal-store: unknown key 9: see keys list",
             "{words}"
         );
     }
