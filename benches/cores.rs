@@ -31,9 +31,9 @@ const MOST_ROUNDS: usize = 20 * ROUNDS;
 /// How long each round runs, on one thread and on two.
 const ROUND: Duration = Duration::from_millis(40);
 /// Requests in a slice.
-const SLICE: u32 = 200;
+const SLICE: u32 = 100;
 /// The fewest slices that a round may have.
-const ENOUGH: usize = 20;
+const ENOUGH: usize = 10;
 const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
