@@ -99,4 +99,21 @@ mod tests {
             assert!(bad.parse::<PageSize>().is_err(), "{bad}");
         }
     }
+
+    #[test]
+    fn a_page_has_20_rows_unless_a_request_says_otherwise() {
+        assert_eq!(PetQuery::default().limit.get(), 20);
+        assert_eq!(OrderQuery::default().limit.to_string(), "20");
+    }
+
+    #[test]
+    fn the_scope_of_a_query_is_that_of_its_status() {
+        let status = Some(PetStatus::Sold);
+        let sold = PetQuery {
+            status,
+            ..PetQuery::default()
+        };
+        assert_eq!(sold.scope(), Scope::Pets(status));
+        assert_eq!(PetQuery::default().scope(), Scope::Pets(None));
+    }
 }

@@ -208,4 +208,33 @@ mod tests {
         assert_eq!((failures.count(one), failures.count(other)), (7, 7));
         assert_eq!((failures.count(0), failures.counts.len()), (1, MOST));
     }
+
+    #[test]
+    fn an_address_is_exhausted_after_its_last_failure_and_not_before() {
+        let (table, address) = (AddressTable::default(), ip("192.0.2.1"));
+        let now = Timestamp::from_secs(0);
+        assert_eq!(table.rate(address, now).remaining, 60);
+        for _ in 0..59 {
+            table.fail(address, now).unwrap();
+        }
+        assert_eq!(table.exhausted(address, now), None);
+        table.fail(address, now).unwrap();
+        let exhausted = table.exhausted(address, now).unwrap();
+        assert_eq!((exhausted.limit, exhausted.remaining), (60, 0));
+        assert_eq!(table.fail(address, now).unwrap_err(), exhausted);
+    }
+
+    #[test]
+    fn the_count_beyond_the_table_is_for_addresses_that_find_no_room() {
+        let mut failures = Failures {
+            overflow: 7,
+            ..Failures::default()
+        };
+        for hash in 1..MOST as u64 {
+            *failures.count_mut(hash) += 1;
+        }
+        assert_eq!(failures.count(0), 0, "there is room for one more");
+        *failures.count_mut(0) += 1;
+        assert_eq!((failures.count(0), failures.count(u64::MAX)), (1, 7));
+    }
 }

@@ -235,4 +235,63 @@ mod tests {
                 .in_force(Timestamp::from_secs(2))
         );
     }
+
+    #[test]
+    fn a_record_of_the_same_revision_is_applied() {
+        let directory = Directory::default();
+        directory.apply(&record(1));
+        let revoked_at = Some(Timestamp::from_secs(1));
+        directory.apply(&KeyRecord {
+            revoked_at,
+            ..record(1)
+        });
+        let key = directory.find(&hash(1)).unwrap();
+        assert!(!key.in_force(Timestamp::from_secs(1)));
+    }
+
+    #[test]
+    fn a_key_ends_when_it_expires_or_is_revoked_whichever_is_first() {
+        let moments = [None, Some(5), Some(9)].map(|secs| secs.map(Timestamp::from_secs));
+        for expires_at in moments {
+            for revoked_at in moments {
+                let directory = Directory::default();
+                directory.apply(&KeyRecord {
+                    expires_at,
+                    revoked_at,
+                    ..record(1)
+                });
+                let ends = expires_at.into_iter().chain(revoked_at).min();
+                let key = directory.find(&hash(1)).unwrap();
+                for secs in [4, 5, 8, 9] {
+                    let now = Timestamp::from_secs(secs);
+                    let is_over = ends.is_some_and(|end| end <= now);
+                    assert_eq!(
+                        key.in_force(now),
+                        !is_over,
+                        "{expires_at:?} {revoked_at:?} {secs}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_stored_use_of_a_day_counts_for_its_key_alone() {
+        let directory = Directory::default();
+        for (id, byte) in [(1, 1), (2, 2)] {
+            directory.apply(&KeyRecord {
+                id: KeyId(id),
+                hash: hash(byte),
+                ..record(1)
+            });
+        }
+        let now = Timestamp::from_secs(0);
+        directory.remember(now.day(), &[(KeyId(1), 17), (KeyId(3), 5)]);
+        let left = |byte| {
+            let key = directory.find(&hash(byte)).unwrap();
+            let known = directory.meter(&key).known();
+            known.windows.day.rate(1_000).remaining
+        };
+        assert_eq!((left(1), left(2)), (983, 1_000));
+    }
 }
