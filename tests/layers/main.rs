@@ -155,19 +155,6 @@ fn violations_of(files: &[(&str, &str)]) -> Vec<String> {
     violations(&Program::parse(&files)).into_iter().collect()
 }
 
-/// The violations of a program that has these files, and every module empty that has none.
-fn violations_of(files: &[(&str, &str)]) -> Vec<String> {
-    let is_given = |module: &str| files.iter().any(|(given, _)| *given == module);
-    let modules = LAYERS.iter().copied().flatten().chain(&MESSAGES);
-    let empty = modules.filter(|module| !is_given(module));
-    let files: Vec<_> = empty
-        .map(|module| (*module, ""))
-        .chain(files.iter().copied())
-        .map(|(module, text)| (module.to_owned(), text.to_owned()))
-        .collect();
-    violations(&Program::parse(&files)).into_iter().collect()
-}
-
 #[test]
 fn every_kind_of_violation_is_found() {
     let cases = [
