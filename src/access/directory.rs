@@ -286,11 +286,11 @@ mod tests {
             });
         }
         let now = Timestamp::from_secs(0);
-        directory.remember(now.day(), &[(KeyId(1), 17), (KeyId(3), 5)]);
+        directory.restore_use(now.day(), &[(KeyId(1), 17), (KeyId(3), 5)]);
         let left = |byte| {
             let key = directory.find(&hash(byte)).unwrap();
-            let known = directory.meter(&key).known();
-            known.windows.day.rate(1_000).remaining
+            let state = directory.meter(&key).node_state();
+            state.windows.day.rate(1_000).remaining
         };
         assert_eq!((left(1), left(2)), (983, 1_000));
     }
