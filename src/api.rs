@@ -83,26 +83,32 @@ impl Api {
     ) -> Result<Response, ApiError> {
         deprecation::check(call.operation, now)?;
         let base = self.addresses.base(destination);
-        match call.operation {
+        let mut result = match call.operation {
             Operation::ListPets => self.list_pets(head.query, base).await,
             // In a box of its own: what a creation has to remember would make every read more expensive.
             Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
             Operation::GetPet => self.get_pet(call.parameter).await,
             Operation::ListOrders => self.list_orders(head.query, base).await,
+        };
+        if let Ok(response) = &mut result {
+            deprecation::announce(call.operation, || base, response);
         }
+        result
     }
 
-    /// Adds the headers that every response of an operation has, whether it succeeded or not.
-    pub fn finish<'a>(
+    /// The response to a request that failed, with the headers that every response of its operation has.
+    pub fn fail<'a>(
         &'a self,
         route: &Route<'_>,
         destination: impl FnOnce() -> Destination<'a>,
-        response: &mut Response,
-    ) {
+        error: &ApiError,
+    ) -> Response {
+        let mut response = error.response();
         if let Route::Operation(call) = route {
             let base = || self.addresses.base(destination());
-            deprecation::announce(call.operation, base, response);
+            deprecation::announce(call.operation, base, &mut response);
         }
+        response
     }
 }
 

@@ -4,7 +4,7 @@
 /// A way to be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers 201 before the commit, and commits a little later.
+    /// Responds 201 before the commit, and commits a little later.
     AckBeforeCommit,
     /// Panics in a request that asks for it with the header `X-Fault: panic`.
     PanicInRequest,
@@ -45,6 +45,14 @@ impl Fault {
             _ => None,
         });
         *wanted == Some(self)
+    }
+
+    /// Panics where this build, in this run, is broken in this way and `condition` holds.
+    #[expect(clippy::panic, reason = "a panic that a test asked for")]
+    pub fn panic_if(self, condition: impl FnOnce() -> bool) {
+        if self.is_on() && condition() {
+            panic!("{self:?}, as asked for");
+        }
     }
 
     /// Whether this build is broken in this way: it is not.

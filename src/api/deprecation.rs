@@ -39,8 +39,8 @@ static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
     LazyLock::new(|| {
         Operation::ALL.map(|operation| match operation.stability() {
             Stability::Deprecated(Deprecation { since, sunset, .. }) => Some(DeprecationHeaders {
-                since: header::value(format!("@{}", since.as_secs_ceil())),
-                sunset: header::value(sunset.http_date()),
+                since: header::constant(format!("@{}", since.as_secs_ceil())),
+                sunset: header::constant(sunset.http_date()),
             }),
             Stability::Stable | Stability::Beta => None,
         })

@@ -103,10 +103,7 @@ impl<S: Service + 'static> Acceptor<S> {
                     continue;
                 }
             };
-            #[expect(clippy::panic, reason = "a panic that a test asked for")]
-            if Fault::WorkerDies.is_on() {
-                panic!("the worker dies");
-            }
+            Fault::WorkerDies.panic_if(|| true);
             match self.connections.enter(peer.ip()) {
                 Ok(slot) => self.serve(tcp, slot, peer.ip()),
                 Err(_) => self.refuse(tcp, peer.ip()),

@@ -38,3 +38,8 @@ pub const TRUE: HeaderValue = HeaderValue::from_static("true");
 pub fn value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
+
+/// A value that is made once and kept: copies of it share no counter, which all cores would write.
+pub fn constant(text: String) -> HeaderValue {
+    HeaderValue::from_static(text.leak())
+}

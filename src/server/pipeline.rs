@@ -97,7 +97,11 @@ impl Service for Pipeline {
         };
         let fail = |error: ApiError| {
             self.log_failure(&record, &error);
-            error.response()
+            let destination = || Destination {
+                https: client.https,
+                authority: Authority::of(head).ok().flatten(),
+            };
+            self.shared.api.fail(&route, destination, &error)
         };
         // In one match: a response is large, and each step on its way moves it as a whole.
         let mut response = match result {
@@ -105,11 +109,6 @@ impl Service for Pipeline {
             Ok(Err(error)) => fail(error),
             Err(cause) => fail(ApiError::Internal { cause }),
         };
-        let destination = || Destination {
-            https: client.https,
-            authority: Authority::of(head).ok().flatten(),
-        };
-        self.shared.api.finish(&route, destination, &mut response);
         if route.is_api() {
             let learned = record.learned.rate.get();
             let rate = learned.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
@@ -199,10 +198,7 @@ impl Pipeline {
         let key = self.authenticate(request, learned).await?;
         self.limit(&key, now, learned).await?;
         let authority = check_form(head, body)?;
-        #[expect(clippy::panic, reason = "a panic that a test asked for")]
-        if Fault::PanicInRequest.is_on() && head.all(&X_FAULT).next().is_some() {
-            panic!("as asked for");
-        }
+        Fault::PanicInRequest.panic_if(|| head.all(&X_FAULT).next().is_some());
         match route {
             Route::Operation(call) => {
                 let destination = Destination {
