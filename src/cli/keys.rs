@@ -12,7 +12,7 @@ use super::{Failure, Outcome, ask, print};
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;
-use crate::keys::{self, Confirmed, Issued, KeyName, Refusal};
+use crate::keys::{self, Confirmed, Issued, KeyName, KeyRefusal};
 use crate::plan::{Plan, PlanName};
 use crate::store::Store;
 use report::IssuedReport;
@@ -218,7 +218,7 @@ async fn rotate(
     let mut confirmed = if yes { Confirmed::Yes } else { Confirmed::No };
     loop {
         match keys::rotate(store, id, grace, confirmed, now).await {
-            Err(keys::Error::Refused(Refusal::GraceRunning(running))) => {
+            Err(keys::Error::Refused(KeyRefusal::GraceRunning(running))) => {
                 ask::confirm(&format!(
                     "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
                      which works until {}, stops working at once",

@@ -5,7 +5,7 @@ use crate::store::KeyRecord;
 
 /// Whether a key can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum KeyState {
     /// It can.
     Active,
     /// Not until its ban ends.
@@ -16,7 +16,7 @@ pub enum State {
     Revoked,
 }
 
-impl State {
+impl KeyState {
     /// The state of a key.
     pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);

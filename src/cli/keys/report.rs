@@ -8,7 +8,7 @@ use super::super::print::{self, Array};
 use super::super::table::{Column, column, table};
 use crate::clock::Timestamp;
 use crate::key::Secret;
-use crate::keys::{self, State};
+use crate::keys::{self, KeyState};
 use crate::store::{KeyRecord, RowStream, UsageRow};
 
 /// A key in JSON.
@@ -41,7 +41,7 @@ impl<'a> KeyReport<'a> {
             per_minute: limits.per_minute(),
             per_day: limits.per_day(),
             prefix: &record.prefix,
-            state: State::of(record, now).word(),
+            state: KeyState::of(record, now).word(),
             created_at: record.created_at.to_string(),
             expires_at: text(record.expires_at),
             revoked_at: text(record.revoked_at),
