@@ -1,5 +1,5 @@
 //! How many instructions a request costs the thread that serves it, counted by callgrind over the whole way: parsing,
-//! authentication, limits, the answer, its line in the log. It fails when one grows by more than 5 % over the figure in
+//! authentication, limits, the response, its line in the log. It fails when one grows by more than 5 % over the figure in
 //! `instructions.txt`; run with `ANIMAL_STORE_TEST_WRITE=1`, it writes the figures anew, and the commit says why.
 
 #![expect(
@@ -33,11 +33,11 @@ fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
             "page" => client.request("GET", &cursor(number)),
             "post" => {
                 let pet = json!({"name": "Rex", "categoryId": 1});
-                let answer = client
+                let response = client
                     .request("POST", "/v1/pets")
                     .json(&pet)
                     .send_on(&mut connection);
-                assert_eq!(answer.status, 201, "{answer}");
+                assert_eq!(response.status, 201, "{response}");
                 continue;
             }
             "401" => {
@@ -106,7 +106,7 @@ fn busiest_thread(folder: &Path) -> u64 {
 }
 
 #[test]
-fn no_request_has_grown_dearer_by_more_than_5_percent() {
+fn no_request_costs_over_5_percent_more_instructions() {
     let program = std::env::var("ANIMAL_STORE_RELEASE_BIN")
         .expect("run this through ./test instructions, which builds it");
     let folder = TempDir::new().expect("a folder");

@@ -1,4 +1,4 @@
-//! What an operator changes anywhere is obeyed by every node within five seconds, and an animal that was created through one
+//! What an operator changes anywhere takes effect by every node within five seconds, and an animal that was created through one
 //! node is seen by all at once.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn an_animal_created_through_one_node_is_seen_by_all_at_once_in_lists_and_alone(
 }
 
 #[test]
-fn a_revocation_is_obeyed_everywhere() {
+fn a_revocation_takes_effect_everywhere() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(100, 100);
@@ -53,7 +53,7 @@ fn a_revocation_is_obeyed_everywhere() {
 }
 
 #[test]
-fn a_plan_is_obeyed_everywhere() {
+fn a_plan_takes_effect_everywhere() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1_000, 100_000);
@@ -74,7 +74,7 @@ fn a_plan_is_obeyed_everywhere() {
 }
 
 #[test]
-fn a_ban_holds_everywhere_and_so_does_a_pardon() {
+fn a_ban_holds_everywhere_and_so_does_an_unban() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1, 1_000);
@@ -94,15 +94,15 @@ fn a_ban_holds_everywhere_and_so_does_a_pardon() {
             shown.stdout.contains("bannedUntil") && !shown.stdout.contains("\"bannedUntil\":null")
         });
         cluster.command(&["keys", "unban", &id.to_string()]);
-        everywhere("the pardon", &nodes, |node| {
-            let answer = node.get("/v1/pets");
-            answer.status == 200 || answer.code() == "rate_limited"
+        everywhere("the unban", &nodes, |node| {
+            let response = node.get("/v1/pets");
+            response.status == 200 || response.code() == "rate_limited"
         });
     }
 }
 
 #[test]
-fn a_status_is_obeyed_everywhere() {
+fn a_status_takes_effect_everywhere() {
     let cluster = Cluster::start();
     let nodes = cluster.clients(&cluster.large_key());
     for _ in 0..3 {

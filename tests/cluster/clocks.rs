@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::{Answer, Client, Output, Process, eventually, run};
+use harness::{Client, Output, Process, Response, eventually, run};
 use serde_json::Value;
 
 use crate::{Cluster, PROGRAM, rex, with_a_minute_of};
@@ -57,15 +57,15 @@ fn json(cluster: &Cluster, words: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).expect("JSON")
 }
 
-fn ask(client: &Client) -> Answer {
+fn ask(client: &Client) -> Response {
     client.get("/v1/pets")
 }
 
 /// Asks until the key is banned, and gives the response that says so first.
-fn provoke(client: &Client) -> Answer {
-    let mut answers = (0..20).map(|_| ask(client));
-    let is_ban = |answer: &Answer| answer.status == 429 && answer.code() == "key_banned";
-    answers.find(is_ban).expect("a ban")
+fn provoke(client: &Client) -> Response {
+    let mut responses = (0..20).map(|_| ask(client));
+    let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
+    responses.find(is_ban).expect("a ban")
 }
 
 /// Whether a time of the first key is not in the future.
@@ -128,20 +128,20 @@ fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
     eventually(PROMISED, "the ban is stored", || state() == "banned");
     assert!(is_dated_right(&cluster, "banned_at"));
     eventually(PROMISED, "the ban on the other node", || {
-        let answer = ask(&at_right);
-        answer.status == 429 && answer.code() == "key_banned"
+        let response = ask(&at_right);
+        response.status == 429 && response.code() == "key_banned"
     });
-    let answer = ask(&at_right);
-    let wait = answer.number("retry-after");
-    assert!((240..=300).contains(&wait), "{answer}");
+    let response = ask(&at_right);
+    let wait = response.number("retry-after");
+    assert!((240..=300).contains(&wait), "{response}");
 
     command_ahead(&cluster, &["keys", "unban", &id]);
     assert_eq!(state(), "active");
     assert!(is_dated_right(&cluster, "unbanned_at"));
     for client in [&at_right, &at_ahead] {
         eventually(PROMISED, "the unban", || {
-            let answer = ask(client);
-            answer.status == 200 || answer.code() == "rate_limited"
+            let response = ask(client);
+            response.status == 200 || response.code() == "rate_limited"
         });
     }
     // The next ban is a first one, and nothing hides it.
@@ -149,8 +149,8 @@ fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
     assert!((290..=300).contains(&ban.number("retry-after")), "{ban}");
     eventually(PROMISED, "the next ban is stored", || state() == "banned");
     eventually(PROMISED, "the next ban on the other node", || {
-        let answer = ask(&at_ahead);
-        answer.status == 429 && answer.code() == "key_banned"
+        let response = ask(&at_ahead);
+        response.status == 429 && response.code() == "key_banned"
     });
 }
 
@@ -180,7 +180,7 @@ fn use_is_booked_on_the_day_of_the_ruling_whatever_day_the_node_has() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_is_told_in_log_metrics_and_readiness() {
+fn a_clock_that_is_wrong_is_reported_in_log_metrics_and_readiness() {
     let cluster = Cluster::start();
     let ready = |node: &Process| node.client(None).get("/readyz").status;
     for (wrong, offset, status) in [("+1d", 86_400.0, 503), ("-5s", -5.0, 200)] {

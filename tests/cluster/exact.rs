@@ -59,11 +59,11 @@ fn admitted(cluster: &Cluster) -> usize {
             scope.spawn(move || {
                 let mut connection = node.connect();
                 for _ in 0..2 * LIMIT as usize / CLIENTS {
-                    let answer = node.request("GET", "/v1/pets").send_on(&mut connection);
-                    match answer.status {
+                    let response = node.request("GET", "/v1/pets").send_on(&mut connection);
+                    match response.status {
                         200 => drop(admitted.fetch_add(1, Ordering::Relaxed)),
                         429 => {}
-                        _ => panic!("{answer}"),
+                        _ => panic!("{response}"),
                     }
                 }
             });
@@ -84,19 +84,19 @@ fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
             scope.spawn(move || {
                 let mut connection = node.connect();
                 loop {
-                    let answer = node.request("GET", "/v1/pets").send_on(&mut connection);
-                    let end = answer.rate().2;
+                    let response = node.request("GET", "/v1/pets").send_on(&mut connection);
+                    let end = response.rate().2;
                     let mut admitted = admitted.lock().expect("a count");
-                    match answer.status {
+                    match response.status {
                         200 => *admitted.entry(end).or_default() += 1,
                         429 if admitted.len() >= count => return,
                         429 => {
                             drop(admitted);
-                            let seconds = answer.number("retry-after").unsigned_abs();
+                            let seconds = response.number("retry-after").unsigned_abs();
                             std::thread::sleep(Duration::from_secs(seconds));
                             connection = node.connect();
                         }
-                        _ => panic!("{answer}"),
+                        _ => panic!("{response}"),
                     }
                 }
             });
@@ -148,7 +148,7 @@ fn the_same_check_catches_counters_that_are_read_and_then_written() {
     );
 }
 
-/// None of the names in Redis stays there for ever.
+/// None of the names in Redis stays there permanently.
 fn assert_every_key_expires(cluster: &Cluster) {
     let names = cluster.redis.cli(&["KEYS", "*"]);
     assert!(names.lines().count() >= WINDOWS, "{names}");

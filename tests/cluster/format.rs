@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::PROGRAM;
 
 /// How long anything may take here that is not slow on purpose.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Free ports, and no first key.
 const SERVE: [&str; 6] = [
@@ -131,7 +131,7 @@ fn only_serve_and_migrate_create_tables() {
 }
 
 #[test]
-fn a_format_that_is_not_the_present_one_is_told_in_one_line_and_left_alone() {
+fn a_format_that_is_not_the_present_one_is_reported_in_one_line_and_left_alone() {
     let postgres = Postgres::start();
     let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
     on(&postgres.url(), "migrate").exits(0);
@@ -201,7 +201,7 @@ fn a_node_that_is_killed_while_it_migrates_leaves_nothing_half_done_and_the_next
     let postgres = Postgres::start();
     slow_down(&postgres, 2);
     let first = Starting::on(&postgres.url());
-    eventually(PATIENCE, "it migrates", || {
+    eventually(TIMEOUT, "it migrates", || {
         let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
         postgres.psql("postgres", sleeping) == "1"
     });

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use harness::{Answer, ByHand, Client, Postgres, Process, eventually, run};
+use harness::{ByHand, Client, Postgres, Process, Response, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::PROGRAM;
 
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node on a database of its own, and a client of it.
 struct Node {
@@ -42,7 +42,7 @@ impl Node {
 }
 
 /// Creates an animal with all the statements that a creation can have.
-fn create(client: &Client, name: &str) -> Answer {
+fn create(client: &Client, name: &str) -> Response {
     client
         .request("POST", "/v1/pets")
         .header("Idempotency-Key", name)
@@ -91,7 +91,7 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
         let made = std::thread::scope(|scope| {
             by_hand.lock("pets");
             let creating = scope.spawn(move || create(client, &format!("animal-{number}")));
-            eventually(PATIENCE, "the creation waits", || {
+            eventually(TIMEOUT, "the creation waits", || {
                 postgres.psql("postgres", waiting) == "1"
             });
             // Its counter is what the creation has: now each waits for the other, and it is the creation that gives way.
@@ -101,7 +101,7 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
         });
         assert_eq!(made.status, 201, "{number}: {made}");
     }
-    eventually(PATIENCE, "all of them were deadlocks", || {
+    eventually(TIMEOUT, "all of them were deadlocks", || {
         postgres.psql("postgres", deadlocks) == "10"
     });
 }
@@ -119,14 +119,12 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     for number in 1..=3 {
         let before = used();
         create(&node.client, &format!("refused-{number}")).is_error(503, "unavailable");
-        eventually(PATIENCE, "its use is stored", || used() > before);
-        eventually(PATIENCE, "the writer is degraded", || {
-            writer() == "degraded"
-        });
+        eventually(TIMEOUT, "its use is stored", || used() > before);
+        eventually(TIMEOUT, "the writer is degraded", || writer() == "degraded");
     }
     by_hand.release();
     assert_eq!(create(&node.client, "last").status, 201);
-    eventually(PATIENCE, "the writer is well", || writer() == "ready");
+    eventually(TIMEOUT, "the writer is well", || writer() == "ready");
     let log = node.process.log();
     for (told, times) in [
         ("the database cannot be written", 1),

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use harness::{Answer, Client, Connection, Output, Postgres, Process, Proxy, Redis, run};
+use harness::{Client, Connection, Output, Postgres, Process, Proxy, Redis, Response, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -199,7 +199,7 @@ fn with_a_minute_of(needed: Duration) {
 }
 
 /// How long one creation may be tried. Whoever is refused for longer than this is never served.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Clients that create animals all the time. Each animal has a name and an `Idempotency-Key` of its own, and what does not
 /// work is tried again with the same key on the next node until it works: so every name belongs to exactly one animal.
@@ -253,29 +253,29 @@ impl Load {
             let name = format!("{client}-{number}");
             let began = Instant::now();
             let mut failures = Vec::new();
-            let answer = loop {
+            let response = loop {
                 let node = (client + failures.len()) % NODES;
                 let to = self.nodes.lock().unwrap_or_else(PoisonError::into_inner)[node].clone();
                 match try_create(&to, &name, &mut open) {
-                    Ok(answer) if answer.status == 201 => {
+                    Ok(response) if response.status == 201 => {
                         self.created[node].fetch_add(1, Ordering::Relaxed);
-                        break answer;
+                        break response;
                     }
-                    Ok(answer) => {
-                        answer.is_error(503, "unavailable");
+                    Ok(response) => {
+                        response.is_error(503, "unavailable");
                         failures.push("503".to_owned());
                     }
                     Err(error) => failures.push(error),
                 }
-                assert!(began.elapsed() < PATIENCE, "{name}: {failures:?}");
+                assert!(began.elapsed() < TIMEOUT, "{name}: {failures:?}");
                 // The first retry comes at once, the next ones leave it time to recover.
                 if failures.len() > 1 {
                     std::thread::sleep(Duration::from_millis(20));
                 }
             };
             made.push(Made {
-                id: answer.json()["id"].as_i64().expect("an id"),
-                replayed: answer.header("idempotent-replayed").is_some(),
+                id: response.json()["id"].as_i64().expect("an id"),
+                replayed: response.header("idempotent-replayed").is_some(),
                 name,
                 failures,
             });
@@ -301,20 +301,20 @@ fn try_create(
     node: &Client,
     name: &str,
     open: &mut Option<(SocketAddr, Connection)>,
-) -> Result<Answer, String> {
+) -> Result<Response, String> {
     let mut connection = match open.take() {
         Some((address, connection)) if address == node.address => connection,
         _ => TcpStream::connect(node.address)
             .map_err(|error| format!("no connection: {error}"))?
             .into(),
     };
-    let answer = node
+    let response = node
         .request("POST", "/v1/pets")
         .header("Idempotency-Key", name)
         .json(&json!({"name": name, "categoryId": 1}))
         .try_send_on(&mut connection)?;
     *open = Some((node.address, connection));
-    Ok(answer)
+    Ok(response)
 }
 
 /// Looks for every acknowledged animal in the database: the names that are lost, and those that are there twice or that

@@ -71,8 +71,8 @@ fn nodes_that_start_at_once_on_an_empty_database_all_come_up() {
             started.map(|node| node.expect("a node")).collect()
         });
         for node in &nodes {
-            let answer = node.client(None).get("/readyz");
-            assert_eq!(answer.status, 200, "round {round}: {answer}");
+            let response = node.client(None).get("/readyz");
+            assert_eq!(response.status, 200, "round {round}: {response}");
         }
         let formats = "select count(*), min(format) > 0 from animal_store_format";
         assert_eq!(postgres.psql(&name, formats), "1|t", "round {round}");
@@ -112,8 +112,8 @@ fn a_transaction_that_is_taken_back_because_of_others_is_tried_again() {
         for node in &nodes {
             scope.spawn(move || {
                 for _ in 0..50 {
-                    let answer = node.create(&rex());
-                    assert_eq!(answer.status, 201, "{answer}");
+                    let response = node.create(&rex());
+                    assert_eq!(response.status, 201, "{response}");
                 }
             });
         }

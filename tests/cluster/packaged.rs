@@ -256,13 +256,13 @@ fn three_nodes_behind_nginx_are_one_service() {
         let place = format!("http://127.0.0.1:8080/v1/pets/{id}");
         assert_eq!((made.status, made.header("location")), (201, Some(&*place)));
     }
-    let left = |answer: &harness::Answer| answer.rate().1;
+    let left = |response: &harness::Response| response.rate().1;
     let first = left(&client.get("/v1/pets"));
     for asked in 1..=12 {
-        let answer = client.get("/v1/pets?limit=2");
-        assert_eq!((answer.status, answer.ids()), (200, vec![1, 2]));
-        assert_eq!(left(&answer), first - asked);
-        let next = answer.next().expect("more");
+        let response = client.get("/v1/pets?limit=2");
+        assert_eq!((response.status, response.ids()), (200, vec![1, 2]));
+        assert_eq!(left(&response), first - asked);
+        let next = response.next().expect("more");
         assert!(next.starts_with("http://127.0.0.1:8080/v1/pets?"), "{next}");
     }
     let large = json!({"name": "x".repeat(20_000), "categoryId": 1});

@@ -17,13 +17,13 @@ const BACK: Duration = Duration::from_secs(5);
 /// How soon after it was promoted a standby is found.
 const FOUND: Duration = Duration::from_secs(10);
 
-/// The longest that anybody waits for an answer.
+/// The longest that anybody waits for a response.
 const LONGEST: Duration = Duration::from_millis(2_500);
 
-/// How much more memory a node may use because nobody answers it.
+/// How much more memory a node may use because nobody responds to it.
 const MORE_MEMORY: u64 = 32 * 1024;
 
-/// How many more files and sockets a node may have open because nobody answers it.
+/// How many more files and sockets a node may have open because nobody responds to it.
 const MORE_FILES: u64 = 64;
 
 #[test]
@@ -59,7 +59,7 @@ fn a_standby_that_is_promoted_is_found_by_every_node() {
 }
 
 #[test]
-fn a_standby_is_found_while_the_server_before_it_still_takes_connections_but_answers_nothing() {
+fn a_standby_is_found_while_the_server_before_it_still_takes_connections_but_responds_to_nothing() {
     fail_over(Postgres::stall);
 }
 
@@ -100,10 +100,10 @@ fn fail_over(away: impl FnOnce(&Postgres)) {
 }
 
 /// How long it takes from now until each node has created an animal.
-fn until_every_node_creates(load: &Load, patience: Duration) -> Duration {
+fn until_every_node_creates(load: &Load, timeout: Duration) -> Duration {
     let created = || load.created.each_ref().map(|it| it.load(Ordering::Relaxed));
     let (began, before) = (Instant::now(), created());
-    eventually(patience, "an animal by each node", || {
+    eventually(timeout, "an animal by each node", || {
         created()
             .iter()
             .zip(before)
@@ -120,7 +120,7 @@ enum Kind {
     Cached,
 }
 
-/// One answer.
+/// One response.
 #[derive(Debug)]
 struct Seen {
     kind: Kind,
@@ -129,11 +129,11 @@ struct Seen {
     status: u16,
 }
 
-/// A while in which PostgreSQL answered nothing.
+/// A while in which PostgreSQL did not respond.
 struct Stall {
     began: Instant,
     ended: Instant,
-    answers: Vec<Seen>,
+    responses: Vec<Seen>,
     /// The most that a node used more than before: kilobytes, and open files.
     memory: u64,
     files: u64,
@@ -156,7 +156,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
         "/v1/store/orders",
     ][..];
     let cached = &["/v1/pets?limit=100", "/v1/pets/1"][..];
-    let answers = &Mutex::new(Vec::new());
+    let responses = &Mutex::new(Vec::new());
     let (done, created) = (
         &AtomicBool::new(false),
         &[const { AtomicUsize::new(0) }; NODES],
@@ -172,21 +172,21 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
                 Kind::Creation => nodes[node].request("POST", "/v1/pets").json(&rex()),
                 _ => nodes[node].request("GET", targets[turn % targets.len()]),
             };
-            let answer = request.send_on(&mut connection);
+            let response = request.send_on(&mut connection);
             let seen = Seen {
                 kind,
                 sent,
                 took: sent.elapsed(),
-                status: answer.status,
+                status: response.status,
             };
-            match answer.status {
+            match response.status {
                 201 => drop(created[node].fetch_add(1, Ordering::Relaxed)),
-                503 => drop(answer.is_error(503, "unavailable").number("retry-after")),
+                503 => drop(response.is_error(503, "unavailable").number("retry-after")),
                 _ => {}
             }
-            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.push(seen);
-            drop(answers);
+            let mut responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
+            responses.push(seen);
+            drop(responses);
             std::thread::sleep(Duration::from_millis(20));
         }
     };
@@ -223,11 +223,11 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
         drop(end);
         (began, ended, memory, files, back)
     });
-    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut responses = responses.lock().unwrap_or_else(PoisonError::into_inner);
     Stall {
         began,
         ended,
-        answers: std::mem::take(&mut answers),
+        responses: std::mem::take(&mut responses),
         memory,
         files,
         back,
@@ -248,10 +248,10 @@ fn uses(process: u32) -> (u64, u64) {
 fn a_stall_keeps_nobody_waiting_and_what_is_cached_is_served() {
     let cluster = Cluster::start();
     let stall = stall(&cluster, Duration::from_secs(20));
-    let slowest = stall.answers.iter().max_by_key(|seen| seen.took);
-    let slowest = slowest.expect("an answer");
+    let slowest = stall.responses.iter().max_by_key(|seen| seen.took);
+    let slowest = slowest.expect("a response");
     let during = stall
-        .answers
+        .responses
         .iter()
         .filter(|seen| seen.sent > stall.began && seen.sent + seen.took < stall.ended);
     let count = |kind: Kind, status: u16| {
@@ -263,9 +263,9 @@ fn a_stall_keeps_nobody_waiting_and_what_is_cached_is_served() {
     let uncached = count(Kind::Uncached, 503);
     let cached = count(Kind::Cached, 200);
     let figures = format!(
-        "{} answers, of them in the stall {creations:?} creations and {uncached:?} reads with 503, {cached:?} cached with \
+        "{} responses, of them in the stall {creations:?} creations and {uncached:?} reads with 503, {cached:?} cached with \
          200; slowest {slowest:?}; {} KB and {} files more; back after {:?}",
-        stall.answers.len(),
+        stall.responses.len(),
         stall.memory,
         stall.files,
         stall.back
@@ -280,10 +280,10 @@ fn a_stall_keeps_nobody_waiting_and_what_is_cached_is_served() {
 }
 
 #[test]
-fn the_same_check_catches_a_node_without_time_outs() {
+fn the_same_check_catches_a_node_without_timeouts() {
     let cluster = Cluster::broken("no-timeouts");
     let stall = stall(&cluster, Duration::from_secs(5));
-    let slowest = stall.answers.iter().map(|seen| seen.took).max();
+    let slowest = stall.responses.iter().map(|seen| seen.took).max();
     println!("{slowest:?}");
     assert!(slowest > Some(LONGEST), "{slowest:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Answer, ByHand, Postgres, Process, eventually, run};
+use harness::{ByHand, Postgres, Process, Response, eventually, run};
 use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM};
@@ -11,7 +11,7 @@ use crate::{Cluster, PROGRAM};
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// How long anything else may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
@@ -33,18 +33,18 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     let mut slowest = Duration::ZERO;
     let mut ask = |target: &str| {
         let began = Instant::now();
-        let answer = client.get(target);
+        let response = client.get(target);
         slowest = slowest.max(began.elapsed());
-        answer
+        response
     };
     while ask("/readyz").status == 200 {
         assert!(began.elapsed() < Duration::from_secs(2), "still ready");
     }
     let mut told = String::new();
     eventually(Duration::from_secs(10), "the keys are old", || {
-        let answer = ask("/readyz?verbose");
-        answer.is_error(503, "unavailable");
-        told = answer.message();
+        let response = ask("/readyz?verbose");
+        response.is_error(503, "unavailable");
+        told = response.message();
         told.contains("keys: degraded (not current since 20")
     });
     assert!(told.contains("store: failed ("), "{told}");
@@ -77,13 +77,13 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     assert_eq!(read().status, 404);
 
     // The log up to the line of this request.
-    let log_until = |answer: &Answer| {
+    let log_until = |response: &Response| {
         let line = format!(
             " request id={} ",
-            answer.header("x-request-id").expect("an ID")
+            response.header("x-request-id").expect("an ID")
         );
         let mut log = String::new();
-        eventually(PATIENCE, "its line is written", || {
+        eventually(TIMEOUT, "its line is written", || {
             log += &node.log();
             log.contains(&line)
         });
@@ -100,7 +100,7 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
         if count > 200 && client.get("/readyz").status == 503 {
             break refused;
         }
-        assert!(began.elapsed() < PATIENCE, "still ready");
+        assert!(began.elapsed() < TIMEOUT, "still ready");
     };
     let log = log_until(&last);
     let lines = log.matches(" ERROR request failed ").count();
@@ -109,7 +109,7 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     assert_eq!(turns, 1, "{log}");
 
     postgres.start_again();
-    eventually(PATIENCE, "it reads again", || {
+    eventually(TIMEOUT, "it reads again", || {
         read().status == 404 && client.get("/readyz").status == 200
     });
     let by_hand = ByHand::open(&url.parse().expect("a database"));

@@ -30,12 +30,12 @@ fn ask(cluster: &Cluster, key: &str, times: usize) -> While {
     for _ in 0..times {
         for (node, connection) in nodes.iter().zip(&mut connections) {
             let began = Instant::now();
-            let answer = node.request("GET", "/v1/pets").send_on(connection);
+            let response = node.request("GET", "/v1/pets").send_on(connection);
             took.push(began.elapsed());
-            match answer.status {
+            match response.status {
                 200 => admitted += 1,
                 429 => {}
-                _ => panic!("{answer}"),
+                _ => panic!("{response}"),
             }
         }
     }
@@ -50,9 +50,9 @@ fn ask(cluster: &Cluster, key: &str, times: usize) -> While {
 /// What every node says of Redis when it is asked whether it is ready. It always is.
 fn all_say(cluster: &Cluster, word: &str) -> bool {
     cluster.nodes.iter().all(|node| {
-        let answer = node.client(None).get("/readyz?verbose");
-        assert_eq!(answer.status, 200, "{answer}");
-        answer.json()["checks"]["redis"] == word
+        let response = node.client(None).get("/readyz?verbose");
+        assert_eq!(response.status, 200, "{response}");
+        response.json()["checks"]["redis"] == word
     })
 }
 
@@ -231,8 +231,12 @@ fn two_deployments_on_one_redis_do_not_touch_each_others_keys() {
     assert_eq!(asked.admitted, LIMIT as usize);
     let banned = cluster.nodes[0].client(Some(&here)).get("/v1/pets");
     banned.is_error(429, "key_banned");
-    let answer = there.get("/v1/pets");
-    assert_eq!((answer.status, answer.rate().1), (200, 59), "{answer}");
+    let response = there.get("/v1/pets");
+    assert_eq!(
+        (response.status, response.rate().1),
+        (200, 59),
+        "{response}"
+    );
     // On a cluster of Redis, the ID alone decides where the counters are.
     let names = cluster.redis.cli(&["KEYS", "animal-store:*:{1}"]);
     assert_eq!(names.lines().count(), 2, "{names}");

@@ -1,4 +1,4 @@
-//! A commit whose answer got lost: the client that tries again, on whatever node, gets the one animal it asked for.
+//! A commit whose response got lost: the client that tries again, on whatever node, gets the one animal it asked for.
 
 use std::time::Duration;
 

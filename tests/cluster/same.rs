@@ -1,4 +1,4 @@
-//! The same questions, in the same order, to both engines: the answers are the same.
+//! The same questions, in the same order, to both engines: the responses are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,9 +120,9 @@ fn shown(key: Option<KeyRecord>) -> String {
     format!("{:?}", key.map(|key| KeyRecord { revision: 0, ..key }))
 }
 
-/// Asks one store, and gives all of its answer.
+/// Asks one store, and gives all of its response.
 async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> String {
-    const FAILED: &str = "the store answers";
+    const FAILED: &str = "the store responds";
     // What another process would have to tell a server.
     store.pets_changed();
     match *act {
@@ -263,7 +263,7 @@ async fn changed(store: &Store, id: i64, change: KeyChange) -> String {
 }
 
 #[test]
-fn five_hundred_random_sequences_give_the_same_answers_on_both_engines() {
+fn five_hundred_random_sequences_give_the_same_responses_on_both_engines() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -296,9 +296,9 @@ fn five_hundred_random_sequences_give_the_same_answers_on_both_engines() {
                 now.set(now.get().after(Duration::from_millis(wait)));
                 asked.set(asked.get() + 1);
                 let secret = Secret::generate().expect("randomness");
-                let answers = [&embedded, &shared]
+                let responses = [&embedded, &shared]
                     .map(|store| runtime.block_on(ask(store, act, &secret, now.get())));
-                prop_assert_eq!(&answers[0], &answers[1], "{:?}", act);
+                prop_assert_eq!(&responses[0], &responses[1], "{:?}", act);
             }
             Ok(())
         })

@@ -45,8 +45,8 @@ fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Use
                 let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
                 while !done.load(Ordering::Relaxed) {
                     for (node, connection) in nodes.iter().zip(&mut connections) {
-                        let answer = node.request("GET", "/v1/pets").send_on(connection);
-                        assert!([200, 503].contains(&answer.status), "{answer}");
+                        let response = node.request("GET", "/v1/pets").send_on(connection);
+                        assert!([200, 503].contains(&response.status), "{response}");
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                     std::thread::sleep(Duration::from_millis(5));

@@ -1,11 +1,11 @@
-//! A reader that follows `next` while others write meets every animal once, in order, and misses none: identifiers become
+//! A reader that follows `next` while others write meets every animal once, in order, and misses none: IDs become
 //! visible in their order, on all nodes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Answer, Client};
+use harness::{Client, Response};
 
 use crate::{Cluster, End, is_long, rex};
 
@@ -66,7 +66,7 @@ impl Walk {
     }
 
     /// Whether there is a next page.
-    fn read(&mut self, page: &Answer) -> bool {
+    fn read(&mut self, page: &Response) -> bool {
         assert_eq!(page.status, 200, "{page}");
         self.pages += 1;
         let ids = page.ids();
@@ -96,17 +96,17 @@ impl Walk {
     }
 }
 
-/// Adds animals, and gives their identifiers. A variant that is broken may also fail now and then.
+/// Adds animals, and gives their IDs. A variant that is broken may also fail now and then.
 fn write(node: &Client, animals: usize, may_fail: bool) -> Vec<i64> {
     let mut connection = node.connect();
     let mut ids = Vec::with_capacity(animals);
     while ids.len() < animals {
         let request = node.request("POST", "/v1/pets").json(&rex());
-        let answer = request.send_on(&mut connection);
-        if answer.status == 201 {
-            ids.push(answer.json()["id"].as_i64().expect("an id"));
+        let response = request.send_on(&mut connection);
+        if response.status == 201 {
+            ids.push(response.json()["id"].as_i64().expect("an id"));
         } else {
-            assert!(may_fail, "{answer}");
+            assert!(may_fail, "{response}");
         }
     }
     ids
@@ -145,7 +145,7 @@ fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
     let acknowledged: BTreeSet<i64> = ids.iter().copied().collect();
     let mut violations = Vec::new();
     if acknowledged.len() < ids.len() {
-        violations.push("an identifier was given twice".into());
+        violations.push("an ID was given twice".into());
     }
     let pages = walks.iter().map(|walk| walk.pages).sum();
     for (reader, walk) in walks.into_iter().enumerate() {
@@ -196,7 +196,7 @@ fn readers_that_follow_next_while_others_write_see_each_animal_once_and_in_order
 }
 
 #[test]
-fn the_same_check_catches_identifiers_from_a_sequence() {
+fn the_same_check_catches_ids_from_a_sequence() {
     // Empty each time: what an earlier try has left would be news to the readers of the next.
     let mut tries = (0..3).map(|_| {
         let cluster = Cluster::broken("ids-from-sequence");

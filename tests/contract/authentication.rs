@@ -1,7 +1,7 @@
 //! Who is let in: the bearer key, and every form of its absence.
 
 use animal_store::key::Secret;
-use harness::{Answer, App, Client, enterprise};
+use harness::{App, Client, Response, enterprise};
 use std::time::Duration;
 
 use crate::rex;
@@ -10,18 +10,18 @@ const ASKS: &str = "Bearer realm=\"animal-store\"";
 const REFUSES: &str = "Bearer realm=\"animal-store\", error=\"invalid_token\"";
 
 #[track_caller]
-fn is_missing(answer: &Answer) {
-    answer.is_error(401, "missing_api_key");
-    assert_eq!(answer.header("www-authenticate"), Some(ASKS));
+fn is_missing(response: &Response) {
+    response.is_error(401, "missing_api_key");
+    assert_eq!(response.header("www-authenticate"), Some(ASKS));
 }
 
 #[track_caller]
-fn is_invalid(answer: &Answer) {
-    answer.is_error(401, "invalid_api_key");
-    assert_eq!(answer.header("www-authenticate"), Some(REFUSES));
+fn is_invalid(response: &Response) {
+    response.is_error(401, "invalid_api_key");
+    assert_eq!(response.header("www-authenticate"), Some(REFUSES));
 }
 
-fn authorized(anyone: &Client, value: &str) -> Answer {
+fn authorized(anyone: &Client, value: &str) -> Response {
     let request = anyone.request("GET", "/v1/pets");
     request.header("Authorization", value).send()
 }
@@ -31,8 +31,8 @@ fn a_request_with_a_key_in_the_authorization_header_is_let_in() {
     let (_app, anyone, key) = App::start();
     let secret = key.key.unwrap();
     for scheme in ["Bearer", "bearer", "BEARER", "bEaReR"] {
-        let answer = authorized(&anyone, &format!("{scheme} {secret}"));
-        assert_eq!(answer.status, 200, "{scheme}");
+        let response = authorized(&anyone, &format!("{scheme} {secret}"));
+        assert_eq!(response.status, 200, "{scheme}");
     }
 }
 
@@ -118,7 +118,7 @@ fn a_key_with_one_wrong_character_is_401_invalid_api_key() {
 }
 
 #[test]
-fn unknown_expired_and_malformed_keys_are_told_alike() {
+fn unknown_expired_and_malformed_keys_get_the_same_response() {
     let (app, anyone, _) = App::start();
     let (_, expired) = app.issue(enterprise(9, 9), Some(Duration::from_secs(5)));
     assert_eq!(expired.get("/v1/pets").status, 200);
@@ -129,9 +129,9 @@ fn unknown_expired_and_malformed_keys_are_told_alike() {
         expired.get("/v1/pets"),
         anyone.with_key(Some("x")).get("/v1/pets"),
     );
-    for answer in [&unknown, &expired, &malformed] {
-        is_invalid(answer);
-        assert_eq!(answer.body, unknown.body);
+    for response in [&unknown, &expired, &malformed] {
+        is_invalid(response);
+        assert_eq!(response.body, unknown.body);
     }
 }
 
@@ -146,20 +146,20 @@ fn two_authorization_headers_are_401_even_with_a_valid_key_in_both_and_the_messa
             .request("GET", "/v1/pets")
             .header("Authorization", other);
         let first = request.header("Authorization", &valid).send();
-        for answer in [first, last] {
-            is_invalid(&answer);
+        for response in [first, last] {
+            is_invalid(&response);
             assert!(
-                answer
+                response
                     .message()
                     .contains("Authorization must be given at most once"),
-                "{other}: {answer}"
+                "{other}: {response}"
             );
         }
     }
 }
 
 #[test]
-fn a_401_tells_nothing_of_what_exists() {
+fn a_401_says_nothing_of_what_exists() {
     let (_app, anyone, key) = App::start();
     key.create(&rex());
     let body = anyone.get("/v1/pets").body;
@@ -178,12 +178,12 @@ fn a_401_tells_nothing_of_what_exists() {
 fn an_error_never_repeats_the_key() {
     let (_app, anyone, key) = App::start();
     let unknown = Secret::generate().unwrap();
-    let answer = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
-    assert!(!answer.to_string().contains(unknown.reveal()));
+    let response = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
+    assert!(!response.to_string().contains(unknown.reveal()));
     let secret = key.key.as_deref().unwrap();
-    let answer = key.get(&format!("/v1/pets?limit={secret}"));
+    let response = key.get(&format!("/v1/pets?limit={secret}"));
     assert!(
-        !answer
+        !response
             .is_error(400, "invalid_parameter")
             .message()
             .contains(secret)

@@ -1,16 +1,16 @@
 //! The body of a creation: its size, its type, and what is said of one that is no animal.
 
-use harness::{Answer, App, Client};
+use harness::{App, Client, Response};
 use serde_json::json;
 
 use crate::rex;
 
-fn post(key: &Client, content_type: &str, body: impl Into<Vec<u8>>) -> Answer {
+fn post(key: &Client, content_type: &str, body: impl Into<Vec<u8>>) -> Response {
     let request = key.request("POST", "/v1/pets").body(body);
     request.header("Content-Type", content_type).send()
 }
 
-fn send(key: &Client, body: impl Into<Vec<u8>>) -> Answer {
+fn send(key: &Client, body: impl Into<Vec<u8>>) -> Response {
     post(key, "application/json", body)
 }
 
@@ -26,7 +26,7 @@ fn begin(key: &Client, lines: &str) -> harness::Connection {
     connection
 }
 
-fn chunked(key: &Client, chunks: &[&[u8]]) -> Answer {
+fn chunked(key: &Client, chunks: &[&[u8]]) -> Response {
     let mut connection = begin(key, "Transfer-Encoding: chunked");
     for chunk in chunks {
         connection.send(format!("{:x}\r\n", chunk.len()).as_bytes());
@@ -34,7 +34,7 @@ fn chunked(key: &Client, chunks: &[&[u8]]) -> Answer {
         connection.send(b"\r\n");
     }
     connection.send(b"0\r\n\r\n");
-    connection.answer()
+    connection.response()
 }
 
 /// A whole animal in exactly so many bytes.
@@ -85,8 +85,8 @@ fn missing_fields_and_invalid_values_are_400_and_the_message_names_the_field() {
             "status must",
         ),
     ] {
-        let answer = key.create(&body);
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = key.create(&body);
+        let message = response.is_error(400, "invalid_body").message();
         assert!(message.contains(field), "{body}: {message}");
         for other in ["name", "categoryId", "status"] {
             let named = message.contains(&format!("{other} must"))
@@ -109,8 +109,8 @@ fn a_category_with_a_fraction_or_beyond_int64_is_400_and_the_message_names_it() 
         "1e19",
         "1e999",
     ] {
-        let answer = send(&key, format!(r#"{{"name":"a","categoryId":{number}}}"#));
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = send(&key, format!(r#"{{"name":"a","categoryId":{number}}}"#));
+        let message = response.is_error(400, "invalid_body").message();
         assert!(message.contains("categoryId must"), "{number}: {message}");
     }
 }
@@ -139,8 +139,8 @@ fn a_name_that_is_empty_or_blank_or_has_control_characters_is_400() {
         "\u{e0061}",
         "\u{e0fff}",
     ] {
-        let answer = key.create(&json!({"name": name, "categoryId": 1}));
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = key.create(&json!({"name": name, "categoryId": 1}));
+        let message = response.is_error(400, "invalid_body").message();
         assert!(message.contains("name must not"), "{name:?}: {message}");
     }
 }
@@ -149,8 +149,8 @@ fn a_name_that_is_empty_or_blank_or_has_control_characters_is_400() {
 fn every_problem_of_a_body_is_reported_in_one_message() {
     let (_app, _, key) = App::start();
     let body = r#"{"name":"","categoryId":1.5,"status":null,"x":1,"x":2}"#;
-    let answer = send(&key, body);
-    let message = answer.is_error(400, "invalid_body").message();
+    let response = send(&key, body);
+    let message = response.is_error(400, "invalid_body").message();
     for part in [
         "name must",
         "categoryId must",
@@ -159,8 +159,8 @@ fn every_problem_of_a_body_is_reported_in_one_message() {
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    let answer = send(&key, "{}");
-    let message = answer.is_error(400, "invalid_body").message();
+    let response = send(&key, "{}");
+    let message = response.is_error(400, "invalid_body").message();
     assert!(message.contains("name is missing") && message.contains("categoryId is missing"));
 }
 
@@ -180,8 +180,8 @@ fn a_member_given_twice_is_400_also_an_unknown_one() {
         ),
         (r#"{"name":"a","categoryId":1,"id":1,"id":1}"#, "id"),
     ] {
-        let answer = send(&key, body);
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = send(&key, body);
+        let message = response.is_error(400, "invalid_body").message();
         assert!(
             message.contains(&format!("{named} must be given at most once")),
             "{body}: {message}"
@@ -214,8 +214,8 @@ fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
         "\u{feff}{}",
         &deep,
     ] {
-        let answer = send(&key, body);
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = send(&key, body);
+        let message = response.is_error(400, "invalid_body").message();
         assert!(message.contains("JSON object"), "{body}: {message}");
     }
     let not_text = b"{\"name\":\"\xff\",\"categoryId\":1}";
@@ -227,7 +227,7 @@ fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
 }
 
 #[test]
-fn what_is_not_valid_json_is_told_why_and_where() {
+fn what_is_not_valid_json_gets_an_error_that_says_why_and_where() {
     let (_app, _, key) = App::start();
     for (body, why) in [
         ("\u{feff}{}", "byte order mark at line 1, column 1"),
@@ -250,8 +250,8 @@ fn what_is_not_valid_json_is_told_why_and_where() {
         ("{\"name\":\"\\x\"}", "invalid escape at line 1, column 11"),
         ("{\"categoryId\":01}", "invalid number at line 1, column 16"),
     ] {
-        let answer = send(&key, body);
-        let message = answer.is_error(400, "invalid_body").message();
+        let response = send(&key, body);
+        let message = response.is_error(400, "invalid_body").message();
         let start = format!("The body is not valid JSON: {why}.");
         assert!(message.starts_with(&start), "{body}: {message}");
     }
@@ -288,9 +288,9 @@ fn a_413_ends_the_connection_and_says_so() {
         let mut connection = key.connect();
         let large = key.request("POST", "/v1/pets").body(animal_of(length));
         let large = large.header("Content-Type", "application/json");
-        let answer = large.send_on(&mut connection);
-        answer.is_error(413, "body_too_large");
-        assert_eq!(answer.header("connection"), Some("close"));
+        let response = large.send_on(&mut connection);
+        response.is_error(413, "body_too_large");
+        assert_eq!(response.header("connection"), Some("close"));
         connection.end();
         assert!(connection.is_closed());
     }
@@ -311,21 +311,21 @@ fn a_body_may_come_in_chunks_and_the_same_limit_holds() {
 }
 
 #[test]
-fn a_caller_that_asks_first_is_told_of_a_413_before_it_sends() {
+fn a_client_that_asks_first_gets_a_413_before_it_sends() {
     let (_app, _, key) = App::start();
     let mut connection = begin(&key, "Expect: 100-continue\r\nContent-Length: 16385");
-    connection.answer().is_error(413, "body_too_large");
+    connection.response().is_error(413, "body_too_large");
 }
 
 #[test]
-fn a_caller_that_asks_first_and_may_is_told_to_go_on() {
+fn a_client_that_asks_first_gets_a_100_where_it_may_go_on() {
     let (_app, _, key) = App::start();
     let body = rex().to_string();
     let lines = format!("Expect: 100-continue\r\nContent-Length: {}", body.len());
     let mut connection = begin(&key, &lines);
-    assert_eq!(connection.answer().status, 100);
+    assert_eq!(connection.response().status, 100);
     connection.send(body.as_bytes());
-    assert_eq!(connection.answer().status, 201);
+    assert_eq!(connection.response().status, 201);
 }
 
 #[test]
@@ -344,8 +344,8 @@ fn a_type_other_than_json_is_415() {
         "application/json, application/json",
         "application /json",
     ] {
-        let answer = post(&key, content_type, rex().to_string());
-        answer.is_error(415, "unsupported_media_type");
+        let response = post(&key, content_type, rex().to_string());
+        response.is_error(415, "unsupported_media_type");
     }
     let untyped = key.request("POST", "/v1/pets").body(rex().to_string());
     untyped.send().is_error(415, "unsupported_media_type");
@@ -373,10 +373,10 @@ fn a_content_encoding_other_than_identity_is_415() {
         &["identity", "gzip"],
         &["gzip", "identity"],
     ] {
-        let answer = send(encodings);
-        let message = answer.is_error(415, "unsupported_media_type").message();
+        let response = send(encodings);
+        let message = response.is_error(415, "unsupported_media_type").message();
         assert!(message.contains("Content-Encoding"), "{message}");
-        assert_eq!(answer.header("accept-encoding"), Some("identity"));
+        assert_eq!(response.header("accept-encoding"), Some("identity"));
     }
     for encodings in [&["identity"][..], &["Identity"]] {
         assert_eq!(send(encodings).status, 201, "{encodings:?}");
@@ -410,8 +410,8 @@ fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_stands() {
     let (_app, _, key) = App::start();
     let body = b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}".to_vec();
     let request = key.request("POST", "/v1/pets").body(body);
-    let answer = request.header("Content-Type", "application/json").send();
-    answer.is_error(400, "invalid_body");
+    let response = request.header("Content-Type", "application/json").send();
+    response.is_error(400, "invalid_body");
 }
 
 #[test]
@@ -421,5 +421,5 @@ fn a_broken_chunk_is_400_invalid_body() {
     let head = "POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";
     let secret = key.key.as_ref().unwrap();
     connection.send(format!("{head}\r\nAuthorization: Bearer {secret}\r\n\r\nzz\r\n").as_bytes());
-    connection.answer().is_error(400, "invalid_body");
+    connection.response().is_error(400, "invalid_body");
 }

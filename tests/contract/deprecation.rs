@@ -1,27 +1,27 @@
-//! The end of `GET /pets/{petId}`: announced on every answer of it, and kept to the millisecond.
+//! The end of `GET /pets/{petId}`: announced on every response of it, and kept to the millisecond.
 
 use animal_store::clock::Timestamp;
-use harness::{Answer, App, START, enterprise};
+use harness::{App, Response, START, enterprise};
 
 use crate::rex;
 
 /// 5 December 2030, 00:00:00 UTC.
 const END: i64 = 1_922_659_200_000;
 
-/// Panics unless the answer says that the operation is deprecated, since when, until when, and what to use instead.
+/// Panics unless the response says that the operation is deprecated, since when, until when, and what to use instead.
 #[track_caller]
-fn is_announced(app: &App, answer: &Answer) {
+fn is_announced(app: &App, response: &Response) {
     let root = format!("http://{}", app.address());
     assert_eq!(
-        answer.header("deprecation"),
+        response.header("deprecation"),
         Some("@1794700800"),
-        "{answer}"
+        "{response}"
     );
     assert_eq!(
-        answer.header("sunset"),
+        response.header("sunset"),
         Some("Thu, 05 Dec 2030 00:00:00 GMT")
     );
-    let links: Vec<_> = answer
+    let links: Vec<_> = response
         .header("link")
         .unwrap_or_default()
         .split(", ")
@@ -30,19 +30,22 @@ fn is_announced(app: &App, answer: &Answer) {
     let docs = format!("<{root}/docs>; rel=\"deprecation\"");
     assert!(
         links.iter().any(|link| link.starts_with(&instead)),
-        "{answer}"
+        "{response}"
     );
-    assert!(links.iter().any(|link| link.starts_with(&docs)), "{answer}");
+    assert!(
+        links.iter().any(|link| link.starts_with(&docs)),
+        "{response}"
+    );
 }
 
 #[test]
-fn every_answer_of_get_pet_announces_its_end() {
+fn every_response_of_get_pet_announces_its_end() {
     let (app, anyone, key) = App::start();
     let once = app.key(enterprise(1, 10));
     key.create(&rex());
     let long = format!("/v1/pets/1?{}", "x".repeat(8192));
     assert_eq!(once.get("/v1/pets/1").status, 200);
-    for (answer, status) in [
+    for (response, status) in [
         (key.get("/v1/pets/1"), 200),
         (key.request("HEAD", "/v1/pets/1").send(), 200),
         (anyone.get("/v1/pets/1"), 401),
@@ -52,8 +55,8 @@ fn every_answer_of_get_pet_announces_its_end() {
         (key.get(&long), 414),
         (once.get("/v1/pets/1"), 429),
     ] {
-        assert_eq!(answer.status, status, "{answer}");
-        is_announced(&app, &answer);
+        assert_eq!(response.status, status, "{response}");
+        is_announced(&app, &response);
     }
 }
 
@@ -62,8 +65,8 @@ fn the_links_of_the_announcement_are_below_the_public_url() {
     let (_app, _, key) = App::start_with(|config| {
         config.public_url = Some("https://animals.example/v1".parse().unwrap());
     });
-    let answer = key.get("/v1/pets/1");
-    let link = answer.header("link").unwrap();
+    let response = key.get("/v1/pets/1");
+    let link = response.header("link").unwrap();
     assert!(
         link.contains("<https://animals.example/v1/pets?status=available>"),
         "{link}"
@@ -74,7 +77,7 @@ fn the_links_of_the_announcement_are_below_the_public_url() {
 #[test]
 fn no_other_operation_is_announced_to_end() {
     let (_app, _, key) = App::start();
-    for answer in [
+    for response in [
         key.create(&rex()),
         key.get("/v1/pets"),
         key.get("/v1/nothing"),
@@ -83,7 +86,7 @@ fn no_other_operation_is_announced_to_end() {
         key.get("/livez"),
     ] {
         assert_eq!(
-            (answer.header("deprecation"), answer.header("sunset")),
+            (response.header("deprecation"), response.header("sunset")),
             (None, None)
         );
     }
@@ -93,12 +96,12 @@ fn no_other_operation_is_announced_to_end() {
 fn the_replacement_is_the_list_with_the_status_filter_and_it_has_the_animal() {
     let (_app, _, key) = App::start();
     key.create_many(1);
-    let answer = key.get("/v1/pets/1");
-    let link = answer.header("link").unwrap();
+    let response = key.get("/v1/pets/1");
+    let link = response.header("link").unwrap();
     let (url, _) = link[1..]
         .split_once(">; rel=\"successor-version\"")
         .unwrap();
-    assert_eq!(key.follow(url).json()[0], answer.json());
+    assert_eq!(key.follow(url).json()[0], response.json());
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn the_day_of_deprecation_has_come_when_it_is_announced() {
 }
 
 #[test]
-fn from_5_december_2030_on_it_answers_410_and_not_a_millisecond_before() {
+fn from_5_december_2030_on_it_returns_410_and_not_a_millisecond_before() {
     let (app, _, key) = App::start();
     let made = key.create(&rex());
     app.clock.set(Timestamp::from_millis(END - 1));
@@ -124,8 +127,8 @@ fn from_5_december_2030_on_it_answers_410_and_not_a_millisecond_before() {
     for moment in [END, END + 1, END + 86_400_000] {
         app.clock.set(Timestamp::from_millis(moment));
         for path in ["/v1/pets/1", "/v1/pets/2", "/v1/pets/one"] {
-            let answer = key.get(path);
-            is_announced(&app, answer.is_error(410, "gone"));
+            let response = key.get(path);
+            is_announced(&app, response.is_error(410, "gone"));
         }
         let head = key.request("HEAD", "/v1/pets/1").send();
         assert_eq!(head.status, 410);
@@ -137,8 +140,8 @@ fn from_5_december_2030_on_it_answers_410_and_not_a_millisecond_before() {
 fn the_410_comes_only_after_authentication() {
     let (app, anyone, _) = App::start();
     app.clock.set(Timestamp::from_millis(END));
-    let answer = anyone.get("/v1/pets/1");
-    is_announced(&app, answer.is_error(401, "missing_api_key"));
+    let response = anyone.get("/v1/pets/1");
+    is_announced(&app, response.is_error(401, "missing_api_key"));
 }
 
 #[test]

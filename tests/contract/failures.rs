@@ -1,4 +1,4 @@
-//! What is not the caller's fault: a 5xx is an `Error` like any other, and never tells the cause.
+//! What is not the client's fault: a 5xx is an `Error` like any other, and never tells the cause.
 
 use harness::App;
 

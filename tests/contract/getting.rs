@@ -1,4 +1,4 @@
-//! One animal by its identifier.
+//! One animal by its ID.
 
 use harness::App;
 
@@ -30,7 +30,7 @@ fn an_animal_that_does_not_exist_is_404() {
 }
 
 #[test]
-fn an_identifier_that_is_not_an_int64_is_404() {
+fn an_id_that_is_not_an_int64_is_404() {
     let (_app, _, key) = App::start();
     key.create(&rex());
     for id in [
@@ -68,7 +68,7 @@ fn an_identifier_that_is_not_an_int64_is_404() {
 }
 
 #[test]
-fn a_percent_encoded_identifier_is_what_it_encodes() {
+fn a_percent_encoded_id_is_what_it_encodes() {
     let (_app, _, key) = App::start();
     key.create_many(12);
     assert_eq!(key.get("/v1/pets/%31").json()["id"], 1);

@@ -1,17 +1,17 @@
 //! `HEAD`: what `GET` says, without its body.
 
-use harness::{Answer, App, Client};
+use harness::{App, Client, Response};
 
 use crate::rex;
 
 /// The status and the headers, but for those that differ from one request to the next. The length of an empty body goes
 /// without saying.
-fn heading(answer: Answer) -> (u16, Vec<(String, String)>) {
+fn heading(response: Response) -> (u16, Vec<(String, String)>) {
     let differs = ["date", "x-request-id", "x-ratelimit-remaining"];
-    let mut headers = answer.headers;
+    let mut headers = response.headers;
     headers.retain(|(name, _)| !differs.contains(&name.as_str()));
     headers.retain(|(name, value)| (name.as_str(), value.as_str()) != ("content-length", "0"));
-    (answer.status, headers)
+    (response.status, headers)
 }
 
 /// `HEAD` and then `GET` on one connection: a body after the first would be read as the start of the second.

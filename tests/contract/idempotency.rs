@@ -6,7 +6,7 @@ use std::time::Duration;
 use animal_store::key::KeyId;
 use animal_store::pet::NewPet;
 use animal_store::store::{Created, Retry};
-use harness::{Answer, App, Client, START, enterprise, eventually};
+use harness::{App, Client, Response, START, enterprise, eventually};
 use serde_json::{Value, json};
 
 use crate::rex;
@@ -14,14 +14,14 @@ use crate::rex;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const A_MILLISECOND: Duration = Duration::from_millis(1);
 
-fn create(client: &Client, key: &str, body: &Value) -> Answer {
+fn create(client: &Client, key: &str, body: &Value) -> Response {
     let request = client.request("POST", "/v1/pets").json(body);
     request.header("Idempotency-Key", key).send()
 }
 
-/// Panics unless the second answer is the first again, and says so.
+/// Panics unless the second response is the first again, and says so.
 #[track_caller]
-fn is_replay(first: &Answer, again: &Answer) {
+fn is_replay(first: &Response, again: &Response) {
     assert_eq!((first.status, again.status), (201, 201), "{again}");
     assert_eq!(first.body, again.body);
     for name in ["location", "content-type", "content-length"] {
@@ -32,7 +32,7 @@ fn is_replay(first: &Answer, again: &Answer) {
 }
 
 #[test]
-fn the_same_key_and_body_give_the_first_answer_again_and_no_second_animal() {
+fn the_same_key_and_body_give_the_first_response_again_and_no_second_animal() {
     let (_app, _, key) = App::start();
     let first = create(&key, "order-1", &rex());
     key.create_many(2);
@@ -171,8 +171,8 @@ fn a_key_has_1_to_255_visible_ascii_characters_and_comes_once() {
     }
     let count = key.get("/v1/pets").ids().len();
     for bad in ["", " ", "a b", "a\tb", "é", "🐕", &"x".repeat(256)] {
-        let answer = create(&key, bad, &rex());
-        let message = answer.is_error(400, "invalid_parameter").message();
+        let response = create(&key, bad, &rex());
+        let message = response.is_error(400, "invalid_parameter").message();
         assert!(message.contains("Idempotency-Key"), "{bad:?}: {message}");
     }
     let request = key.request("POST", "/v1/pets").json(&rex());
@@ -225,7 +225,7 @@ fn a_key_outlives_a_restart() {
 }
 
 #[test]
-fn the_first_answer_is_given_again_though_the_animal_has_changed_or_is_gone_since() {
+fn the_first_response_is_given_again_though_the_animal_has_changed_or_is_gone_since() {
     let (app, _, key) = App::start();
     let first = create(&key, "a", &rex());
     let other = app.by_hand();
@@ -245,17 +245,17 @@ fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_
     let other = app.by_hand();
     // Nothing can be committed while another process holds the data, so one of the two stays in flight.
     other.hold();
-    let (send, answers) = mpsc::channel();
+    let (send, responses) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let (send, key) = (send.clone(), &key);
             scope.spawn(move || send.send(create(key, "a", &rex())));
         }
-        let refused = answers.recv().unwrap();
+        let refused = responses.recv().unwrap();
         refused.is_error(409, "idempotency_conflict");
         assert_eq!(refused.header("retry-after"), Some("1"), "{refused}");
         other.release();
-        let first = answers.recv().unwrap();
+        let first = responses.recv().unwrap();
         assert_eq!(
             (first.status, first.header("idempotent-replayed")),
             (201, None)
@@ -271,13 +271,13 @@ fn another_api_key_is_not_held_up_by_a_key_in_flight() {
     let neighbour = app.key(enterprise(100, 100));
     let other = app.by_hand();
     other.hold();
-    let (send, answers) = mpsc::channel();
+    let (send, responses) = mpsc::channel();
     std::thread::scope(|scope| {
         for client in [&key, &key, &neighbour, &neighbour] {
             let send = send.clone();
             scope.spawn(move || send.send(create(client, "a", &rex())));
         }
-        let next_two = || [(); 2].map(|()| answers.recv().unwrap().status);
+        let next_two = || [(); 2].map(|()| responses.recv().unwrap().status);
         assert_eq!(next_two(), [409, 409]);
         other.release();
         assert_eq!(next_two(), [201, 201]);
@@ -286,7 +286,7 @@ fn another_api_key_is_not_held_up_by_a_key_in_flight() {
 }
 
 #[test]
-fn a_caller_that_goes_away_and_tries_again_gets_the_one_animal() {
+fn a_client_that_goes_away_and_tries_again_gets_the_one_animal() {
     let (_app, _, key) = App::start();
     let body = rex().to_string();
     let secret = key.key.as_deref().unwrap();

@@ -18,8 +18,8 @@ fn links(key: &Client, host: &str, headers: &[(&str, &str)]) -> Vec<String> {
         }
         request.send()
     };
-    let targets = |answer: &harness::Answer, name: &str| -> Vec<String> {
-        let value = answer.header(name).unwrap_or_default();
+    let targets = |response: &harness::Response, name: &str| -> Vec<String> {
+        let value = response.header(name).unwrap_or_default();
         let urls = value.split('<').skip(1);
         urls.filter_map(|url| Some(url.split_once('>')?.0.to_owned()))
             .collect()
@@ -130,11 +130,11 @@ fn a_target_in_absolute_form_names_the_host_itself() {
             )
             .as_bytes(),
         );
-        let answer = connection.answer();
+        let response = connection.response();
         let start = format!("<http://{host}/v1/pets?");
         assert!(
-            answer.header("link").unwrap().starts_with(&start),
-            "{answer}"
+            response.header("link").unwrap().starts_with(&start),
+            "{response}"
         );
     }
 }
@@ -148,10 +148,10 @@ fn a_request_that_names_no_host_gets_links_to_the_address_of_the_server() {
     connection.send(
         format!("GET /v1/pets/1 HTTP/1.0\r\nAuthorization: Bearer {secret}\r\n\r\n").as_bytes(),
     );
-    let answer = connection.answer();
+    let response = connection.response();
     let start = format!("<http://{}/v1/pets?", app.address());
     assert!(
-        answer.header("link").unwrap().starts_with(&start),
-        "{answer}"
+        response.header("link").unwrap().starts_with(&start),
+        "{response}"
     );
 }

@@ -1,4 +1,4 @@
-//! What lies outside `/v1`, with no key and no rate headers. The client looks for those in every answer.
+//! What lies outside `/v1`, with no key and no rate headers. The client looks for those in every response.
 
 use harness::App;
 use serde_json::{Value, json};
@@ -104,13 +104,13 @@ fn public_and_staging_url_fill_the_servers_of_the_document() {
 fn livez_says_that_it_is_live_and_readyz_that_it_is_ready() {
     let (_app, anyone, _) = App::start();
     for (path, status) in [("/livez", "live"), ("/readyz", "ready")] {
-        let answer = anyone.get(path);
+        let response = anyone.get(path);
         assert_eq!(
-            (answer.status, answer.json()),
+            (response.status, response.json()),
             (200, json!({"status": status}))
         );
-        assert_eq!(answer.header("content-type"), Some("application/json"));
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(response.header("content-type"), Some("application/json"));
+        assert_eq!(response.header("cache-control"), Some("no-store"));
     }
 }
 
@@ -118,9 +118,9 @@ fn livez_says_that_it_is_live_and_readyz_that_it_is_ready() {
 fn readyz_verbose_says_what_it_looked_at() {
     let (_app, anyone, _) = App::start();
     for query in ["verbose", "verbose=1", "x=1&verbose"] {
-        let answer = anyone.get(&format!("/readyz?{query}"));
-        assert_eq!(answer.json()["status"], "ready");
-        assert_eq!(answer.json()["checks"]["store"], "ready");
+        let response = anyone.get(&format!("/readyz?{query}"));
+        assert_eq!(response.json()["status"], "ready");
+        assert_eq!(response.json()["checks"]["store"], "ready");
     }
 }
 
@@ -169,9 +169,9 @@ fn another_method_outside_v1_is_405() {
     let (_app, anyone, _) = App::start();
     for page in PAGES {
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
-            let answer = anyone.request(method, page).send();
-            answer.is_error(405, "method_not_allowed");
-            assert_eq!(answer.header("allow"), Some("GET, HEAD"));
+            let response = anyone.request(method, page).send();
+            response.is_error(405, "method_not_allowed");
+            assert_eq!(response.header("allow"), Some("GET, HEAD"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use harness::{App, Client};
 use serde_json::json;
 
-/// Follows `next` to its end and gives every identifier on the way; `meanwhile` happens between the pages.
+/// Follows `next` to its end and gives every ID on the way; `meanwhile` happens between the pages.
 pub(crate) fn walk(key: &Client, start: &str, mut meanwhile: impl FnMut()) -> Vec<i64> {
     let mut page = key.get(start);
     let mut seen = page.ids();

@@ -4,8 +4,8 @@ use harness::{App, Client};
 
 #[track_caller]
 fn refuses(key: &Client, query: &str, parameter: &str, says: &str) {
-    let answer = key.get(&format!("/v1/pets?{query}"));
-    let message = answer.is_error(400, "invalid_parameter").message();
+    let response = key.get(&format!("/v1/pets?{query}"));
+    let message = response.is_error(400, "invalid_parameter").message();
     assert!(
         message.starts_with(parameter) && message.contains(says),
         "{query}: {message}"

@@ -77,9 +77,9 @@ fn percent_encoding_means_the_same_everywhere_in_a_path() {
         "/v1/p%C3%A9ts",
         "/v1/%ff",
     ] {
-        let answer = key.get(path);
+        let response = key.get(path);
         assert_eq!(
-            (answer.status, &*answer.code()),
+            (response.status, &*response.code()),
             (404, "not_found"),
             "{path}"
         );
@@ -114,9 +114,9 @@ fn another_method_is_405_and_allow_names_those_that_the_path_takes() {
         ("/v1/pets/one", &["DELETE"], "GET, HEAD"),
     ] {
         for method in others {
-            let answer = key.request(method, path).json(&rex()).send();
-            answer.is_error(405, "method_not_allowed");
-            assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
+            let response = key.request(method, path).json(&rex()).send();
+            response.is_error(405, "method_not_allowed");
+            assert_eq!(response.header("allow"), Some(allow), "{method} {path}");
         }
     }
     assert_eq!(key.get("/v1/pets").ids(), [1]);
@@ -126,8 +126,8 @@ fn another_method_is_405_and_allow_names_those_that_the_path_takes() {
 fn another_method_is_405_only_after_authentication() {
     let (_app, anyone, _) = App::start();
     for path in ["/v1/pets", "/v1/pets/1"] {
-        let answer = anyone.request("DELETE", path).send();
-        answer.is_error(401, "missing_api_key");
+        let response = anyone.request("DELETE", path).send();
+        response.is_error(401, "missing_api_key");
     }
 }
 
@@ -138,8 +138,8 @@ fn the_methods_that_allow_names_are_taken() {
     for path in ["/v1/pets", "/v1/pets/1"] {
         let refused = key.request("PATCH", path).send();
         for method in refused.header("allow").unwrap().split(", ") {
-            let answer = key.request(method, path).json(&rex()).send();
-            assert!(answer.status < 300, "{answer}");
+            let response = key.request(method, path).json(&rex()).send();
+            assert!(response.status < 300, "{response}");
         }
     }
 }
@@ -154,5 +154,5 @@ fn a_target_in_absolute_form_leads_where_its_path_does() {
     let head =
         format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n\r\n");
     connection.send(head.as_bytes());
-    assert_eq!(connection.answer().ids(), [1]);
+    assert_eq!(connection.response().ids(), [1]);
 }

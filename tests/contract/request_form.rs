@@ -1,21 +1,21 @@
 //! What every request must be like: not too long, and addressed to one host.
 
-use harness::{Answer, App, Client};
+use harness::{App, Client, Response};
 
 /// A target of exactly so many bytes.
 fn target(path: &str, bytes: usize) -> String {
     format!("{path}?{}", "x".repeat(bytes - path.len() - 1))
 }
 
-/// The answer to a request of this first line, these lines and no others; `KEY` stands for the authorization.
-fn raw(client: &Client, first: &str, lines: &str) -> Answer {
+/// The response to a request of this first line, these lines and no others; `KEY` stands for the authorization.
+fn raw(client: &Client, first: &str, lines: &str) -> Response {
     let mut connection = client.connect();
     let key = client.key.as_deref().unwrap_or_default();
     let lines = lines.replace("KEY", &format!("Authorization: Bearer {key}\r\n"));
     connection.send(format!("{first}\r\n{lines}\r\n").as_bytes());
-    let answer = connection.answer();
-    assert!(answer.header("x-request-id").is_some(), "{answer}");
-    answer
+    let response = connection.response();
+    assert!(response.header("x-request-id").is_some(), "{response}");
+    response
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn an_address_may_have_8_kib_and_over_that_is_414() {
 #[test]
 fn under_v1_an_address_that_is_too_long_is_414_only_after_authentication() {
     let (_app, anyone, _) = App::start();
-    let answer = anyone.get(&target("/v1/pets", 9000));
-    answer.is_error(401, "missing_api_key");
+    let response = anyone.get(&target("/v1/pets", 9000));
+    response.is_error(401, "missing_api_key");
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_request_without_a_host_is_400() {
         (&anyone, "/livez"),
         (&anyone, "/nothing"),
     ] {
-        let answer = raw(client, &format!("GET {path} HTTP/1.1"), "KEY");
-        let message = answer.is_error(400, "invalid_parameter").message();
+        let response = raw(client, &format!("GET {path} HTTP/1.1"), "KEY");
+        let message = response.is_error(400, "invalid_parameter").message();
         assert!(message.contains("Host"), "{message}");
     }
 }
@@ -58,8 +58,8 @@ fn a_request_without_a_host_is_400() {
 #[test]
 fn a_request_with_two_hosts_is_400() {
     let (_app, _, key) = App::start();
-    let answer = raw(&key, "GET /v1/pets HTTP/1.1", "Host: a\r\nHost: a\r\nKEY");
-    answer.is_error(400, "invalid_parameter");
+    let response = raw(&key, "GET /v1/pets HTTP/1.1", "Host: a\r\nHost: a\r\nKEY");
+    response.is_error(400, "invalid_parameter");
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn a_host_that_is_no_valid_authority_is_400() {
             (&key, "/v1/pets/1"),
             (&anyone, "/livez"),
         ] {
-            let answer = raw(
+            let response = raw(
                 client,
                 &format!("GET {path} HTTP/1.1"),
                 &format!("Host: {host}\r\nKEY"),
             );
-            let message = answer.is_error(400, "invalid_parameter").message();
+            let message = response.is_error(400, "invalid_parameter").message();
             assert!(message.contains("Host"), "{host:?}: {message}");
         }
     }
@@ -125,12 +125,12 @@ fn a_host_that_is_no_valid_authority_is_400() {
         "a%20b",
         &long[1..],
     ] {
-        let answer = raw(
+        let response = raw(
             &key,
             "GET /v1/pets HTTP/1.1",
             &format!("Host: {host}\r\nKEY"),
         );
-        assert_eq!(answer.status, 200, "{host}: {answer}");
+        assert_eq!(response.status, 200, "{host}: {response}");
     }
 }
 
@@ -138,8 +138,8 @@ fn a_host_that_is_no_valid_authority_is_400() {
 fn under_v1_a_bad_host_is_400_only_after_authentication() {
     let (_app, anyone, _) = App::start();
     for path in ["/v1/pets", "/v1/pets/1"] {
-        let answer = raw(&anyone, &format!("GET {path} HTTP/1.1"), "Host: a/b\r\n");
-        answer.is_error(401, "missing_api_key");
+        let response = raw(&anyone, &format!("GET {path} HTTP/1.1"), "Host: a/b\r\n");
+        response.is_error(401, "missing_api_key");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
             )
             .as_bytes(),
         );
-        (connection.answer(), connection)
+        (connection.response(), connection)
     };
     for lines in [
         "Transfer-Encoding: gzip, chunked\r\n",
@@ -177,12 +177,15 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
         "Transfer-Encoding:\r\n",
     ] {
         for (method, path) in [("POST", "/v1/pets"), ("GET", "/v1/pets"), ("GET", "/livez")] {
-            let (answer, mut connection) = send(method, path, lines);
-            assert_eq!(answer.status, 400, "{method} {path} {lines:?}: {answer}");
-            if answer.header("x-request-id").is_some() {
-                let message = answer.is_error(400, "invalid_parameter").message();
+            let (response, mut connection) = send(method, path, lines);
+            assert_eq!(
+                response.status, 400,
+                "{method} {path} {lines:?}: {response}"
+            );
+            if response.header("x-request-id").is_some() {
+                let message = response.is_error(400, "invalid_parameter").message();
                 assert!(message.contains("Transfer-Encoding"), "{message}");
-                assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+                assert_eq!(response.header("connection"), Some("close"), "{response}");
             }
             assert!(connection.is_closed(), "{method} {path} {lines:?}");
         }
@@ -191,8 +194,8 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
         "Transfer-Encoding: chunked\r\n",
         "transfer-encoding: Chunked\r\n",
     ] {
-        let (answer, _) = send("POST", "/v1/pets", lines);
-        answer.is_error(400, "invalid_body");
+        let (response, _) = send("POST", "/v1/pets", lines);
+        response.is_error(400, "invalid_body");
         assert_eq!(send("GET", "/v1/pets", lines).0.status, 200);
     }
 }
@@ -200,6 +203,9 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
 #[test]
 fn http_1_0_needs_no_host() {
     let (_app, _, key) = App::start();
-    let answer = raw(&key, "GET /v1/pets HTTP/1.0", "KEY");
-    assert_eq!((answer.status, answer.body.as_slice()), (200, &b"[]"[..]));
+    let response = raw(&key, "GET /v1/pets HTTP/1.0", "KEY");
+    assert_eq!(
+        (response.status, response.body.as_slice()),
+        (200, &b"[]"[..])
+    );
 }

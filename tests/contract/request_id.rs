@@ -1,4 +1,4 @@
-//! `X-Request-Id`: the caller's where it is valid, and one of ours otherwise.
+//! `X-Request-Id`: the client's where it is valid, and one of ours otherwise.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,11 @@ fn id_for(client: &Client, target: &str, ids: &[&str]) -> String {
     for id in ids {
         request = request.header("X-Request-Id", id);
     }
-    let answer = request.send();
-    answer.header("x-request-id").unwrap_or_default().to_owned()
+    let response = request.send();
+    response
+        .header("x-request-id")
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn is_valid(id: &str) -> bool {
@@ -21,7 +24,7 @@ fn is_valid(id: &str) -> bool {
 }
 
 #[test]
-fn a_valid_id_sent_by_the_caller_is_kept() {
+fn a_valid_id_sent_by_the_client_is_kept() {
     let (_app, anyone, key) = App::start();
     for id in ["a", "0", "-", "_", ".", "AZaz09-_.", &"x".repeat(64)] {
         assert_eq!(id_for(&key, "/v1/pets", &[id]), id);
@@ -72,11 +75,11 @@ fn a_key_sent_as_an_id_is_not_repeated() {
 }
 
 #[test]
-fn every_answer_has_an_id_and_no_two_have_the_same() {
+fn every_response_has_an_id_and_no_two_have_the_same() {
     let (_app, anyone, key) = App::start();
     let mut seen = HashSet::new();
     for _ in 0..5 {
-        for answer in [
+        for response in [
             key.create(&rex()),
             key.create(&serde_json::json!({})),
             key.get("/v1/pets"),
@@ -88,8 +91,8 @@ fn every_answer_has_an_id_and_no_two_have_the_same() {
             anyone.get("/nothing"),
             anyone.get("/livez"),
         ] {
-            let id = answer.header("x-request-id").unwrap();
-            assert!(is_valid(id) && seen.insert(id.to_owned()), "{answer}");
+            let id = response.header("x-request-id").unwrap();
+            assert!(is_valid(id) && seen.insert(id.to_owned()), "{response}");
         }
     }
 }

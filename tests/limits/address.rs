@@ -1,14 +1,14 @@
-//! The limit for callers without a key: failed authentications by address.
+//! The limit for clients without a key: failed authentications by address.
 
 use animal_store::access::TrustedProxies;
 use animal_store::key::Secret;
 use animal_store::plan::Plan;
-use harness::{Answer, App, Client, enterprise};
+use harness::{App, Client, Response, enterprise};
 
 use crate::{MINUTE_END, ask, ask_times, refused, retry_after, secs, served, set, within_a_second};
 
-/// A caller behind a proxy that says where it comes from.
-fn from(client: &Client, forwarded: &str) -> Answer {
+/// A client behind a proxy that says where it comes from.
+fn from(client: &Client, forwarded: &str) -> Response {
     client
         .request("GET", "/v1/pets")
         .header("X-Forwarded-For", forwarded)
@@ -25,9 +25,9 @@ fn behind_a_proxy() -> (App, Client, Client) {
 #[test]
 fn an_address_has_60_failed_authentications_a_minute_and_then_429() {
     let (_app, anyone, _) = App::start();
-    for (left, answer) in (0..60).rev().zip(ask_times(&anyone, 60)) {
-        answer.is_error(401, "missing_api_key");
-        assert_eq!(answer.rate(), (60, left, MINUTE_END));
+    for (left, response) in (0..60).rev().zip(ask_times(&anyone, 60)) {
+        response.is_error(401, "missing_api_key");
+        assert_eq!(response.rate(), (60, left, MINUTE_END));
     }
     let refusal = refused(&anyone, 3);
     assert_eq!(refusal.rate(), (60, 0, MINUTE_END));
@@ -55,19 +55,19 @@ fn missing_malformed_unknown_and_expired_keys_all_count() {
     served(&expired, 1);
     app.clock.advance(secs(1));
     let unknown = Secret::generate().unwrap();
-    let callers = [
+    let clients = [
         anyone.clone(),
         anyone.with_key(Some("nonsense")),
         anyone.with_key(Some(unknown.reveal())),
         expired,
     ];
-    for caller in &callers {
-        for answer in ask_times(caller, 15) {
-            assert_eq!(answer.status, 401, "{answer}");
+    for client in &clients {
+        for response in ask_times(client, 15) {
+            assert_eq!(response.status, 401, "{response}");
         }
     }
-    for caller in &callers {
-        assert_eq!(refused(caller, 2).rate(), (60, 0, MINUTE_END));
+    for client in &clients {
+        assert_eq!(refused(client, 2).rate(), (60, 0, MINUTE_END));
     }
 }
 
@@ -130,14 +130,17 @@ fn a_brand_new_key_is_not_looked_up_for_an_exhausted_address_but_works_within_a_
     ask_times(&anyone, 60);
     // A key may become known between its making and its first use; not five in a row.
     let new: Vec<_> = (0..5).map(|_| app.key(Plan::Free)).collect();
-    let refusals = new.iter().map(ask).filter(|answer| answer.status == 429);
+    let refusals = new
+        .iter()
+        .map(ask)
+        .filter(|response| response.status == 429);
     let refusals: Vec<_> = refusals.collect();
     assert!(!refusals.is_empty());
     for refusal in refusals {
         assert_eq!(refusal.is_error(429, "rate_limited").rate().0, 60);
     }
     for key in &new {
-        within_a_second("the new key", key, |answer| answer.status == 200);
+        within_a_second("the new key", key, |response| response.status == 200);
     }
 }
 
@@ -161,7 +164,7 @@ fn behind_a_trusted_proxy_the_address_it_names_counts() {
 }
 
 #[test]
-fn what_a_caller_wrote_before_the_trusted_proxies_is_not_believed() {
+fn what_a_client_wrote_before_the_trusted_proxies_is_not_believed() {
     let (_app, anyone, _) = behind_a_proxy();
     for (number, left) in (0..5).zip((55..60).rev()) {
         let forwarded = format!("198.51.100.{number}, 203.0.113.1, 10.1.1.1");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use animal_store::clock::Timestamp;
-use harness::{Answer, App, Client, START, enterprise};
+use harness::{App, Client, Response, START, enterprise};
 use serde_json::json;
 
 use crate::{
@@ -16,11 +16,11 @@ fn strict() -> App {
     App::start_with(|config| config.bans.after = 1).0
 }
 
-/// Sends requests until the key is banned, and gives the answer that says so first.
-fn provoke(client: &Client) -> Answer {
-    let answers = ask_times(client, 110).into_iter();
-    let is_ban = |answer: &Answer| answer.status == 429 && answer.code() == "key_banned";
-    answers.into_iter().find(is_ban).expect("a ban")
+/// Sends requests until the key is banned, and gives the response that says so first.
+fn provoke(client: &Client) -> Response {
+    let responses = ask_times(client, 110).into_iter();
+    let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
+    responses.into_iter().find(is_ban).expect("a ban")
 }
 
 /// The end of the ban that begins now, in seconds from now.
@@ -45,9 +45,9 @@ fn being_refused_does_not_prolong_a_ban() {
     let key = app.key(enterprise(1, 1_000));
     provoke(&key);
     for left in [300, 200, 100] {
-        for answer in ask_times(&key, 150) {
-            answer.is_error(429, "key_banned");
-            assert_eq!(retry_after(&answer).as_secs(), left);
+        for response in ask_times(&key, 150) {
+            response.is_error(429, "key_banned");
+            assert_eq!(retry_after(&response).as_secs(), left);
         }
         app.clock.advance(secs(100));
     }
@@ -211,7 +211,7 @@ fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
     let unbanned = animal_store::keys::unban(app.store(), id, app.clock.now());
     let (record, ended) = app.block_on(unbanned).unwrap();
     assert!(record.ban.is_none() && ended.is_some());
-    within_a_second("the pardon", &key, |answer| answer.status == 200);
+    within_a_second("the unban", &key, |response| response.status == 200);
     app.clock.advance(Duration::from_secs(60));
     assert_eq!(length_of_next_ban(&key), 300);
 }
@@ -252,7 +252,7 @@ fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
     assert!(ended.is_some() && record.ban.is_none());
     assert!(record.unbanned_at >= Some(START), "{record:?}");
     app.clock.advance(secs(60));
-    within_a_second("the unban", &key, |answer| answer.status == 200);
+    within_a_second("the unban", &key, |response| response.status == 200);
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
     unbanned.expect("a store");
     provoke(&key);
     crate::set_plan(&app, id, enterprise(7, 1_000));
-    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 7);
-    answer.is_error(429, "key_banned");
+    let response = within_a_second("the new plan", &key, |response| response.rate().0 == 7);
+    response.is_error(429, "key_banned");
     app.restart();
     banned(&again(&app, &key));
     let record = app.block_on(app.store().key(id)).expect("a store");
@@ -278,8 +278,8 @@ fn a_change_of_plan_does_not_end_a_ban() {
     let (id, key) = app.issue(enterprise(1, 1_000), None);
     provoke(&key);
     crate::set_plan(&app, id, enterprise(7, 1_000));
-    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 7);
-    answer.is_error(429, "key_banned");
+    let response = within_a_second("the new plan", &key, |response| response.rate().0 == 7);
+    response.is_error(429, "key_banned");
     assert_eq!(ask(&key).rate().1, 0);
 }
 

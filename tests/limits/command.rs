@@ -5,18 +5,18 @@ mod create;
 mod refusal;
 mod show;
 
-use harness::{Desk, Output};
+use harness::{Operator, Output};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 
-fn desk() -> Desk {
-    Desk::new(PROGRAM)
+fn operator() -> Operator {
+    Operator::new(PROGRAM)
 }
 
 /// Runs `animal-store keys …`, words apart by spaces.
-fn keys(desk: &Desk, words: &str) -> Output {
-    desk.typed(&format!("keys {words}"))
+fn keys(operator: &Operator, words: &str) -> Output {
+    operator.typed(&format!("keys {words}"))
 }
 
 /// The one line of its standard output.
@@ -54,9 +54,9 @@ fn is_secret(text: &str) {
     );
 }
 
-/// A desk with key 1, `me`, plan free, and its secret.
-fn with_a_key() -> (Desk, String) {
-    let desk = desk();
-    let secret = line(keys(&desk, "create --name me --plan free"));
-    (desk, secret)
+/// An operator with key 1, `me`, plan free, and its secret.
+fn with_a_key() -> (Operator, String) {
+    let operator = operator();
+    let secret = line(keys(&operator, "create --name me --plan free"));
+    (operator, secret)
 }

@@ -77,9 +77,9 @@ fn reset_is_the_end_of_the_aligned_window_in_unix_seconds() {
 }
 
 #[test]
-fn every_answer_under_v1_has_the_three_headers_with_a_key_and_without() {
+fn every_response_under_v1_has_the_three_headers_with_a_key_and_without() {
     let (_app, anyone, key) = App::start();
-    // The client looks for them in every answer; here only that they can be read as numbers by name.
+    // The client looks for them in every response; here only that they can be read as numbers by name.
     for target in ["/v1", "/v1/", "/v1/pets", "/v1/pets/1", "/v1/nothing"] {
         for method in ["GET", "HEAD", "POST", "PUT", "OPTIONS"] {
             assert_eq!(anyone.request(method, target).send().rate().0, 60);

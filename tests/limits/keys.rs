@@ -82,13 +82,13 @@ fn a_key_ends_exactly_when_it_expires() {
 }
 
 #[test]
-fn a_revoked_key_is_refused_within_a_second_and_for_ever() {
+fn a_revoked_key_is_refused_within_a_second_and_permanently() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 1);
     revoke(&app, id);
-    let answer = within_a_second("the end", &key, |answer| answer.status == 401);
-    answer.is_error(401, "invalid_api_key");
+    let response = within_a_second("the end", &key, |response| response.status == 401);
+    response.is_error(401, "invalid_api_key");
     app.restart();
     ask(&crate::again(&app, &key)).is_error(401, "invalid_api_key");
 }
@@ -127,7 +127,9 @@ fn a_rotation_without_grace_ends_the_old_secret_within_a_second() {
     let (id, old) = app.issue(Plan::Free, None);
     served(&old, 1);
     let new = rotate(&app, id, 0);
-    within_a_second("the end of the old", &old, |answer| answer.status == 401);
+    within_a_second("the end of the old", &old, |response| {
+        response.status == 401
+    });
     served(&new, 1);
 }
 
@@ -155,7 +157,9 @@ fn an_old_secret_does_not_outlive_the_key() {
     let new = rotate(&app, id, 3_600);
     served(&new, 1);
     revoke(&app, id);
-    within_a_second("the end of the new", &new, |answer| answer.status == 401);
+    within_a_second("the end of the new", &new, |response| {
+        response.status == 401
+    });
     ask(&old).is_error(401, "invalid_api_key");
 }
 
@@ -165,9 +169,9 @@ fn a_key_keeps_what_it_has_used_when_its_plan_changes() {
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);
     set_plan(&app, id, Plan::Pro);
-    let answer = within_a_second("the new plan", &key, |answer| answer.rate().0 == 300);
-    let left = answer.rate().1;
-    assert!(left < 290, "{answer}");
+    let response = within_a_second("the new plan", &key, |response| response.rate().0 == 300);
+    let left = response.rate().1;
+    assert!(left < 290, "{response}");
     assert_eq!(ask(&key).rate(), (300, left - 1, MINUTE_END));
 }
 
@@ -177,6 +181,6 @@ fn a_smaller_plan_is_used_up_at_once_by_what_was_used_before() {
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);
     set_plan(&app, id, enterprise(5, 1_000));
-    let answer = within_a_second("the new plan", &key, |answer| answer.status == 429);
-    assert_eq!(answer.rate(), (5, 0, MINUTE_END));
+    let response = within_a_second("the new plan", &key, |response| response.status == 429);
+    assert_eq!(response.rate(), (5, 0, MINUTE_END));
 }

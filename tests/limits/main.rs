@@ -20,7 +20,7 @@ use std::time::Duration;
 use animal_store::clock::Timestamp;
 use animal_store::key::KeyId;
 use animal_store::plan::Plan;
-use harness::{Answer, App, Client};
+use harness::{App, Client, Response};
 
 /// The end of the minute in which a test begins, in Unix seconds.
 const MINUTE_END: i64 = 1_794_830_460;
@@ -29,12 +29,12 @@ const MINUTE_END: i64 = 1_794_830_460;
 const DAY_END: i64 = 1_794_873_600;
 
 /// One request.
-fn ask(client: &Client) -> Answer {
+fn ask(client: &Client) -> Response {
     client.get("/v1/pets?limit=1")
 }
 
 /// So many requests, one after another.
-fn ask_times(client: &Client, count: usize) -> Vec<Answer> {
+fn ask_times(client: &Client, count: usize) -> Vec<Response> {
     let mut connection = client.connect();
     let ask = |_| {
         client
@@ -47,31 +47,31 @@ fn ask_times(client: &Client, count: usize) -> Vec<Answer> {
 /// Panics unless so many requests are served.
 #[track_caller]
 fn served(client: &Client, count: usize) {
-    for answer in ask_times(client, count) {
-        assert_eq!(answer.status, 200, "{answer}");
+    for response in ask_times(client, count) {
+        assert_eq!(response.status, 200, "{response}");
     }
 }
 
-/// Panics unless so many requests are refused because a window is used up. Gives the last answer.
+/// Panics unless so many requests are refused because a window is used up. Gives the last response.
 #[track_caller]
-fn refused(client: &Client, count: usize) -> Answer {
-    let mut answers = ask_times(client, count);
-    for answer in &answers {
-        answer.is_error(429, "rate_limited");
+fn refused(client: &Client, count: usize) -> Response {
+    let mut responses = ask_times(client, count);
+    for response in &responses {
+        response.is_error(429, "rate_limited");
     }
-    answers.pop().expect("an answer")
+    responses.pop().expect("a response")
 }
 
-/// Panics unless the key is banned, and gives the answer.
+/// Panics unless the key is banned, and gives the response.
 #[track_caller]
-fn banned(client: &Client) -> Answer {
-    let answer = ask(client);
-    answer.is_error(429, "key_banned");
-    answer
+fn banned(client: &Client) -> Response {
+    let response = ask(client);
+    response.is_error(429, "key_banned");
+    response
 }
 
 /// Seconds after which a refused client may come again.
-fn retry_after(refusal: &Answer) -> Duration {
+fn retry_after(refusal: &Response) -> Duration {
     Duration::from_secs(refusal.number("retry-after").unsigned_abs())
 }
 
@@ -88,7 +88,7 @@ fn set(app: &App, seconds: i64) {
     app.clock.set(Timestamp::from_secs(seconds));
 }
 
-/// The same caller, after a restart has given the server another address.
+/// The same client, after a restart has given the server another address.
 fn again(app: &App, client: &Client) -> Client {
     Client::new(app.address(), client.key.clone())
 }
@@ -99,10 +99,10 @@ fn set_plan(app: &App, id: KeyId, plan: Plan) {
     assert!(set.is_ok(), "{set:?}");
 }
 
-/// Asks until the answer is as promised, for no longer than promised, and gives it.
+/// Asks until the response is as promised, for no longer than promised, and gives it.
 #[track_caller]
-fn within_a_second(what: &str, client: &Client, yes: impl Fn(&Answer) -> bool) -> Answer {
+fn within_a_second(what: &str, client: &Client, yes: impl Fn(&Response) -> bool) -> Response {
     let mut last = None;
     harness::eventually(harness::promised(), what, || yes(last.insert(ask(client))));
-    last.expect("an answer")
+    last.expect("a response")
 }

@@ -21,11 +21,11 @@ fn longest_until(client: &Client, done: &AtomicBool) -> Duration {
     let mut longest = Duration::ZERO;
     while !done.load(Ordering::Relaxed) {
         let sent = Instant::now();
-        let answer = client
+        let response = client
             .request("GET", "/v1/pets?limit=1")
             .send_on(&mut connection);
         longest = longest.max(sent.elapsed());
-        assert_eq!(answer.status, 200, "{answer}");
+        assert_eq!(response.status, 200, "{response}");
     }
     longest
 }

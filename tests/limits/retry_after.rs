@@ -123,8 +123,8 @@ fn the_message_of_a_429_names_the_limit() {
     refused(&minute, 1);
     let ban = banned(&minute);
     assert!(ban.message().contains("temporarily banned"), "{ban}");
-    for answer in crate::ask_times(&anyone, 60) {
-        answer.is_error(401, "missing_api_key");
+    for response in crate::ask_times(&anyone, 60) {
+        response.is_error(401, "missing_api_key");
     }
     let refusal = refused(&anyone, 1);
     let named = "address has exceeded its limit of failed authentications";
@@ -137,8 +137,8 @@ fn a_client_that_waits_exactly_that_long_may_fail_to_authenticate_again() {
     for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {
         let end = (MINUTE_END + round * 120) * 1_000;
         app.clock.set(Timestamp::from_millis(end - before));
-        for answer in crate::ask_times(&anyone, 60) {
-            answer.is_error(401, "missing_api_key");
+        for response in crate::ask_times(&anyone, 60) {
+            response.is_error(401, "missing_api_key");
         }
         let refusal = refused(&anyone, 1);
         assert_eq!(
@@ -152,7 +152,7 @@ fn a_client_that_waits_exactly_that_long_may_fail_to_authenticate_again() {
 }
 
 #[test]
-fn the_message_tells_the_same_seconds() {
+fn the_message_has_the_same_seconds() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(1, 9));
     served(&key, 1);

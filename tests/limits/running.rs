@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::{Answer, Client, Desk, Process, eventually};
+use harness::{Client, Operator, Process, Response, eventually};
 use serde_json::Value;
 
 use crate::{ask, retry_after, secs, served, within_a_second};
@@ -19,34 +19,34 @@ const ONE_A_DAY: [&str; 6] = [
     "1",
 ];
 
-/// A desk, and a server beside it.
+/// An operator, and a server beside it.
 struct Shop {
     server: Process,
-    desk: Desk,
+    operator: Operator,
 }
 
 impl Shop {
     fn open(words: &[&str]) -> Self {
-        let desk = Desk::new(PROGRAM);
-        let server = Self::serve(&desk, words);
-        Self { server, desk }
+        let operator = Operator::new(PROGRAM);
+        let server = Self::serve(&operator, words);
+        Self { server, operator }
     }
 
-    fn serve(desk: &Desk, words: &[&str]) -> Process {
+    fn serve(operator: &Operator, words: &[&str]) -> Process {
         let all: Vec<_> = ["--no-first-key"].iter().chain(words).copied().collect();
-        desk.serve(&all)
+        operator.serve(&all)
     }
 
     /// Kills the server as a crash would, and starts it again.
     fn crash(&mut self, words: &[&str]) {
         self.server.kill();
-        self.server = Self::serve(&self.desk, words);
+        self.server = Self::serve(&self.operator, words);
     }
 
     /// What `animal-store keys …` prints.
     fn keys(&self, words: &[&str]) -> String {
         let all: Vec<_> = ["keys"].iter().chain(words).copied().collect();
-        let output = self.desk.run(&all).exits(0);
+        let output = self.operator.run(&all).exits(0);
         output.stdout.trim_end().to_owned()
     }
 
@@ -66,11 +66,11 @@ impl Shop {
     }
 }
 
-/// Asks until the key is banned, and gives the answer that says so first. A minute may end meanwhile.
-fn provoke(client: &Client) -> Answer {
-    let is_ban = |answer: &Answer| answer.status == 429 && answer.code() == "key_banned";
-    let mut answers = (0..20).map(|_| ask(client));
-    answers.find(is_ban).expect("a ban")
+/// Asks until the key is banned, and gives the response that says so first. A minute may end meanwhile.
+fn provoke(client: &Client) -> Response {
+    let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
+    let mut responses = (0..20).map(|_| ask(client));
+    responses.find(is_ban).expect("a ban")
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn a_revoked_key_is_refused_within_a_second() {
     let key = shop.create(&["--plan", "free"]);
     served(&key, 1);
     shop.keys(&["revoke", "1"]);
-    let answer = within_a_second("the end", &key, |answer| answer.status == 401);
-    answer.is_error(401, "invalid_api_key");
+    let response = within_a_second("the end", &key, |response| response.status == 401);
+    response.is_error(401, "invalid_api_key");
 }
 
 #[test]
@@ -100,7 +100,9 @@ fn a_rotated_key_has_its_new_secret_at_once_and_its_old_one_until_the_grace_ends
     served(&second, 1);
     served(&first, 1);
     let rotated = shop.keys(&["rotate", "1", "--grace", "0s", "--yes"]);
-    within_a_second("the end of the old", &second, |answer| answer.status == 401);
+    within_a_second("the end of the old", &second, |response| {
+        response.status == 401
+    });
     ask(&first).is_error(401, "invalid_api_key");
     served(&shop.server.client(Some(&rotated)), 1);
 }
@@ -117,14 +119,14 @@ fn a_grace_of_a_second_ends_by_the_clock() {
 }
 
 #[test]
-fn a_new_plan_is_obeyed_within_a_second() {
+fn a_new_plan_takes_effect_within_a_second() {
     let shop = Shop::open(&[]);
     let key = shop.create(&ONE_A_DAY);
     served(&key, 1);
     ask(&key).is_error(429, "rate_limited");
     shop.keys(&["set-plan", "1", "business"]);
-    let answer = within_a_second("the new plan", &key, |answer| answer.status == 200);
-    assert_eq!(answer.rate().0, 1_000);
+    let response = within_a_second("the new plan", &key, |response| response.status == 200);
+    assert_eq!(response.rate().0, 1_000);
     shop.keys(&[
         "set-plan",
         "1",
@@ -134,11 +136,11 @@ fn a_new_plan_is_obeyed_within_a_second() {
         "--per-day",
         "2",
     ]);
-    within_a_second("the smaller plan", &key, |answer| answer.status == 429);
+    within_a_second("the smaller plan", &key, |response| response.status == 429);
 }
 
 #[test]
-fn an_unbanned_key_is_obeyed_within_a_second() {
+fn an_unbanned_key_takes_effect_within_a_second() {
     let shop = Shop::open(&["--ban-after", "1", "--ban-for", "1h"]);
     let key = shop.create(&ONE_A_DAY);
     provoke(&key);
@@ -146,11 +148,13 @@ fn an_unbanned_key_is_obeyed_within_a_second() {
         shop.json(&["show", "1"])["state"] == "banned"
     });
     shop.keys(&["unban", "1"]);
-    within_a_second("the pardon", &key, |answer| answer.code() == "rate_limited");
+    within_a_second("the unban", &key, |response| {
+        response.code() == "rate_limited"
+    });
 }
 
 #[test]
-fn ban_after_and_ban_for_are_obeyed() {
+fn ban_after_and_ban_for_take_effect() {
     let shop = Shop::open(&["--ban-after", "2", "--ban-for", "90s"]);
     // The ban outlasts a used-up minute.
     let per_minute = ["--per-minute", "1", "--per-day", "1000"];

@@ -150,7 +150,7 @@ fn a_key_cannot_get_limits_by_hand_that_are_none() {
 }
 
 #[test]
-fn a_ban_that_is_told_late_does_not_replace_a_later_one() {
+fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);
     let ban = |after: u64| Ban {

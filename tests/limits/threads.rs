@@ -1,38 +1,40 @@
-//! Many callers at once.
+//! Many clients at once.
 
 use std::sync::Barrier;
 
-use harness::{Answer, App, Client, enterprise};
+use harness::{App, Client, Response, enterprise};
 
 use crate::{ask_times, secs};
 
 /// Sixteen threads, each with a connection of its own, ask so many times each.
-fn sixteen(client: &Client, times: usize) -> Vec<Answer> {
+fn sixteen(client: &Client, times: usize) -> Vec<Response> {
     let together = Barrier::new(16);
-    let caller = || {
+    let ask = || {
         together.wait();
         ask_times(client, times)
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..16).map(|_| scope.spawn(caller)).collect();
-        let answers = threads.into_iter().map(|thread| thread.join());
-        answers
-            .flat_map(|answers| answers.expect("answers"))
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
+        let responses = threads.into_iter().map(|thread| thread.join());
+        responses
+            .flat_map(|responses| responses.expect("responses"))
             .collect()
     })
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
-    answers
+fn count(responses: &[Response], status: u16) -> usize {
+    responses
         .iter()
-        .filter(|answer| answer.status == status)
+        .filter(|response| response.status == status)
         .count()
 }
 
 /// What the admitted were told is left: each number once, down to nothing, if no two were counted as one.
-fn left(answers: &[Answer], status: u16) -> Vec<i64> {
-    let admitted = answers.iter().filter(|answer| answer.status == status);
-    let mut left: Vec<_> = admitted.map(|answer| answer.rate().1).collect();
+fn left(responses: &[Response], status: u16) -> Vec<i64> {
+    let admitted = responses
+        .iter()
+        .filter(|response| response.status == status);
+    let mut left: Vec<_> = admitted.map(|response| response.rate().1).collect();
     left.sort_unstable();
     left
 }
@@ -43,9 +45,9 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
     for plan in [enterprise(500, 100_000), enterprise(100_000, 500)] {
         let (id, key) = app.issue(plan, None);
         let key = crate::again(&app, &key);
-        let answers = sixteen(&key, 50);
-        assert_eq!((count(&answers, 200), count(&answers, 429)), (500, 300));
-        assert_eq!(left(&answers, 200), (0..500).collect::<Vec<_>>());
+        let responses = sixteen(&key, 50);
+        assert_eq!((count(&responses, 200), count(&responses, 429)), (500, 300));
+        assert_eq!(left(&responses, 200), (0..500).collect::<Vec<_>>());
         app.restart();
         let usage = app.block_on(app.store().usage(Some(id)).collect()).unwrap();
         assert_eq!((usage[0].requests, usage[0].refused), (500, 300));
@@ -55,23 +57,23 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
 #[test]
 fn sixteen_threads_without_a_key_fail_exactly_60_times() {
     let (_app, anyone, _) = App::start();
-    let answers = sixteen(&anyone, 10);
-    assert_eq!((count(&answers, 401), count(&answers, 429)), (60, 100));
-    assert_eq!(left(&answers, 401), (0..60).collect::<Vec<_>>());
+    let responses = sixteen(&anyone, 10);
+    assert_eq!((count(&responses, 401), count(&responses, 429)), (60, 100));
+    assert_eq!(left(&responses, 401), (0..60).collect::<Vec<_>>());
 }
 
 #[test]
 fn sixteen_threads_bring_one_ban_after_exactly_as_many_refusals() {
     let (app, ..) = App::start_with(|config| config.bans.after = 20);
     let key = app.key(enterprise(30, 1_000));
-    let answers = sixteen(&key, 10);
-    let refusals: Vec<_> = answers
+    let responses = sixteen(&key, 10);
+    let refusals: Vec<_> = responses
         .iter()
-        .filter(|answer| answer.status == 429)
+        .filter(|response| response.status == 429)
         .collect();
     let bans = refusals
         .iter()
-        .filter(|answer| answer.code() == "key_banned");
+        .filter(|response| response.code() == "key_banned");
     assert_eq!((refusals.len(), bans.clone().count()), (130, 110));
     assert!(
         bans.into_iter()

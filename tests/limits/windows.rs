@@ -94,13 +94,13 @@ fn a_request_refused_by_the_day_does_not_count_in_the_minute() {
     served(&key, 2);
     refused(&key, 5);
     set_plan(&app, id, enterprise(3, 100));
-    let third = within_a_second("the new plan", &key, |answer| answer.status == 200);
+    let third = within_a_second("the new plan", &key, |response| response.status == 200);
     assert_eq!(third.rate(), (3, 0, MINUTE_END));
     refused(&key, 1);
 }
 
 #[test]
-fn every_authenticated_request_counts_one_whatever_its_answer() {
+fn every_authenticated_request_counts_one_whatever_its_response() {
     let (app, anyone, _) = App::start();
     let key = app.key(enterprise(100, 1_000));
     let pet = json!({"name": "Rex", "categoryId": 1});
@@ -131,10 +131,10 @@ fn every_authenticated_request_counts_one_whatever_its_answer() {
     ];
     let mut left = 100;
     for (status, request) in requests {
-        let answer = request.send();
+        let response = request.send();
         left -= 1;
-        assert_eq!(answer.status, status, "{answer}");
-        assert_eq!(answer.rate(), (100, left, MINUTE_END), "{answer}");
+        assert_eq!(response.status, status, "{response}");
+        assert_eq!(response.rate(), (100, left, MINUTE_END), "{response}");
     }
     for (target, client) in [("/v1/pets", &anyone), ("/livez", &key), ("/docs", &key)] {
         client.get(target);
@@ -148,9 +148,9 @@ fn a_request_for_the_operation_that_was_removed_counts_too() {
     let key = app.key(enterprise(100, 1_000));
     set(&app, 1_922_659_200);
     for left in [99, 98] {
-        let answer = key.get("/v1/pets/1");
-        answer.is_error(410, "gone");
-        assert_eq!(answer.rate(), (100, left, 1_922_659_260));
+        let response = key.get("/v1/pets/1");
+        response.is_error(410, "gone");
+        assert_eq!(response.rate(), (100, left, 1_922_659_260));
     }
 }
 

@@ -227,10 +227,7 @@ fn what_additions_may_come_to_is_not_closed() {
     for closing in ["enum", "const", "pattern"] {
         assert_eq!(code[closing], Value::Null, "{code}");
     }
-    assert_eq!(
-        document["info"]["license"]["identifier"],
-        "MIT OR Apache-2.0"
-    );
+    assert_eq!(document["info"]["license"]["ID"], "MIT OR Apache-2.0");
     assert_ne!(document["info"]["contact"]["name"], Value::Null);
 }
 

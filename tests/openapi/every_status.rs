@@ -48,7 +48,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     let pet = json!({"name": "Rex", "categoryId": 1});
     let long = "x".repeat(8_200);
 
-    // What a caller brings about.
+    // What a client brings about.
     let new = || key.request("POST", "/v1/pets");
     note("createPet", key.create(&pet).status);
     note("createPet", key.create(&json!({})).status);
@@ -89,7 +89,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
         )
         .as_bytes(),
     );
-    note("createPet", slow.answer().status);
+    note("createPet", slow.response().status);
     for (operation, target) in [("listPets", "/v1/pets"), ("getPet", "/v1/pets/1"), ORDERS] {
         note(operation, key.get(target).status);
         note(operation, anyone.get(target).status);
@@ -155,7 +155,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     app.clock.set(Timestamp::from_secs(1_922_659_200));
     note("getPet", key.get("/v1/pets/1").status);
 
-    // One connection too many is answered before anything was asked, whatever it was going to be. An idle one would make room, so all
+    // One connection too many is refused before anything was asked, whatever it was going to be. An idle one would make room, so all
     // are in the middle of a request: the server has told them to go on, and waits for their bodies.
     let (_full, _, key) = App::start_with(|config| config.max_connections = CONNECTIONS);
     let busy = || {
@@ -165,7 +165,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
             format!("{head}Expect: 100-continue\r\nAuthorization: Bearer {secret}\r\n\r\n")
                 .as_bytes(),
         );
-        assert_eq!(connection.answer().status, 100);
+        assert_eq!(connection.response().status, 100);
         connection
     };
     let _all: Vec<_> = (0..CONNECTIONS).map(|_| busy()).collect();

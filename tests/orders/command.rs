@@ -1,62 +1,62 @@
 //! `orders` and `pets set-status`, as an operator types them.
 
-use harness::Desk;
+use harness::Operator;
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
 
-/// A desk, and three available animals.
-fn desk() -> Desk {
-    let desk = Desk::new(PROGRAM);
-    desk.typed("keys create --name a --plan free").exits(0);
-    let data = desk.by_hand();
+/// An operator, and three available animals.
+fn operator() -> Operator {
+    let operator = Operator::new(PROGRAM);
+    operator.typed("keys create --name a --plan free").exits(0);
+    let data = operator.by_hand();
     (0..3).for_each(|_| data.add_pet("a", 1, "available"));
-    desk
+    operator
 }
 
-fn status(desk: &Desk, pet: i64) -> String {
+fn status(operator: &Operator, pet: i64) -> String {
     let query = format!("SELECT status FROM pets WHERE id = {pet}");
-    desk.by_hand().ask(&query)[0][0].clone()
+    operator.by_hand().ask(&query)[0][0].clone()
 }
 
 #[test]
 fn each_command_says_what_it_did_in_one_line() {
-    let desk = desk();
+    let operator = operator();
     assert_eq!(
-        desk.says("orders place --pet 1"),
+        operator.says("orders place --pet 1"),
         "order 1 is placed: animal 1 is pending"
     );
-    assert_eq!(status(&desk, 1), "pending");
+    assert_eq!(status(&operator, 1), "pending");
     assert_eq!(
-        desk.says("orders complete 1"),
+        operator.says("orders complete 1"),
         "order 1 is complete: animal 1 is sold"
     );
-    assert_eq!(status(&desk, 1), "sold");
+    assert_eq!(status(&operator, 1), "sold");
     assert_eq!(
-        desk.says("orders place --pet 2 --ship-date 2999-12-24"),
+        operator.says("orders place --pet 2 --ship-date 2999-12-24"),
         "order 2 is placed: animal 2 is pending"
     );
     assert_eq!(
-        desk.says("orders cancel 2"),
+        operator.says("orders cancel 2"),
         "order 2 is cancelled: animal 2 is available"
     );
-    assert_eq!(status(&desk, 2), "available");
+    assert_eq!(status(&operator, 2), "available");
     assert_eq!(
-        desk.says("pets set-status 1 available"),
+        operator.says("pets set-status 1 available"),
         "animal 1 is available (was sold)"
     );
     assert_eq!(
-        desk.says("orders place --pet 1"),
+        operator.says("orders place --pet 1"),
         "order 3 is placed: animal 1 is pending"
     );
     let list = "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tunknown\topen";
-    assert_eq!(desk.says("orders list"), list);
+    assert_eq!(operator.says("orders list"), list);
 }
 
 #[test]
 fn with_json_a_script_reads_the_same() {
-    let desk = desk();
-    let json = |words: &str| serde_json::from_str::<Value>(&desk.says(words)).expect("JSON");
+    let operator = operator();
+    let json = |words: &str| serde_json::from_str::<Value>(&operator.says(words)).expect("JSON");
     let placed = json!({"id": 1, "petId": 1, "quantity": 1, "shipDate": "2999-12-24T18:00:00Z", "complete": false, "state": "open"});
     assert_eq!(
         json("orders place --pet 1 --ship-date 2999-12-24T18:00:00Z --json"),
@@ -74,13 +74,13 @@ fn with_json_a_script_reads_the_same() {
 
 #[test]
 fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_nothing() {
-    let desk = desk();
-    desk.says("orders place --pet 1");
-    desk.says("orders complete 1");
-    desk.says("orders place --pet 2");
-    desk.says("orders place --pet 3");
-    desk.says("orders cancel 3");
-    let before = desk.says("orders list");
+    let operator = operator();
+    operator.says("orders place --pet 1");
+    operator.says("orders complete 1");
+    operator.says("orders place --pet 2");
+    operator.says("orders place --pet 3");
+    operator.says("orders cancel 3");
+    let before = operator.says("orders list");
     for (words, line) in [
         ("orders place --pet 99", "there is no animal 99"),
         (
@@ -111,40 +111,40 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
         ),
     ] {
         assert_eq!(
-            desk.typed(words).refuses(1),
+            operator.typed(words).refuses(1),
             format!("animal-store: {line}"),
             "{words}"
         );
     }
-    assert_eq!(desk.says("orders list"), before);
+    assert_eq!(operator.says("orders list"), before);
     assert_eq!(
-        [1, 2, 3].map(|pet| status(&desk, pet)),
+        [1, 2, 3].map(|pet| status(&operator, pet)),
         ["sold", "pending", "available"]
     );
 }
 
 #[test]
 fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
-    let desk = desk();
-    desk.says("orders place --pet 1");
+    let operator = operator();
+    operator.says("orders place --pet 1");
     assert_eq!(
-        desk.says("pets set-status 1 pending"),
+        operator.says("pets set-status 1 pending"),
         "animal 1 is pending (was pending)"
     );
     assert_eq!(
-        desk.says("pets set-status 1 pending --force"),
+        operator.says("pets set-status 1 pending --force"),
         "animal 1 is pending (was pending)"
     );
     assert_eq!(
-        desk.says("pets set-status 1 available --force"),
+        operator.says("pets set-status 1 available --force"),
         "animal 1 is available (was pending); order 1 is cancelled"
     );
-    desk.typed("orders complete 1").refuses(1);
+    operator.typed("orders complete 1").refuses(1);
 }
 
 #[test]
 fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
-    let desk = desk();
+    let operator = operator();
     for (words, part) in [
         ("orders place", "--pet"),
         ("orders place --pet x", "--pet"),
@@ -159,7 +159,7 @@ fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
         ("pets set-status 1", "<STATUS>"),
         ("orders", "subcommand"),
     ] {
-        let line = desk.typed(words).refuses(2);
+        let line = operator.typed(words).refuses(2);
         assert!(line.contains(part), "{words}: {line}");
     }
 }

@@ -61,7 +61,7 @@ async fn change(store: &Store, numbers: &mut Numbers) -> bool {
     }
 }
 
-/// Every page a caller can ask for with these sizes, as the database has it right now.
+/// Every page a client can ask for with these sizes, as the database has it right now.
 fn expected(other: &ByHand) -> Vec<(String, Value)> {
     let select = "SELECT id, name, category_id, status FROM pets ORDER BY id";
     let number = |text: &String| text.parse::<i64>().expect("a number");
@@ -97,8 +97,8 @@ fn differs(
     wanted: &[(String, Value)],
 ) -> Option<String> {
     wanted.iter().find_map(|(target, value)| {
-        let answer = key.request("GET", target).send_on(connection);
-        (answer.json() != *value).then(|| format!("{answer}\nnot {value}"))
+        let response = key.request("GET", target).send_on(connection);
+        (response.json() != *value).then(|| format!("{response}\nnot {value}"))
     })
 }
 

@@ -2,20 +2,20 @@
 
 use std::thread;
 
-use harness::Desk;
+use harness::Operator;
 
 use crate::PROGRAM;
 
 #[test]
 fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds() {
-    let desk = Desk::new(PROGRAM);
-    desk.typed("keys create --name a --plan free").exits(0);
-    let data = desk.by_hand();
+    let operator = Operator::new(PROGRAM);
+    operator.typed("keys create --name a --plan free").exits(0);
+    let data = operator.by_hand();
     for round in 1..=3_i64 {
         data.add_pet("a", 1, "available");
         let place = format!("orders place --pet {round}");
         let outputs: Vec<_> = thread::scope(|scope| {
-            let place = || desk.typed(&place);
+            let place = || operator.typed(&place);
             let placing: Vec<_> = (0..32).map(|_| scope.spawn(place)).collect();
             placing
                 .into_iter()

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use harness::{Connection, eventually};
 use serde_json::{Value, json};
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 
 pub(crate) struct Browser {
     driver: Child,
@@ -126,7 +126,7 @@ impl Browser {
     }
 
     fn wait(&self, what: &str, script: &str, args: Value) {
-        eventually(PATIENCE, what, || self.run(script, args.clone()) == true);
+        eventually(TIMEOUT, what, || self.run(script, args.clone()) == true);
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
@@ -142,9 +142,9 @@ impl Browser {
         );
         let mut connection = Connection::new(self.address);
         connection.send((head + &body).as_bytes());
-        let answer = connection.answer();
-        assert_eq!(answer.status, 200, "{method} {path}: {answer}");
-        answer.json()["value"].clone()
+        let response = connection.response();
+        assert_eq!(response.status, 200, "{method} {path}: {response}");
+        response.json()["value"].clone()
     }
 }
 

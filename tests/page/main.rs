@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a click may have no effect.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ fn a_key_can_be_entered_and_every_operation_tried_and_nothing_comes_from_elsewhe
     let browser = Browser::start(folder.path());
 
     browser.open(&format!("{origin}/"));
-    eventually(PATIENCE, "all operations are shown", || {
+    eventually(TIMEOUT, "all operations are shown", || {
         browser.run(
             "return document.querySelectorAll('.opblock').length",
             json!([]),
@@ -85,20 +85,20 @@ fn try_out(browser: &Browser, operation: &str) -> String {
     execute(browser, operation)
 }
 
-/// Executes an open operation and gives the status it is answered. The page takes a click before it has filled the form and
+/// Executes an open operation and gives the status of its response. The page takes a click before it has filled the form and
 /// then does nothing; so, as a person would, it is clicked again when nothing has come of it for a while.
 fn execute(browser: &Browser, operation: &str) -> String {
     let status =
         format!("[id$='-{operation}'] .live-responses-table .response .response-col_status");
-    let mut answer = String::new();
+    let mut response = String::new();
     let mut clicked: Option<Instant> = None;
-    eventually(PATIENCE, &status, || {
+    eventually(TIMEOUT, &status, || {
         if clicked.is_none_or(|at| at.elapsed() > AGAIN) {
             browser.click(&format!("[id$='-{operation}'] .execute"));
             clicked = Some(Instant::now());
         }
-        answer = browser.text(&status);
-        !answer.is_empty()
+        response = browser.text(&status);
+        !response.is_empty()
     });
-    answer
+    response
 }

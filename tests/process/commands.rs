@@ -55,7 +55,7 @@ fn what_does_not_exist_cannot_be_asked_for() {
 #[test]
 fn a_mistyped_word_gets_a_suggestion() {
     let empty = folder();
-    for (words, told) in [
+    for (words, message) in [
         (
             "serve --lisen x",
             "unexpected argument '--lisen' found: did you mean --listen?",
@@ -80,7 +80,7 @@ fn a_mistyped_word_gets_a_suggestion() {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(
             run(empty.path(), &[], &words).refuses(2),
-            format!("animal-store: {told} (see --help)")
+            format!("animal-store: {message} (see --help)")
         );
     }
 }
@@ -91,7 +91,7 @@ fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
     const LIMIT: &str = "must be between 1 and 1000000000";
     let empty = folder();
     let enterprise = "keys create --name a --plan enterprise --per-day 5 --per-minute";
-    for (words, told) in [
+    for (words, message) in [
         (
             "orders place --pet abc",
             format!("invalid value 'abc' for '--pet <ID>': {ID}"),
@@ -137,7 +137,7 @@ fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(
             run(empty.path(), &[], &words).refuses(2),
-            format!("animal-store: {told} (see --help)")
+            format!("animal-store: {message} (see --help)")
         );
     }
 }
@@ -147,7 +147,7 @@ fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
     let empty = folder();
     let plans = "use free, pro, business or enterprise";
     let levels = "use error, warn, info, debug or trace";
-    for (words, told) in [
+    for (words, message) in [
         (
             "keys create --name a --plan gold",
             format!("invalid value 'gold' for '--plan <PLAN>': {plans}"),
@@ -172,7 +172,7 @@ fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
         let words: Vec<&str> = words.split(' ').collect();
         assert_eq!(
             run(empty.path(), &[], &words).refuses(2),
-            format!("animal-store: {told} (see --help)")
+            format!("animal-store: {message} (see --help)")
         );
     }
     let print = |words: &[&str]| run(empty.path(), &[], words).exits(0).stdout;

@@ -145,7 +145,7 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file
 }
 
 #[test]
-fn a_wrong_value_is_told_in_one_line_with_the_option_and_what_it_takes_wherever_it_came_from() {
+fn a_wrong_value_is_reported_in_one_line_with_the_option_and_what_it_takes_wherever_it_came_from() {
     for (option, good, bad) in OPTIONS {
         let told_of = |named: &str, line: String| {
             assert!(line.contains(named), "{option}: {line}");
@@ -237,7 +237,7 @@ fn numbers_in_a_file_need_no_quotes_and_lists_are_lists() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_told_in_one_line_with_its_place() {
+fn a_file_that_cannot_be_used_is_reported_in_one_line_with_its_place() {
     for (text, place) in [
         (
             "log = \"text\"\nlog-levle = \"info\"\n",

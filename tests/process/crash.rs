@@ -1,4 +1,4 @@
-//! `kill -9` under write load: what was acknowledged is there, and no identifier is given twice.
+//! `kill -9` under write load: what was acknowledged is there, and no ID is given twice.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +24,7 @@ const FIRST_PAGE: &str = "/v1/pets?limit=100";
 const READY: Duration = Duration::from_secs(1);
 
 #[test]
-fn every_acknowledged_animal_outlives_kill_9_and_no_identifier_is_given_twice() {
+fn every_acknowledged_animal_outlives_kill_9_and_no_id_is_given_twice() {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
     let cycles = if long { 1_000 } else { 25 };
     let run = Run::new(PROGRAM, "none").go(cycles, Process::kill);
@@ -66,13 +66,13 @@ struct Run {
     fault: String,
     folder: TempDir,
     key: String,
-    /// Every animal that was acknowledged, by its identifier.
+    /// Every animal that was acknowledged, by its ID.
     acknowledged: BTreeMap<i64, Value>,
-    /// Creations with an `Idempotency-Key` that the last end left without an answer.
-    unanswered: Vec<Creation>,
+    /// Creations with an `Idempotency-Key` that the last end left without a response.
+    unacknowledged: Vec<Creation>,
     /// The page with which the next walk begins: the last one of the walk before.
     page: String,
-    /// The last identifier before that page.
+    /// The last ID before that page.
     checked: i64,
     violations: Vec<String>,
 }
@@ -88,7 +88,7 @@ struct Creation {
 #[derive(Default)]
 struct Seen {
     acknowledged: Vec<Value>,
-    unanswered: Option<Creation>,
+    unacknowledged: Option<Creation>,
 }
 
 impl Run {
@@ -100,7 +100,7 @@ impl Run {
             key: large_key(folder.path()),
             folder,
             acknowledged: BTreeMap::new(),
-            unanswered: Vec::new(),
+            unacknowledged: Vec::new(),
             page: FIRST_PAGE.into(),
             checked: 0,
             violations: Vec::new(),
@@ -121,8 +121,10 @@ impl Run {
             end(&mut process);
             for writer in writers {
                 let seen = writer.join().expect("a writer");
-                self.unanswered
-                    .extend(seen.unanswered.filter(|creation| creation.retry.is_some()));
+                self.unacknowledged.extend(
+                    seen.unacknowledged
+                        .filter(|creation| creation.retry.is_some()),
+                );
                 for animal in seen.acknowledged {
                     let id = animal["id"].as_i64().expect("an id");
                     if id <= before {
@@ -168,12 +170,12 @@ impl Run {
         }
     }
 
-    /// Sends again what was not answered. Whether the first try was stored or not, there is one animal afterwards.
+    /// sends again what got no response. Whether the first try was stored or not, there is one animal afterwards.
     fn retry(&mut self, client: &Client) {
         let mut connection = client.connect();
-        for creation in std::mem::take(&mut self.unanswered) {
-            let answer = creation.send(client, &mut connection).expect("an answer");
-            self.acknowledge(answer);
+        for creation in std::mem::take(&mut self.unacknowledged) {
+            let response = creation.send(client, &mut connection).expect("a response");
+            self.acknowledge(response);
         }
     }
 
@@ -194,7 +196,7 @@ impl Run {
             (self.page, self.checked) = (next[path..].to_owned(), *last);
         }
         if !stored.is_sorted_by(|(one, _), (next, _)| one < next) {
-            self.violations.push("identifiers do not ascend".into());
+            self.violations.push("IDs do not ascend".into());
         }
         let names: HashSet<&str> = stored
             .iter()
@@ -233,12 +235,12 @@ impl Creation {
         if let Some(retry) = &self.retry {
             request = request.header("Idempotency-Key", retry);
         }
-        let answer = request.try_send_on(connection).ok()?;
-        assert_eq!(answer.status, 201, "{answer}");
-        let mut sent = answer.json();
+        let response = request.try_send_on(connection).ok()?;
+        assert_eq!(response.status, 201, "{response}");
+        let mut sent = response.json();
         sent.as_object_mut().expect("an animal").remove("id");
-        assert_eq!(sent, self.animal, "{answer}");
-        Some(answer.json())
+        assert_eq!(sent, self.animal, "{response}");
+        Some(response.json())
     }
 }
 
@@ -253,7 +255,7 @@ fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<Seen> {
             match creation.send(&client, &mut connection) {
                 Some(animal) => seen.acknowledged.push(animal),
                 None => {
-                    seen.unanswered = Some(creation);
+                    seen.unacknowledged = Some(creation);
                     break;
                 }
             }

@@ -33,7 +33,7 @@ fn serve_with_failing_calls(folder: &TempDir, inject: &str) -> Process {
 }
 
 /// Adds animals until one is refused or so many are there: those that were acknowledged, and the last status, if there
-/// was an answer.
+/// was a response.
 fn add(process: &Process, key: &str, most: usize) -> (Vec<Value>, Option<u16>) {
     let client = process.client(Some(key));
     let mut connection = client.connect();
@@ -42,14 +42,14 @@ fn add(process: &Process, key: &str, most: usize) -> (Vec<Value>, Option<u16>) {
     while acknowledged.len() < most {
         let animal = json!({"name": format!("pet {}", acknowledged.len()), "categoryId": 1});
         let request = client.request("POST", "/v1/pets").json(&animal);
-        let Ok(answer) = request.try_send_on(&mut connection) else {
+        let Ok(response) = request.try_send_on(&mut connection) else {
             return (acknowledged, None);
         };
-        last = Some(answer.status);
-        if answer.status != 201 {
+        last = Some(response.status);
+        if response.status != 201 {
             break;
         }
-        acknowledged.push(answer.json());
+        acknowledged.push(response.json());
     }
     (acknowledged, last)
 }
@@ -86,8 +86,7 @@ fn a_write_whose_sync_fails_is_not_acknowledged_and_ends_the_process_with_exit_1
 }
 
 #[test]
-fn a_write_for_which_the_disk_is_full_is_answered_503_and_the_next_one_after_there_is_room_is_stored()
- {
+fn a_write_for_which_the_disk_is_full_gets_503_and_the_next_one_after_there_is_room_is_stored() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     let mut process = serve_with_failing_calls(&folder, "pwrite64:error=ENOSPC:when=40..44");

@@ -60,9 +60,9 @@ fn a_small_body_that_follows_its_head_is_read_and_the_connection_goes_on() {
                 true => connection.send(b"5\r\nabcde\r\n0\r\n\r\n"),
                 false => connection.send(&[b'x'; 30]),
             }
-            let answer = connection.answer();
-            assert_eq!(answer.status, status, "{head}{answer}");
-            assert_eq!(answer.header("connection"), None, "{head}{answer}");
+            let response = connection.response();
+            assert_eq!(response.status, status, "{head}{response}");
+            assert_eq!(response.header("connection"), None, "{head}{response}");
             let next = key.request("GET", "/v1/pets").send_on(&mut connection);
             assert_eq!(next.status, 200, "{head}{next}");
         }
@@ -83,9 +83,9 @@ fn a_body_that_does_not_come_or_is_large_ends_the_connection_and_the_response_sa
         let mut connection = key.connect();
         let began = Instant::now();
         connection.send(head.as_bytes());
-        let answer = connection.answer();
-        assert_eq!(answer.status, 404, "{answer}");
-        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        let response = connection.response();
+        assert_eq!(response.status, 404, "{response}");
+        assert_eq!(response.header("connection"), Some("close"), "{response}");
         assert!(began.elapsed() < Duration::from_secs(1));
         connection.end();
         assert!(connection.is_closed());
@@ -105,9 +105,9 @@ fn a_body_that_waits_for_100_continue_is_not_asked_for() {
         let head = head(secret, target, "application/json", &rest);
         let mut connection = key.connect();
         connection.send(head.as_bytes());
-        let answer = connection.answer();
-        assert_eq!(answer.status, status, "{answer}");
-        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        let response = connection.response();
+        assert_eq!(response.status, status, "{response}");
+        assert_eq!(response.header("connection"), Some("close"), "{response}");
     }
 }
 
@@ -119,9 +119,9 @@ fn a_content_length_over_the_limit_is_413_at_once_and_closes() {
     let began = Instant::now();
     let mut connection = key.connect();
     connection.send(head.as_bytes());
-    let answer = connection.answer();
-    answer.is_error(413, "body_too_large");
-    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    let response = connection.response();
+    response.is_error(413, "body_too_large");
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
     assert!(
         began.elapsed() < Duration::from_secs(1),
         "{:?}",
@@ -250,9 +250,9 @@ fn a_body_whose_chunks_are_malformed_is_400_and_the_connection_ends_announced() 
     for body in ["zz\r\n", "0x5\r\nabcde\r\n0\r\n\r\n", "5\r\nabcdefgh\r\n"] {
         let mut connection = key.connect();
         connection.send(format!("{head}{body}").as_bytes());
-        let answer = connection.answer();
-        answer.is_error(400, "invalid_body");
-        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        let response = connection.response();
+        response.is_error(400, "invalid_body");
+        assert_eq!(response.header("connection"), Some("close"), "{response}");
         connection.end();
         assert!(connection.is_closed());
     }

@@ -17,7 +17,7 @@ fn serve(folder: &TempDir, fault: &str) -> (Process, Client) {
 }
 
 #[test]
-fn a_panic_is_a_500_for_its_own_request_alone_and_only_the_log_tells_the_cause() {
+fn a_panic_is_a_500_for_its_own_request_alone_and_only_the_log_has_the_cause() {
     let folder = TempDir::new().expect("a folder");
     let (process, client) = serve(&folder, "panic-in-request");
     let mut other = client.connect();
@@ -26,11 +26,11 @@ fn a_panic_is_a_500_for_its_own_request_alone_and_only_the_log_tells_the_cause()
     let mut connection = client.connect();
     for id in ["first-panic", "second-panic"] {
         let request = client.request("GET", "/v1/pets").header("X-Fault", "panic");
-        let answer = request.header("X-Request-Id", id).send_on(&mut connection);
-        answer.is_error(500, "internal_error");
-        assert!(!answer.to_string().contains("as asked for"), "{answer}");
-        assert_eq!(answer.rate().0, before.rate().0);
-        assert_eq!(answer.header("x-request-id"), Some(id));
+        let response = request.header("X-Request-Id", id).send_on(&mut connection);
+        response.is_error(500, "internal_error");
+        assert!(!response.to_string().contains("as asked for"), "{response}");
+        assert_eq!(response.rate().0, before.rate().0);
+        assert_eq!(response.header("x-request-id"), Some(id));
         let log = logged(&process, &["ERROR", id, "as asked for"]);
         assert!(
             log.contains("operation=listPets") || log.contains("operation=\"listPets\""),
@@ -68,9 +68,9 @@ fn the_death_of_the_writer_ends_the_process_with_exit_1_and_the_cause() {
     let request = client
         .request("POST", "/v1/pets")
         .json(&json!({"name": "writer, die", "categoryId": 1}));
-    if let Ok(answer) = request.try_send_on(&mut connection) {
-        answer.is_error(503, "unavailable");
-        assert!(!answer.to_string().contains("writer"), "{answer}");
+    if let Ok(response) = request.try_send_on(&mut connection) {
+        response.is_error(503, "unavailable");
+        assert!(!response.to_string().contains("writer"), "{response}");
     }
     assert_eq!(process.ends_within(Duration::from_secs(3)), Some(1));
     let log = logged(&process, &["animal-store: ", "writer has stopped"]);

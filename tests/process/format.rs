@@ -146,7 +146,7 @@ fn migrate_says_what_it_did() {
 }
 
 #[test]
-fn a_server_that_must_not_migrate_creates_nothing_however_it_is_told() {
+fn a_server_that_must_not_migrate_creates_nothing_whatever_it_is_asked() {
     let config = folder();
     let file = config.path().join("config.toml");
     fs::write(&file, "no-migrate = true\n").expect("a file");

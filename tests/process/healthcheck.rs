@@ -40,7 +40,7 @@ fn healthcheck_ends_with_0_when_a_server_is_ready_with_1_when_not_and_with_2_whe
 }
 
 #[test]
-fn a_server_that_never_answers_is_not_healthy() {
+fn a_server_that_never_responds_is_not_healthy() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", silent.local_addr().expect("an address"));
     let began = std::time::Instant::now();

@@ -27,7 +27,7 @@ fn begin_request(client: &Client) -> Connection {
     );
     let mut connection = client.connect();
     connection.send(head.as_bytes());
-    assert_eq!(connection.answer().status, 100);
+    assert_eq!(connection.response().status, 100);
     connection.send(start);
     connection
 }
@@ -77,7 +77,7 @@ fn no_first_key_is_issued_where_none_is_wanted() {
 }
 
 #[test]
-fn sigterm_and_sigint_drain_so_that_what_runs_is_answered_and_its_use_is_stored() {
+fn sigterm_and_sigint_drain_so_that_what_runs_is_completed_and_its_use_is_stored() {
     for signal in ["TERM", "INT"] {
         let folder = folder();
         let key = large_key(folder.path());
@@ -101,20 +101,20 @@ fn sigterm_and_sigint_drain_so_that_what_runs_is_answered_and_its_use_is_stored(
         );
         assert!(idle.is_closed());
         slow.send(REST_OF_BODY);
-        let answer = slow.answer();
+        let response = slow.response();
         assert_eq!(
-            (answer.status, answer.json()["name"].as_str()),
+            (response.status, response.json()["name"].as_str()),
             (201, Some("Rex")),
-            "{answer}"
+            "{response}"
         );
-        assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+        assert_eq!(response.header("connection"), Some("close"), "{response}");
         assert!(slow.is_closed());
-        let answered = Instant::now();
+        let responded = Instant::now();
         assert_eq!(process.ends_within(DRAIN), Some(0));
         assert!(
-            answered.elapsed() < Duration::from_secs(2),
+            responded.elapsed() < Duration::from_secs(2),
             "{:?}",
-            answered.elapsed()
+            responded.elapsed()
         );
 
         let usage = run(folder.path(), &[], &["keys", "usage", "--json"]).exits(0);
@@ -131,7 +131,7 @@ fn sigterm_and_sigint_drain_so_that_what_runs_is_answered_and_its_use_is_stored(
 }
 
 #[test]
-fn a_server_stops_within_ten_seconds_whatever_its_callers_do() {
+fn a_server_stops_within_ten_seconds_whatever_its_clients_do() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &["--request-timeout", "60s"]);
@@ -323,7 +323,7 @@ fn every_request_but_a_health_check_leaves_one_line_of_json() {
 }
 
 #[test]
-fn a_request_whose_caller_goes_away_leaves_a_line() {
+fn a_request_whose_client_goes_away_leaves_a_line() {
     let folder = folder();
     let key = large_key(folder.path());
     let process = Process::serve(PROGRAM, folder.path(), &[]);

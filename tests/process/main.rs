@@ -1,5 +1,5 @@
 //! The program as its operators run it: what it does when it is killed, stopped, misconfigured or given a file that it
-//! cannot use; when callers are slow, disks fail and secrets are sent to the wrong place.
+//! cannot use; when clients are slow, disks fail and secrets are sent to the wrong place.
 //! Each test is named by the sentence it proves.
 
 #![expect(

@@ -4,18 +4,18 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{Answer, Client, Process, eventually};
+use harness::{Client, Process, Response, eventually};
 use serde_json::json;
 
 use crate::{PROGRAM, folder, large_key};
 
-fn page(server: &Process) -> Answer {
+fn page(server: &Process) -> Response {
     let page = Client::new(server.admin, None).get("/metrics");
     assert_eq!(page.status, 200, "{page}");
     page
 }
 
-fn text(page: Answer) -> String {
+fn text(page: Response) -> String {
     String::from_utf8(page.body).expect("text")
 }
 

@@ -25,12 +25,12 @@ fn allow(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_permission_problem_is_told_as_one_and_names_the_operators_file() {
+fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
     let serve = [&["serve"], &FREE_PORTS[..]].concat();
     let list = ["keys", "list"];
     let database = ["--database", "sqlite:data/shop.db"];
-    // The mode of the folder and of the file in it, and what is then told.
-    for (folder_mode, file_mode, words, told) in [
+    // The mode of the folder and of the file in it, and the message then.
+    for (folder_mode, file_mode, words, message) in [
         (
             0o555,
             None,
@@ -84,12 +84,12 @@ fn a_permission_problem_is_told_as_one_and_names_the_operators_file() {
         allow(&data, folder_mode);
         let line = run(folder.path(), &[words, &database].concat()).refuses(1);
         allow(&data, 0o755);
-        assert_eq!(line, format!("animal-store: {told}"), "{words:?}");
+        assert_eq!(line, format!("animal-store: {message}"), "{words:?}");
     }
 }
 
 #[test]
-fn a_configuration_that_may_not_be_read_is_told_as_a_permission_problem() {
+fn a_configuration_that_may_not_be_read_is_reported_as_a_permission_problem() {
     let folder = folder();
     fs::write(folder.path().join("c.toml"), "").expect("a file");
     allow(&folder.path().join("c.toml"), 0o000);

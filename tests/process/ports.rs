@@ -46,7 +46,7 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
     // As failed authentications are: 60 a minute for an address, and whoever has the token is not touched.
     let refused = (0..=120)
         .map(|_| ask(Some(wrong), "/metrics"))
-        .find(|answer| answer.status != 401)
+        .find(|response| response.status != 401)
         .expect("an end of it");
     refused.is_error(429, "rate_limited");
     assert!((1..=60).contains(&refused.number("retry-after")));
@@ -54,7 +54,7 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
 }
 
 #[test]
-fn a_port_that_is_taken_by_another_server_or_program_is_told_with_its_option() {
+fn a_port_that_is_taken_by_another_server_or_program_is_reported_with_its_option() {
     let folder = folder();
     let free = "127.0.0.1:0";
     let server = Process::serve(PROGRAM, folder.path(), &[]);

@@ -21,9 +21,12 @@ fn not_ready_during_a_drain_is_no_error_in_the_log() {
     server.signal("TERM");
     let mut log = logged(&server, &["shutting down"]);
     connection.send(b"\r\n");
-    let answer = connection.answer();
-    answer.is_error(503, "unavailable");
-    assert_eq!(answer.message(), "Not ready: the server is shutting down.");
+    let response = connection.response();
+    response.is_error(503, "unavailable");
+    assert_eq!(
+        response.message(),
+        "Not ready: the server is shutting down."
+    );
     assert_eq!(server.ends_within(Duration::from_secs(15)), Some(0));
     log.push_str(&server.log());
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
@@ -46,8 +49,8 @@ fn the_checks_are_listed_and_take_no_longer_than_liveness() {
     let mut best = |path: &str| {
         let times = (0..300).map(|_| {
             let began = Instant::now();
-            let answer = client.request("GET", path).send_on(&mut connection);
-            assert_eq!(answer.status, 200);
+            let response = client.request("GET", path).send_on(&mut connection);
+            assert_eq!(response.status, 200);
             began.elapsed()
         });
         times.min().expect("some")

@@ -1,11 +1,11 @@
-//! No secret is ever written: not to a log, a file of the database, an error or a metric, wherever a caller puts it.
+//! No secret is ever written: not to a log, a file of the database, an error or a metric, wherever a client puts it.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use animal_store::key::Secret;
-use harness::{Answer, Client, Process};
+use harness::{Client, Process, Response};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ fn is_clean(what: &str, bytes: &[u8], secrets: &[&str]) {
 }
 
 /// Sends a secret to every place where it could be put, right and wrong; gives everything that came back.
-fn send_everywhere(client: &Client, secret: &str) -> Vec<Answer> {
+fn send_everywhere(client: &Client, secret: &str) -> Vec<Response> {
     let good = json!({"name": "Rex", "categoryId": 1});
     let holder = client.with_key(Some(secret));
     let post = |client: &Client, body: &str| {
@@ -39,7 +39,7 @@ fn send_everywhere(client: &Client, secret: &str) -> Vec<Answer> {
             .header("Content-Type", "application/json");
         request.body(body).send()
     };
-    let mut answers = vec![
+    let mut responses = vec![
         holder.get("/v1/pets"),
         holder.get("/v1/nothing"),
         holder.create(&good),
@@ -109,8 +109,8 @@ fn send_everywhere(client: &Client, secret: &str) -> Vec<Answer> {
     // What is no HTTP at all.
     let mut connection = client.connect();
     connection.send(format!("GET /v1/pets HTTP/1.1\r\n{secret} {secret}\r\n\r\n").as_bytes());
-    answers.push(connection.answer());
-    answers
+    responses.push(connection.response());
+    responses
 }
 
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -149,16 +149,16 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
         let secrets = [&*key, &*revoked, &*rotated, fresh, unknown.reveal(), token];
 
         for secret in secrets {
-            for answer in send_everywhere(&client, secret) {
-                let head: String = answer
+            for response in send_everywhere(&client, secret) {
+                let head: String = response
                     .headers
                     .iter()
                     .map(|(name, value)| format!("{name}: {value}\n"))
                     .collect();
                 is_clean(&head, head.as_bytes(), &secrets);
                 is_clean(
-                    &String::from_utf8_lossy(&answer.body),
-                    &answer.body,
+                    &String::from_utf8_lossy(&response.body),
+                    &response.body,
                     &secrets,
                 );
             }

@@ -1,19 +1,19 @@
-//! Callers that are slow, silent or too many, and a disk that lets writes wait.
+//! Clients that are slow, silent or too many, and a disk that lets writes wait.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use harness::{Answer, App, Client, Connection, eventually};
+use harness::{App, Client, Connection, Response, eventually};
 use rusqlite::Connection as Database;
 use serde_json::json;
 
-/// The time-out that a test sets, and the other one, which must not be what ends its connection.
+/// The timeout that a test sets, and the other one, which must not be what ends its connection.
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
-/// What an overload may take to be told.
+/// What an overload may take to be reported.
 const FAST: Duration = Duration::from_millis(100);
 
 fn with_timeouts(request: Duration, idle: Duration) -> (App, Client) {
@@ -24,7 +24,7 @@ fn with_timeouts(request: Duration, idle: Duration) -> (App, Client) {
     (app, key)
 }
 
-/// Panics unless `began` lies one time-out back: not less, and not much more.
+/// Panics unless `began` lies one timeout back: not less, and not much more.
 #[track_caller]
 fn is_on_time(began: Instant) {
     let took = began.elapsed();
@@ -41,27 +41,27 @@ fn head(key: &Client, length: usize) -> String {
 }
 
 #[track_caller]
-fn is_raw_error(answer: &Answer, status: u16, code: &str) {
-    answer.is_error(status, code);
+fn is_raw_error(response: &Response, status: u16, code: &str) {
+    response.is_error(status, code);
     assert_eq!(
-        answer.json().as_object().expect("an object").len(),
+        response.json().as_object().expect("an object").len(),
         3,
-        "{answer}"
+        "{response}"
     );
-    assert_eq!(answer.json()["status"], status, "{answer}");
+    assert_eq!(response.json()["status"], status, "{response}");
     assert_eq!(
-        answer.header("content-type"),
+        response.header("content-type"),
         Some("application/json"),
-        "{answer}"
+        "{response}"
     );
-    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
-    assert!(answer.header("x-request-id").is_some(), "{answer}");
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
+    assert!(response.header("x-request-id").is_some(), "{response}");
     assert_eq!(
-        answer.header("x-content-type-options"),
+        response.header("x-content-type-options"),
         Some("nosniff"),
-        "{answer}"
+        "{response}"
     );
-    answer.rate();
+    response.rate();
 }
 
 #[test]
@@ -74,29 +74,29 @@ fn a_connection_without_a_first_byte_is_closed() {
 }
 
 #[test]
-fn half_a_head_is_answered_408_and_the_connection_closed() {
+fn half_a_head_gets_408_and_the_connection_closed() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut connection = key.connect();
     connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: ");
-    is_raw_error(&connection.answer(), 408, "request_timeout");
+    is_raw_error(&connection.response(), 408, "request_timeout");
     assert!(connection.is_closed());
     is_on_time(began);
 }
 
 #[test]
-fn a_head_that_trickles_is_answered_408_though_each_byte_comes_in_time() {
+fn a_head_that_trickles_gets_408_though_each_byte_comes_in_time() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let stream = TcpStream::connect(key.address).expect("a connection");
     trickle(stream.try_clone().expect("a clone"));
     let mut connection = Connection::from(stream);
-    is_raw_error(&connection.answer(), 408, "request_timeout");
+    is_raw_error(&connection.response(), 408, "request_timeout");
     is_on_time(began);
 }
 
 #[test]
-fn half_a_head_after_an_answer_is_answered_408_too() {
+fn half_a_head_after_a_response_gets_408_too() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let mut connection = key.connect();
     assert_eq!(
@@ -107,13 +107,13 @@ fn half_a_head_after_an_answer_is_answered_408_too() {
     );
     let began = Instant::now();
     connection.send(b"GET /v1/pe");
-    is_raw_error(&connection.answer(), 408, "request_timeout");
+    is_raw_error(&connection.response(), 408, "request_timeout");
     assert!(connection.is_closed());
     is_on_time(began);
 }
 
 #[test]
-fn a_body_that_trickles_is_answered_408_though_each_byte_comes_in_time() {
+fn a_body_that_trickles_gets_408_though_each_byte_comes_in_time() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut stream = TcpStream::connect(key.address).expect("a connection");
@@ -121,10 +121,10 @@ fn a_body_that_trickles_is_answered_408_though_each_byte_comes_in_time() {
         .write_all(head(&key, 10_000).as_bytes())
         .expect("a head");
     trickle(stream.try_clone().expect("a clone"));
-    let answer = Connection::from(stream).answer();
-    answer.is_error(408, "request_timeout");
-    answer.rate();
-    assert_eq!(answer.header("connection"), Some("close"), "{answer}");
+    let response = Connection::from(stream).response();
+    response.is_error(408, "request_timeout");
+    response.rate();
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
     is_on_time(began);
     assert!(key.get("/v1/pets").ids().is_empty());
 }
@@ -138,13 +138,13 @@ fn a_body_that_nobody_asked_for_is_not_waited_for() {
     stream.write_all(head.as_bytes()).expect("a head");
     trickle(stream.try_clone().expect("a clone"));
     let mut connection = Connection::from(stream);
-    connection.answer().is_error(401, "invalid_api_key");
+    connection.response().is_error(401, "invalid_api_key");
     assert!(connection.is_closed());
     assert!(began.elapsed() < SHORT * 4, "{:?}", began.elapsed());
 }
 
 #[test]
-fn a_connection_that_is_silent_after_an_answer_is_closed() {
+fn a_connection_that_is_silent_after_a_response_is_closed() {
     for request_timeout in [LONG, SHORT / 3] {
         let (_app, key) = with_timeouts(request_timeout, SHORT);
         let mut connection = key.connect();
@@ -163,13 +163,13 @@ fn a_connection_that_is_silent_after_an_answer_is_closed() {
 }
 
 #[test]
-fn the_admin_listener_does_not_wait_for_ever_either() {
+fn the_admin_listener_does_not_wait_forever_either() {
     let (app, _) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut silent = Connection::new(app.admin_address());
     let mut half = Connection::new(app.admin_address());
     half.send(b"GET /metrics HTTP/1.1\r\nHost");
-    half.answer().is_error(408, "request_timeout");
+    half.response().is_error(408, "request_timeout");
     assert!(silent.is_closed() && half.is_closed());
     is_on_time(began);
 }
@@ -184,14 +184,14 @@ fn trickle(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_caller_that_does_not_take_its_answers_is_closed() {
+fn a_client_that_does_not_take_its_responses_is_closed() {
     let (app, key) = with_timeouts(SHORT, SHORT);
     let mut stream = TcpStream::connect(key.address).expect("a connection");
     stream
         .set_write_timeout(Some(Duration::from_secs(5)))
-        .expect("a time-out");
+        .expect("a timeout");
     let began = Instant::now();
-    // Each answer is larger than a megabyte: what the system takes on its own is soon used up.
+    // Each response is larger than a megabyte: what the system takes on its own is soon used up.
     let request = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut sent = 0;
     let closed = loop {
@@ -265,7 +265,7 @@ fn a_client_that_takes_its_response_slowly_but_steadily_gets_all_of_it() {
 }
 
 /// Requests that are at work until the lock is dropped.
-fn at_work(key: &Client, count: usize) -> Vec<JoinHandle<Answer>> {
+fn at_work(key: &Client, count: usize) -> Vec<JoinHandle<Response>> {
     let started = (0..count).map(|_| create(key, "patient")).collect();
     // One that is at work has been read: its connection is no longer idle.
     std::thread::sleep(Duration::from_millis(300));
@@ -283,10 +283,10 @@ fn a_connection_too_many_is_503_at_once_while_all_are_at_work() {
         if asks {
             connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
         }
-        let answer = connection.answer();
+        let response = connection.response();
         assert!(began.elapsed() < FAST, "{:?}", began.elapsed());
-        is_raw_error(&answer, 503, "unavailable");
-        assert_eq!(answer.header("retry-after"), Some("1"), "{answer}");
+        is_raw_error(&response, 503, "unavailable");
+        assert_eq!(response.header("retry-after"), Some("1"), "{response}");
         assert!(connection.is_closed());
     }
     drop(lock);
@@ -301,8 +301,8 @@ fn when_all_connections_are_taken_the_one_that_has_been_idle_longest_makes_room(
     let (_app, _, key) = App::start_with(|config| config.max_connections = 4);
     let mut open: Vec<Connection> = (0..4).map(|_| key.connect()).collect();
     let used = |connection: &mut Connection| {
-        let answer = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(answer.status, 200, "{answer}");
+        let response = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(response.status, 200, "{response}");
         std::thread::sleep(Duration::from_millis(20));
     };
     for place in [2, 0, 3, 1] {
@@ -327,11 +327,11 @@ fn one_address_cannot_hold_every_connection() {
     });
     let mut open: Vec<Connection> = (0..10).map(|_| app.anyone().connect()).collect();
     for connection in &mut open {
-        let answer = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(answer.status, 200);
+        let response = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(response.status, 200);
     }
     let mut one_more = key.connect();
-    is_raw_error(&one_more.answer(), 503, "unavailable");
+    is_raw_error(&one_more.response(), 503, "unavailable");
     // Another address of this machine.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let socket = socket.expect("a socket");
@@ -339,8 +339,8 @@ fn one_address_cannot_hold_every_connection() {
     socket.bind(&from.into()).expect("an address of our own");
     socket.connect(&key.address.into()).expect("a connection");
     let mut other = Connection::from(TcpStream::from(socket));
-    let answer = key.request("GET", "/v1/pets").send_on(&mut other);
-    assert_eq!(answer.status, 200);
+    let response = key.request("GET", "/v1/pets").send_on(&mut other);
+    assert_eq!(response.status, 200);
     assert_eq!(
         key.request("GET", "/v1/pets").send_on(&mut open[0]).status,
         200,
@@ -350,7 +350,7 @@ fn one_address_cannot_hold_every_connection() {
     eventually(Duration::from_secs(2), "room for one", || {
         let mut connection = key.connect();
         connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        connection.answer().status == 200
+        connection.response().status == 200
     });
 }
 
@@ -363,8 +363,8 @@ fn a_trusted_proxy_may_have_as_many_connections_as_there_are() {
     });
     let mut open: Vec<Connection> = (0..20).map(|_| key.connect()).collect();
     for connection in &mut open {
-        let answer = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(answer.status, 200);
+        let response = key.request("GET", "/v1/pets").send_on(connection);
+        assert_eq!(response.status, 200);
     }
 }
 
@@ -375,13 +375,13 @@ fn hold(app: &App) -> Database {
     database
 }
 
-fn create(key: &Client, name: &str) -> JoinHandle<Answer> {
+fn create(key: &Client, name: &str) -> JoinHandle<Response> {
     let (key, animal) = (key.clone(), json!({"name": name, "categoryId": 1}));
     std::thread::spawn(move || key.create(&animal))
 }
 
 #[test]
-fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
+fn a_write_too_many_gets_503_at_once_and_those_that_wait_are_stored() {
     let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
     let lock = hold(&app);
     let began = Instant::now();
@@ -399,7 +399,7 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(
         !refused.message().contains("waiting"),
-        "it tells the cause: {refused}"
+        "it names the cause: {refused}"
     );
     assert_eq!(key.get("/v1/pets").status, 200, "reads do not wait");
     assert!(
@@ -408,19 +408,19 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
     );
     drop(lock);
 
-    let answers: Vec<Answer> = asked
+    let responses: Vec<Response> = asked
         .into_iter()
-        .map(|asked| asked.join().expect("an answer"))
+        .map(|asked| asked.join().expect("a response"))
         .collect();
     let count = |status| {
-        answers
+        responses
             .iter()
-            .filter(|answer| answer.status == status)
+            .filter(|response| response.status == status)
             .count()
     };
     let (stored, refused) = (count(201), count(503));
     assert!(
-        stored >= 3 && refused >= 1 && stored + refused == answers.len(),
+        stored >= 3 && refused >= 1 && stored + refused == responses.len(),
         "{stored} {refused}"
     );
     assert_eq!(
@@ -432,17 +432,17 @@ fn a_write_too_many_is_answered_503_at_once_and_those_that_wait_are_stored() {
 }
 
 #[test]
-fn a_write_that_waits_too_long_is_answered_503_and_stored_neither_then_nor_later() {
+fn a_write_that_waits_too_long_gets_503_and_stored_neither_then_nor_later() {
     let (app, _, key) = App::start();
     let lock = hold(&app);
     let began = Instant::now();
-    let answer = key
+    let response = key
         .request("POST", "/v1/pets")
         .header("Idempotency-Key", "once")
         .json(&json!({"name": "late", "categoryId": 1}))
         .send();
     let took = began.elapsed();
-    answer.is_error(503, "unavailable");
+    response.is_error(503, "unavailable");
     assert!(
         took > Duration::from_secs(1) && took < Duration::from_secs(5),
         "{took:?}"
@@ -458,7 +458,7 @@ fn a_write_that_waits_too_long_is_answered_503_and_stored_neither_then_nor_later
 }
 
 #[test]
-fn a_caller_that_has_closed_its_side_is_answered_also_when_that_takes_a_while() {
+fn a_client_that_has_closed_its_side_gets_its_response_also_when_that_takes_a_while() {
     let (app, _, key) = App::start();
     let secret = key.key.as_deref().expect("a key");
     let ask = |first: &str, rest: &str| {
@@ -470,7 +470,7 @@ fn a_caller_that_has_closed_its_side_is_answered_also_when_that_takes_a_while() 
         connection
     };
     let mut reading = ask("GET /v1/pets", "\r\n");
-    assert_eq!(reading.answer().status, 200);
+    assert_eq!(reading.response().status, 200);
     assert!(reading.is_closed());
 
     let lock = hold(&app);
@@ -482,6 +482,6 @@ fn a_caller_that_has_closed_its_side_is_answered_also_when_that_takes_a_while() 
     );
     std::thread::sleep(Duration::from_millis(200));
     drop(lock);
-    assert_eq!(writing.answer().status, 201);
+    assert_eq!(writing.response().status, 201);
     assert!(writing.is_closed());
 }

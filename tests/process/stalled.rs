@@ -40,8 +40,8 @@ impl Stalled {
         let mut connection = client.connect();
         // A pipe takes 64 KiB, and a line has more than a hundred bytes.
         for _ in 0..1_500 {
-            let answer = client.request("GET", "/v1/pets").send_on(&mut connection);
-            assert_eq!(answer.status, 200);
+            let response = client.request("GET", "/v1/pets").send_on(&mut connection);
+            assert_eq!(response.status, 200);
         }
         Self {
             child,

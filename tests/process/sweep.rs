@@ -40,8 +40,8 @@ fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
                     let began = Instant::now();
                     let animal = json!({"name": "Rex", "categoryId": 1});
                     let request = client.request("POST", "/v1/pets").json(&animal);
-                    let answer = request.send_on(&mut connection);
-                    assert_eq!(answer.status, 201, "{answer}");
+                    let response = request.send_on(&mut connection);
+                    assert_eq!(response.status, 201, "{response}");
                     took.lock().expect("a list").push(began.elapsed());
                 }
             });

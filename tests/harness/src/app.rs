@@ -223,7 +223,7 @@ pub fn database_for(folder: &TempDir) -> Database {
     format!("{server}/{name}").parse().expect("a database")
 }
 
-/// How soon a server obeys what others have changed: within a second, and where there may be several nodes within five.
+/// How soon a server applies what others have changed: within a second, and where there may be several nodes within five.
 pub fn promised() -> Duration {
     let may_be_several = std::env::var_os(POSTGRES).is_some();
     Duration::from_secs(if may_be_several { 5 } else { 1 })

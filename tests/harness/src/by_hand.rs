@@ -131,8 +131,8 @@ impl ByHand {
         match &self.0 {
             Tool::Sqlite(file) => rows_of_file(file, query).expect(query),
             Tool::Postgres(client, runtime) => {
-                let answer = runtime.block_on(client.simple_query(query)).expect(query);
-                answer.iter().filter_map(row_of_server).collect()
+                let response = runtime.block_on(client.simple_query(query)).expect(query);
+                response.iter().filter_map(row_of_server).collect()
             }
         }
     }

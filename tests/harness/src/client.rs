@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/1.1 over a plain socket, and holds every answer to what all answers promise.
+//! A client that speaks HTTP/1.1 over a plain socket, and holds every response to what all responses promise.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -29,7 +29,7 @@ pub struct Request<'a> {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response {
     /// The status.
     pub status: u16,
     /// The headers in their order, names in lower case.
@@ -45,7 +45,7 @@ impl Client {
         Self { address, key }
     }
 
-    /// The same caller with another key, or none.
+    /// The same client with another key, or none.
     pub fn with_key(&self, key: Option<&str>) -> Self {
         Self {
             address: self.address,
@@ -66,12 +66,12 @@ impl Client {
     }
 
     /// GET, sent at once.
-    pub fn get(&self, target: &str) -> Answer {
+    pub fn get(&self, target: &str) -> Response {
         self.request("GET", target).send()
     }
 
     /// GET of a whole URL, which must be on this server.
-    pub fn follow(&self, url: &str) -> Answer {
+    pub fn follow(&self, url: &str) -> Response {
         let start = format!("http://{}", self.address);
         self.get(
             url.strip_prefix(&start)
@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// POST of a JSON body to `/v1/pets`, sent at once.
-    pub fn create(&self, body: &Value) -> Answer {
+    pub fn create(&self, body: &Value) -> Response {
         self.request("POST", "/v1/pets").json(body).send()
     }
 
@@ -127,20 +127,20 @@ impl Request<'_> {
     }
 
     /// Sends it on a connection of its own.
-    pub fn send(self) -> Answer {
+    pub fn send(self) -> Response {
         let mut connection = self.client.connect();
         let request = self.header("Connection", "close");
         request.send_on(&mut connection)
     }
 
-    /// Sends it on this connection, and reads the answer.
-    pub fn send_on(self, connection: &mut Connection) -> Answer {
+    /// Sends it on this connection, and reads the response.
+    pub fn send_on(self, connection: &mut Connection) -> Response {
         self.try_send_on(connection)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, where the other side may go away before it has answered whole.
-    pub fn try_send_on(self, connection: &mut Connection) -> Result<Answer, String> {
+    /// The same, where the other side may go away before it has sent the whole response.
+    pub fn try_send_on(self, connection: &mut Connection) -> Result<Response, String> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if let Some(key) = &self.client.key {
             head.push_str(&format!("Authorization: Bearer {key}\r\n"));
@@ -156,11 +156,11 @@ impl Request<'_> {
         bytes.extend(self.body.as_deref().unwrap_or_default());
         connection.send(&bytes);
         let asked = format!("{} {}", self.method, self.target);
-        let answer = connection.answer_to(&asked)?;
-        answer.check(&self.target);
+        let response = connection.response_to(&asked)?;
+        response.check(&self.target);
         let path = self.target.split('?').next().unwrap_or_default();
-        crate::document::check(&self.method, path, &answer);
-        Ok(answer)
+        crate::document::check(&self.method, path, &response);
+        Ok(response)
     }
 }
 
@@ -174,7 +174,7 @@ impl Connection {
         TcpStream::connect(address).expect("a connection").into()
     }
 
-    /// Sends bytes as they are. Whether the other side still listens shows in its answer.
+    /// Sends bytes as they are. Whether the other side still listens shows in its response.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
     }
@@ -184,9 +184,9 @@ impl Connection {
         let _ = self.0.get_mut().shutdown(Shutdown::Write);
     }
 
-    /// Reads one answer.
-    pub fn answer(&mut self) -> Answer {
-        self.answer_to("(raw)")
+    /// Reads one response.
+    pub fn response(&mut self) -> Response {
+        self.response_to("(raw)")
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -199,13 +199,13 @@ impl Connection {
         }
     }
 
-    fn answer_to(&mut self, asked: &str) -> Result<Answer, String> {
+    fn response_to(&mut self, asked: &str) -> Result<Response, String> {
         let mut line = || {
             let mut line = String::new();
             match self.0.read_line(&mut line) {
                 Ok(_) if line.ends_with('\n') => Ok(line.trim_end().to_owned()),
-                Ok(_) => Err(format!("{asked}: the answer broke off: {line:?}")),
-                Err(error) => Err(format!("{asked}: no answer: {error}")),
+                Ok(_) => Err(format!("{asked}: the response broke off: {line:?}")),
+                Err(error) => Err(format!("{asked}: no response: {error}")),
             }
         };
         let first = line()?;
@@ -213,7 +213,7 @@ impl Connection {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| format!("{asked}: not an answer: {first:?}"))?;
+        let status = status.ok_or_else(|| format!("{asked}: not a response: {first:?}"))?;
         let mut headers = Vec::new();
         loop {
             let line = line()?;
@@ -222,7 +222,7 @@ impl Connection {
             };
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
-        let mut answer = Answer {
+        let mut response = Response {
             status,
             headers,
             body: Vec::new(),
@@ -230,13 +230,13 @@ impl Connection {
         };
         let has_body =
             !asked.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
-        if let Some(length) = answer.header("content-length").filter(|_| has_body) {
-            answer.body = vec![0; length.parse().expect("a length")];
+        if let Some(length) = response.header("content-length").filter(|_| has_body) {
+            response.body = vec![0; length.parse().expect("a length")];
             self.0
-                .read_exact(&mut answer.body)
+                .read_exact(&mut response.body)
                 .map_err(|error| format!("{asked}: half a body: {error}"))?;
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -244,13 +244,13 @@ impl From<TcpStream> for Connection {
     fn from(stream: TcpStream) -> Self {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("a time-out");
+            .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Self(BufReader::new(stream))
     }
 }
 
-impl Answer {
+impl Response {
     /// The value of a header that comes at most once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(other, _)| other == name);
@@ -299,7 +299,7 @@ impl Answer {
             .to_owned()
     }
 
-    /// The identifiers in a list.
+    /// The IDs in a list.
     pub fn ids(&self) -> Vec<i64> {
         let list = self.json();
         let list = list.as_array().unwrap_or_else(|| panic!("no list: {self}"));
@@ -326,7 +326,7 @@ impl Answer {
         self
     }
 
-    /// What every answer promises.
+    /// What every response promises.
     #[track_caller]
     fn check(&self, target: &str) {
         let has = |name: &str| self.header(name).is_some();
@@ -376,7 +376,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n{}", self.asked, self.status)?;
         for (name, value) in &self.headers {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::eventually;
 
 /// How long a server may take for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for the end of its input, which is the end of the test process, however that came. Then it wakes the daemon and
 /// its children, which may be stalled, ends the daemon, and removes its folder.
@@ -82,9 +82,9 @@ impl Daemon {
         let began = Instant::now();
         while !ready(self.child.id()) {
             let ended = self.child.try_wait().expect("a child");
-            if ended.is_some() || began.elapsed() > PATIENCE {
+            if ended.is_some() || began.elapsed() > TIMEOUT {
                 let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                panic!("no server within {PATIENCE:?}, its end: {ended:?}, its log:\n{log}");
+                panic!("no server within {TIMEOUT:?}, its end: {ended:?}, its log:\n{log}");
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -118,7 +118,7 @@ impl Drop for Daemon {
             self.resume();
             let _ = kill_process(self.id(), self.farewell);
             let began = Instant::now();
-            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
@@ -150,7 +150,7 @@ fn stop(ids: &[Pid]) {
         let _ = kill_process(id, Signal::STOP);
     }
     for &id in ids {
-        eventually(PATIENCE, "the process is stopped", || {
+        eventually(TIMEOUT, "the process is stopped", || {
             stat(id).is_none_or(|(state, _)| ["T", "Z", "X"].contains(&state.as_str()))
         });
     }

@@ -1,11 +1,11 @@
-//! Holds answers to the OpenAPI document: their status, and each of their headers.
+//! Holds responses to the OpenAPI document: their status, and each of their headers.
 
 use std::sync::LazyLock;
 
 use animal_store::api::document::Document;
 use serde_json::Value;
 
-use crate::Answer;
+use crate::Response;
 
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_slice(&Document::new(None, None).json).expect("JSON"));
@@ -19,10 +19,10 @@ const OF_HTTP: [&str; 5] = [
     "server",
 ];
 
-/// Panics unless the document knows that this request can be answered like this. A request that is no operation of the
+/// Panics unless the document knows that this request can have this response. A request that is no operation of the
 /// document's is not its affair.
 #[track_caller]
-pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
+pub(crate) fn check(method: &str, path: &str, response: &Response) {
     let template = match path.strip_prefix("/v1/pets") {
         _ if path == "/v1/store/orders" => "/store/orders",
         Some("") => "/pets",
@@ -40,32 +40,35 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     if operation.is_null() {
         return;
     }
-    let response = resolve(&operation["responses"][answer.status.to_string()]);
+    let documented = resolve(&operation["responses"][response.status.to_string()]);
     assert!(
-        response.is_object(),
-        "the document does not know this status: {answer}"
+        documented.is_object(),
+        "the document does not know this status: {response}"
     );
-    if answer.status >= 400 && !answer.body.is_empty() {
+    if response.status >= 400 && !response.body.is_empty() {
         let known =
             &DOCUMENT["components"]["schemas"]["Error"]["properties"]["code"]["x-extensible-enum"];
         let known = known.as_array().expect("codes");
         assert!(
-            known.contains(&answer.code().into()),
-            "the document does not know this code: {answer}"
+            known.contains(&response.code().into()),
+            "the document does not know this code: {response}"
         );
     }
-    let headers = response["headers"].as_object().expect("headers");
-    for (name, _) in &answer.headers {
+    let headers = documented["headers"].as_object().expect("headers");
+    for (name, _) in &response.headers {
         let known = headers.keys().any(|known| known.eq_ignore_ascii_case(name));
         assert!(
             known || OF_HTTP.contains(&name.as_str()),
-            "the document does not know {name}: {answer}"
+            "the document does not know {name}: {response}"
         );
     }
     for (name, header) in headers {
         let required = resolve(header)["required"] == true;
-        let sent = answer.header(&name.to_ascii_lowercase()).is_some();
-        assert!(sent || !required, "the document promises {name}: {answer}");
+        let sent = response.header(&name.to_ascii_lowercase()).is_some();
+        assert!(
+            sent || !required,
+            "the document promises {name}: {response}"
+        );
     }
 }
 

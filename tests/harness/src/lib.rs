@@ -1,5 +1,5 @@
 //! What the tests stand on: a server on a real socket and a real file, a clock that a test moves, and a client that
-//! looks at every answer it gets.
+//! looks at every response it gets.
 //!
 //! ```no_run
 //! let (app, anyone, key) = harness::App::start();
@@ -12,8 +12,8 @@ mod app;
 mod by_hand;
 mod client;
 mod daemon;
-mod desk;
 mod document;
+mod operator;
 mod postgres;
 mod process;
 mod proxy;
@@ -22,8 +22,8 @@ mod terminal;
 
 pub use app::{App, START, database_for, enterprise, promised, redis_behind_proxy, redis_url};
 pub use by_hand::ByHand;
-pub use client::{Answer, Client, Connection, Request};
-pub use desk::Desk;
+pub use client::{Client, Connection, Request, Response};
+pub use operator::Operator;
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};
 pub use proxy::Proxy;

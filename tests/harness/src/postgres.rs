@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, PATIENCE, free_port};
+use crate::daemon::{Daemon, TIMEOUT, free_port};
 use crate::eventually;
 
 /// Who runs the server when the tests run as root, whom PostgreSQL refuses.
@@ -80,7 +80,7 @@ impl Postgres {
         let wait = "alter system set synchronous_standby_names = '*'";
         self.psql("postgres", wait);
         self.psql("postgres", "select pg_reload_conf()");
-        eventually(PATIENCE, "the standby follows", || {
+        eventually(TIMEOUT, "the standby follows", || {
             let state = "select sync_state from pg_stat_replication";
             self.psql("postgres", state) == "sync"
         });
@@ -117,7 +117,7 @@ impl Postgres {
         psql.args(["-XAtq", "--set=ON_ERROR_STOP=1"])
             .arg(format!("--dbname={}", self.url_of(database)))
             .arg(format!("--command={sql}"))
-            .env("PGCONNECT_TIMEOUT", PATIENCE.as_secs().to_string());
+            .env("PGCONNECT_TIMEOUT", TIMEOUT.as_secs().to_string());
         run(psql)
     }
 
@@ -149,7 +149,7 @@ impl Postgres {
         self.start_again();
     }
 
-    /// Stops all its processes where they are: connections stay open and new ones are taken, but nothing is answered.
+    /// Stops all its processes where they are: connections stay open and new ones are taken, but nothing responds.
     #[track_caller]
     pub fn stall(&self) {
         self.daemon().as_ref().expect("it runs").stall();
@@ -315,11 +315,11 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_nothing_while_it_is_stalled() {
+    fn it_responds_to_nothing_while_it_is_stalled() {
         let postgres = Postgres::start();
         thread::scope(|scope| {
             let begun = scope.spawn(|| postgres.psql("postgres", "select pg_sleep(1)"));
-            eventually(PATIENCE, "a server process is at work", || {
+            eventually(TIMEOUT, "a server process is at work", || {
                 let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
                 postgres.psql("postgres", sleeping) == "1"
             });
@@ -328,9 +328,9 @@ mod tests {
             thread::sleep(Duration::from_millis(1500));
             let early = begun.is_finished() || new.is_finished();
             postgres.resume();
-            assert_eq!(begun.join().expect("an answer"), "");
-            assert_eq!(new.join().expect("an answer"), "2");
-            assert!(!early, "a stalled server answered");
+            assert_eq!(begun.join().expect("a response"), "");
+            assert_eq!(new.join().expect("a response"), "2");
+            assert!(!early, "a stalled server responded");
         });
     }
 }

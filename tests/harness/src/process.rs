@@ -182,15 +182,15 @@ impl Process {
     }
 
     /// Waits until it ends by itself, and gives its exit code.
-    pub fn ends_within(&mut self, patience: Duration) -> Option<i32> {
+    pub fn ends_within(&mut self, timeout: Duration) -> Option<i32> {
         let began = Instant::now();
-        while began.elapsed() < patience {
+        while began.elapsed() < timeout {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it still runs after {patience:?}");
+        panic!("it still runs after {timeout:?}");
     }
 
     /// What it has logged since this was last asked.
@@ -205,15 +205,12 @@ impl Drop for Process {
     }
 }
 
-/// Asks again until the answer is yes; fails after `patience`. For what is promised within a time.
+/// Asks again until the response is yes; fails after `timeout`. For what is promised within a time.
 #[track_caller]
-pub fn eventually(patience: Duration, what: &str, mut yes: impl FnMut() -> bool) {
+pub fn eventually(timeout: Duration, what: &str, mut yes: impl FnMut() -> bool) {
     let began = Instant::now();
     while !yes() {
-        assert!(
-            began.elapsed() < patience,
-            "not within {patience:?}: {what}"
-        );
+        assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

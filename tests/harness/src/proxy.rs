@@ -102,7 +102,7 @@ impl Proxy {
     }
 
     /// Cuts a connection whose client sends these bytes, in one piece or in several: the server gets them and has a
-    /// moment to work on them, the client gets no answer. So many times in all.
+    /// moment to work on them, the client gets no response. So many times in all.
     pub fn cut_when_client_sends(&self, pattern: &[u8], times: usize) {
         assert!(!pattern.is_empty(), "every client sends nothing");
         let pattern = pattern.to_vec();
@@ -161,17 +161,17 @@ mod tests {
 
     fn connect(proxy: &Proxy) -> TcpStream {
         let stream = TcpStream::connect(proxy.address()).unwrap();
-        let patience = Some(Duration::from_secs(10));
-        stream.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(10));
+        stream.set_read_timeout(timeout).unwrap();
         stream
     }
 
     /// What comes back for these bytes; none if the connection ends.
     fn ask(stream: &mut TcpStream, bytes: &[u8]) -> Option<Vec<u8>> {
         stream.write_all(bytes).ok()?;
-        let mut answer = vec![0; bytes.len()];
-        stream.read_exact(&mut answer).ok()?;
-        Some(answer)
+        let mut response = vec![0; bytes.len()];
+        stream.read_exact(&mut response).ok()?;
+        Some(response)
     }
 
     /// All that comes before the end.
@@ -217,9 +217,9 @@ mod tests {
             stream
                 .set_read_timeout(Some(Duration::from_secs(10)))
                 .unwrap();
-            let mut answer = [0; 4];
-            stream.read_exact(&mut answer).unwrap();
-            assert_eq!(&answer, b"four");
+            let mut response = [0; 4];
+            stream.read_exact(&mut response).unwrap();
+            assert_eq!(&response, b"four");
         }
 
         proxy.delay(Duration::from_millis(100));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn it_cuts_at_the_byte_it_is_told() {
+    fn it_cuts_at_the_byte_it_is_given() {
         let (target, _) = echo();
         let proxy = Proxy::to(target);
         for bytes in 0..=6 {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_gets_the_pattern_and_its_client_no_answer() {
+    fn a_server_gets_the_pattern_and_its_client_no_response() {
         let (target, got) = echo();
         let proxy = Proxy::to(target);
         proxy.cut_when_client_sends(b"COMMIT", 2);

@@ -24,7 +24,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server on a free port, and waits until it answers.
+    /// Starts a server on a free port, and waits until it responds.
     #[track_caller]
     pub fn start() -> Self {
         Self::start_as(false)
@@ -87,7 +87,7 @@ impl Redis {
         self.daemon().take();
     }
 
-    /// Starts it again on the same port, empty, and waits until it answers.
+    /// Starts it again on the same port, empty, and waits until it responds.
     #[track_caller]
     pub fn start_again(&self) {
         let mut running = self.daemon();
@@ -107,11 +107,11 @@ impl Redis {
             false => command.args(["--databases", "10000"]),
         };
         let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::KILL);
-        daemon.wait_until(|_| self.answers().is_ok());
+        daemon.wait_until(|_| self.responds().is_ok());
         *running = Some(daemon);
     }
 
-    /// Stops it where it is: connections stay open and new ones are taken, but nothing is answered.
+    /// Stops it where it is: connections stay open and new ones are taken, but nothing responds.
     #[track_caller]
     pub fn stall(&self) {
         self.daemon().as_ref().expect("it runs").stall();
@@ -123,7 +123,7 @@ impl Redis {
         self.daemon().as_ref().expect("it runs").resume();
     }
 
-    fn answers(&self) -> std::io::Result<()> {
+    fn responds(&self) -> std::io::Result<()> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"PING\r\n")?;
@@ -147,22 +147,22 @@ mod tests {
         assert_eq!(redis.cli(&["set", "animal", "cat"]), "OK");
         assert_eq!(redis.cli(&["get", "animal"]), "cat");
         redis.kill();
-        assert!(redis.answers().is_err());
+        assert!(redis.responds().is_err());
         redis.start_again();
         assert_eq!(redis.cli(&["dbsize"]), "0");
     }
 
     #[test]
-    fn it_answers_nothing_while_it_is_stalled() {
+    fn it_responds_to_nothing_while_it_is_stalled() {
         let redis = Redis::start();
         redis.stall();
         thread::scope(|scope| {
-            let answer = scope.spawn(|| redis.cli(&["ping"]));
+            let response = scope.spawn(|| redis.cli(&["ping"]));
             thread::sleep(Duration::from_millis(300));
-            let early = answer.is_finished();
+            let early = response.is_finished();
             redis.resume();
-            assert_eq!(answer.join().expect("an answer"), "PONG");
-            assert!(!early, "a stalled server answered");
+            assert_eq!(response.join().expect("a response"), "PONG");
+            assert!(!early, "a stalled server responded");
         });
     }
 }

@@ -6,20 +6,20 @@ use super::{is_secret, json_of, keys, line, with_a_key};
 
 #[test]
 fn set_plan_gives_another_plan() {
-    let (desk, _) = with_a_key();
+    let (operator, _) = with_a_key();
     assert_eq!(
-        line(keys(&desk, "set-plan 1 pro")),
+        line(keys(&operator, "set-plan 1 pro")),
         "key 1 (me) has plan pro"
     );
     let key = json_of(keys(
-        &desk,
+        &operator,
         "set-plan 1 enterprise --per-minute 5 --per-day 6 --json",
     ));
     assert_eq!(
         (&key["plan"], &key["perMinute"], &key["perDay"]),
         (&json!("enterprise"), &json!(5), &json!(6))
     );
-    let key = json_of(keys(&desk, "set-plan 1 free --json"));
+    let key = json_of(keys(&operator, "set-plan 1 free --json"));
     assert_eq!(
         (&key["perMinute"], &key["perDay"]),
         (&json!(60), &json!(1_000))
@@ -28,8 +28,8 @@ fn set_plan_gives_another_plan() {
 
 #[test]
 fn rotate_prints_the_new_secret_alone_on_stdout() {
-    let (desk, first) = with_a_key();
-    let output = keys(&desk, "rotate 1").exits(0);
+    let (operator, first) = with_a_key();
+    let output = keys(&operator, "rotate 1").exits(0);
     let second = output.stdout.trim_end();
     is_secret(second);
     assert_ne!(second, first);
@@ -39,11 +39,14 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
             .starts_with("key 1 (me) rotated, the old secret works until 2"),
         "{output:?}"
     );
-    assert_eq!(json_of(keys(&desk, "show 1 --json"))["prefix"], second[..8]);
-    let key = json_of(keys(&desk, "rotate 1 --grace 2h --json --yes"));
+    assert_eq!(
+        json_of(keys(&operator, "show 1 --json"))["prefix"],
+        second[..8]
+    );
+    let key = json_of(keys(&operator, "rotate 1 --grace 2h --json --yes"));
     is_secret(key["key"].as_str().unwrap());
     assert!(key["oldSecretUntil"].is_string());
-    let output = keys(&desk, "rotate 1 --grace 0s --yes").exits(0);
+    let output = keys(&operator, "rotate 1 --grace 0s --yes").exits(0);
     assert!(
         output.stderr.contains("the old secret no longer works"),
         "{output:?}"
@@ -51,18 +54,18 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
 }
 
 #[test]
-fn revoke_ends_a_key_for_ever() {
-    let (desk, _) = with_a_key();
-    assert_eq!(line(keys(&desk, "revoke 1")), "key 1 (me) is revoked");
-    let first = json_of(keys(&desk, "show 1 --json"));
+fn revoke_ends_a_key_permanently() {
+    let (operator, _) = with_a_key();
+    assert_eq!(line(keys(&operator, "revoke 1")), "key 1 (me) is revoked");
+    let first = json_of(keys(&operator, "show 1 --json"));
     assert_eq!(first["state"], "revoked");
-    let again = json_of(keys(&desk, "revoke 1 --json"));
+    let again = json_of(keys(&operator, "revoke 1 --json"));
     assert_eq!(
         again["revokedAt"], first["revokedAt"],
         "the first time counts"
     );
     assert!(
-        keys(&desk, "rotate 1")
+        keys(&operator, "rotate 1")
             .refuses(1)
             .contains("key 1 is revoked")
     );
@@ -70,31 +73,31 @@ fn revoke_ends_a_key_for_ever() {
 
 #[test]
 fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
-    let (desk, _) = with_a_key();
-    let second = line(keys(&desk, "rotate 1"));
-    let told = keys(&desk, "rotate 1").refuses(2);
+    let (operator, _) = with_a_key();
+    let second = line(keys(&operator, "rotate 1"));
+    let told = keys(&operator, "rotate 1").refuses(2);
     assert!(
         told.starts_with("animal-store: key 1 (me) was rotated recently: ")
             && told.ends_with(": use --yes to confirm"),
         "{told}"
     );
     assert_eq!(
-        json_of(keys(&desk, "show 1 --json"))["prefix"],
+        json_of(keys(&operator, "show 1 --json"))["prefix"],
         second[..8],
         "the secret that the client has is still the current one"
     );
-    is_secret(&line(keys(&desk, "rotate 1 --yes --grace 0s")));
+    is_secret(&line(keys(&operator, "rotate 1 --yes --grace 0s")));
     // No grace is running any more: nothing to ask.
-    is_secret(&line(keys(&desk, "rotate 1")));
+    is_secret(&line(keys(&operator, "rotate 1")));
 }
 
 #[test]
 fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
-    let (desk, _) = with_a_key();
-    let second = line(keys(&desk, "rotate 1"));
-    let prefix = || json_of(keys(&desk, "show 1 --json"))["prefix"].clone();
+    let (operator, _) = with_a_key();
+    let second = line(keys(&operator, "rotate 1"));
+    let prefix = || json_of(keys(&operator, "show 1 --json"))["prefix"].clone();
     for reply in ["n\n", "\n"] {
-        let (code, shown) = desk.on_terminal(80, "keys rotate 1", reply);
+        let (code, shown) = operator.on_terminal(80, "keys rotate 1", reply);
         assert_eq!(code, Some(1), "{shown}");
         assert!(shown.contains("Continue? [y/N]"), "{shown}");
         assert!(
@@ -103,33 +106,39 @@ fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
         );
         assert_eq!(prefix(), second[..8]);
     }
-    let (code, shown) = desk.on_terminal(80, "keys rotate 1", "y\n");
+    let (code, shown) = operator.on_terminal(80, "keys rotate 1", "y\n");
     assert_eq!(code, Some(0), "{shown}");
     assert_ne!(prefix(), second[..8]);
 }
 
 #[test]
 fn unban_says_what_it_did() {
-    let (desk, _) = with_a_key();
-    assert_eq!(line(keys(&desk, "unban 1")), "key 1 (me) was not banned");
+    let (operator, _) = with_a_key();
     assert_eq!(
-        json_of(keys(&desk, "unban 1 --json"))["bannedUntil"],
+        line(keys(&operator, "unban 1")),
+        "key 1 (me) was not banned"
+    );
+    assert_eq!(
+        json_of(keys(&operator, "unban 1 --json"))["bannedUntil"],
         Value::Null
     );
-    let server = desk.serve(&["--ban-after", "1", "--ban-for", "1h"]);
-    let secret = line(keys(&desk, "create --name hasty --plan free"));
+    let server = operator.serve(&["--ban-after", "1", "--ban-for", "1h"]);
+    let secret = line(keys(&operator, "create --name hasty --plan free"));
     let client = server.client(Some(&secret));
     while client.get("/v1/pets").json()["code"] != "key_banned" {}
     harness::eventually(harness::promised(), "the ban is stored", || {
-        json_of(keys(&desk, "show 2 --json"))["state"] == "banned"
+        json_of(keys(&operator, "show 2 --json"))["state"] == "banned"
     });
-    let until = json_of(keys(&desk, "show 2 --json"))["bannedUntil"].clone();
+    let until = json_of(keys(&operator, "show 2 --json"))["bannedUntil"].clone();
     assert_eq!(
-        line(keys(&desk, "unban 2")),
+        line(keys(&operator, "unban 2")),
         format!(
             "key 2 (hasty) is unbanned; it was banned until {}",
             until.as_str().unwrap()
         )
     );
-    assert_eq!(line(keys(&desk, "unban 2")), "key 2 (hasty) was not banned");
+    assert_eq!(
+        line(keys(&operator, "unban 2")),
+        "key 2 (hasty) was not banned"
+    );
 }

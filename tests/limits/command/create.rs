@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{desk, is_secret, json_of, keys, line, with_a_key};
+use super::{is_secret, json_of, keys, line, operator, with_a_key};
 
 #[test]
 fn create_prints_the_secret_alone_on_stdout_and_everything_else_on_stderr() {
-    let desk = desk();
-    let output = keys(&desk, "create --name me --plan free").exits(0);
+    let operator = operator();
+    let output = keys(&operator, "create --name me --plan free").exits(0);
     is_secret(output.stdout.strip_suffix('\n').unwrap());
     assert!(
         output
@@ -19,8 +19,8 @@ fn create_prints_the_secret_alone_on_stdout_and_everything_else_on_stderr() {
 
 #[test]
 fn create_with_json_prints_exactly_the_published_members_in_their_order() {
-    let desk = desk();
-    let text = line(keys(&desk, "create --name me --plan free --json"));
+    let operator = operator();
+    let text = line(keys(&operator, "create --name me --plan free --json"));
     let (before, after) = text.split_once("as_").unwrap();
     assert_eq!(
         before,
@@ -31,7 +31,7 @@ fn create_with_json_prints_exactly_the_published_members_in_their_order() {
 
 #[test]
 fn create_knows_every_plan_and_its_figures() {
-    let desk = desk();
+    let operator = operator();
     for (plan, per_minute, per_day) in [
         ("free", 60, 1_000),
         ("pro", 300, 10_000),
@@ -39,7 +39,7 @@ fn create_knows_every_plan_and_its_figures() {
         ("enterprise --per-minute 7 --per-day 9", 7, 9),
     ] {
         let key = json_of(keys(
-            &desk,
+            &operator,
             &format!("create --name me --json --plan {plan}"),
         ));
         assert_eq!(
@@ -50,27 +50,27 @@ fn create_knows_every_plan_and_its_figures() {
 }
 
 #[test]
-fn create_with_expires_tells_when() {
-    let (desk, _) = with_a_key();
+fn create_with_expires_shows_when() {
+    let (operator, _) = with_a_key();
     let key = json_of(keys(
-        &desk,
+        &operator,
         "create --name brief --plan free --expires 90d --json",
     ));
-    let shown = json_of(keys(&desk, "show 2 --json"));
+    let shown = json_of(keys(&operator, "show 2 --json"));
     assert!(key["expiresAt"].is_string());
     assert_eq!(shown["expiresAt"], key["expiresAt"]);
     assert_eq!(shown["state"], "active");
     assert_eq!(
-        json_of(keys(&desk, "show 1 --json"))["expiresAt"],
+        json_of(keys(&operator, "show 1 --json"))["expiresAt"],
         Value::Null
     );
 }
 
 #[test]
 fn a_name_is_kept_as_it_is() {
-    let desk = desk();
+    let operator = operator();
     let name = "Ann's “key” 🐶";
-    let output = desk.run(&["keys", "create", "--name", name, "--plan", "pro", "--json"]);
+    let output = operator.run(&["keys", "create", "--name", name, "--plan", "pro", "--json"]);
     assert_eq!(json_of(output)["name"], name);
-    assert_eq!(json_of(keys(&desk, "list --json"))[0]["name"], name);
+    assert_eq!(json_of(keys(&operator, "list --json"))[0]["name"], name);
 }

@@ -1,12 +1,12 @@
 //! What none of the commands on keys does, and what is said instead.
 
-use harness::{Desk, run};
+use harness::{Operator, run};
 
-use super::{PROGRAM, desk, keys, with_a_key};
+use super::{PROGRAM, keys, operator, with_a_key};
 
 #[test]
-fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
-    let (desk, _) = with_a_key();
+fn a_key_that_does_not_exist_is_reported_in_one_line_with_exit_1() {
+    let (operator, _) = with_a_key();
     for words in [
         "show 9",
         "usage 9",
@@ -17,7 +17,7 @@ fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
         "show 9 --json",
     ] {
         assert_eq!(
-            keys(&desk, words).refuses(1),
+            keys(&operator, words).refuses(1),
             "animal-store: unknown key 9: see keys list",
             "{words}"
         );
@@ -25,7 +25,7 @@ fn a_key_that_does_not_exist_is_told_in_one_line_with_exit_1() {
 }
 
 #[test]
-fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
+fn a_missing_database_is_reported_in_one_line_with_exit_1_and_none_is_created() {
     let folder = tempfile::TempDir::new().expect("a folder");
     for words in [
         "list",
@@ -37,18 +37,18 @@ fn a_missing_database_is_told_in_one_line_with_exit_1_and_none_is_created() {
         "unban 1",
     ] {
         let words: Vec<_> = ["keys"].into_iter().chain(words.split(' ')).collect();
-        let told = run(PROGRAM, folder.path(), &words).refuses(1);
+        let message = run(PROGRAM, folder.path(), &words).refuses(1);
         assert!(
-            told.contains("there is no database at animal-store.db"),
-            "{words:?}: {told}"
+            message.contains("there is no database at animal-store.db"),
+            "{words:?}: {message}"
         );
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn wrong_usage_is_told_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created() {
-    let desk = Desk::without_data(PROGRAM);
+fn wrong_usage_is_reported_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created() {
+    let operator = Operator::without_data(PROGRAM);
     let long = format!("create --plan free --name {}", "x".repeat(101));
     for (words, named) in [
         ("create --name me --plan gold", "--plan"),
@@ -88,37 +88,37 @@ fn wrong_usage_is_told_in_one_line_that_names_the_option_with_exit_2_and_nothing
         ("show", "<ID>"),
         ("forge", "forge"),
     ] {
-        let told = keys(&desk, words).refuses(2);
-        assert!(told.contains(named), "{words}: {told}");
+        let message = keys(&operator, words).refuses(2);
+        assert!(message.contains(named), "{words}: {message}");
     }
-    assert_eq!(std::fs::read_dir(desk.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(operator.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn a_name_that_cannot_be_seen_is_refused() {
-    let desk = desk();
+    let operator = operator();
     for name in ["", "  ", "a\tb", "a\nb"] {
-        let told = desk
+        let message = operator
             .run(&["keys", "create", "--plan", "free", "--name", name])
             .refuses(2);
-        assert!(told.contains("--name"), "{told}");
+        assert!(message.contains("--name"), "{message}");
     }
 }
 
 #[test]
 fn an_expiry_in_no_time_is_refused() {
-    let desk = desk();
-    let told = keys(&desk, "create --name me --plan free --expires 0s").refuses(2);
-    assert!(told.contains("--expires"), "{told}");
+    let operator = operator();
+    let message = keys(&operator, "create --name me --plan free --expires 0s").refuses(2);
+    assert!(message.contains("--expires"), "{message}");
 }
 
 #[test]
 fn a_key_that_has_expired_is_not_rotated() {
-    let desk = desk();
-    keys(&desk, "create --name me --plan free --expires 1s").exits(0);
+    let operator = operator();
+    keys(&operator, "create --name me --plan free --expires 1s").exits(0);
     harness::eventually(std::time::Duration::from_secs(5), "it expires", || {
-        keys(&desk, "show 1").stdout.contains("expired")
+        keys(&operator, "show 1").stdout.contains("expired")
     });
-    let told = keys(&desk, "rotate 1").refuses(1);
-    assert!(told.contains("has expired"), "{told}");
+    let message = keys(&operator, "rotate 1").refuses(1);
+    assert!(message.contains("has expired"), "{message}");
 }

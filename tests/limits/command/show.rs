@@ -1,13 +1,13 @@
 //! `keys list`, `show` and `usage`.
 
-use harness::Desk;
+use harness::Operator;
 use serde_json::json;
 
-use super::{desk, json_of, keys, line, rows, with_a_key};
+use super::{json_of, keys, line, operator, rows, with_a_key};
 
 /// The lines that a command shows on a terminal of so many columns; none is wider.
-fn on_terminal(desk: &harness::Desk, columns: u16, words: &str) -> Vec<String> {
-    let (code, shown) = desk.on_terminal(columns, &format!("keys {words}"), "");
+fn on_terminal(operator: &harness::Operator, columns: u16, words: &str) -> Vec<String> {
+    let (code, shown) = operator.on_terminal(columns, &format!("keys {words}"), "");
     assert_eq!(code, Some(0), "{shown}");
     for line in shown.lines() {
         let width = line.chars().count();
@@ -18,7 +18,7 @@ fn on_terminal(desk: &harness::Desk, columns: u16, words: &str) -> Vec<String> {
 
 #[test]
 fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
-    let desk = super::desk();
+    let operator = super::operator();
     let long = "the mobile application of the shelter in Bern ".repeat(2);
     let long = long.trim();
     for (name, plan) in [
@@ -35,7 +35,7 @@ fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
         ),
     ] {
         let words = ["keys", "create", "--name", name, "--plan"];
-        desk.run(&[&words[..], plan].concat()).exits(0);
+        operator.run(&[&words[..], plan].concat()).exits(0);
     }
     let titles = |lines: &[String]| -> Vec<String> {
         let titles = lines[1]
@@ -63,7 +63,7 @@ fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
         (50, &["id", "name", "plan", "state"]),
     ] {
         // The names alone would take more than 100 columns.
-        let lines = on_terminal(&desk, columns, "list");
+        let lines = on_terminal(&operator, columns, "list");
         assert_eq!(titles(&lines), wanted, "{columns}: {lines:#?}");
         assert_eq!(lines.len(), 6, "a line for each key: {lines:#?}");
         assert!(
@@ -72,19 +72,19 @@ fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
         );
     }
     // One key is shown whole.
-    let shown = on_terminal(&desk, 80, "show 2").join("\n");
+    let shown = on_terminal(&operator, 80, "show 2").join("\n");
     assert_eq!(shown.matches("shelter").count(), 2, "{shown}");
-    on_terminal(&desk, 80, "usage");
+    on_terminal(&operator, 80, "usage");
     // A script gets all of it, whatever the width.
-    assert_eq!(rows(keys(&desk, "list"))[0].len(), 9);
+    assert_eq!(rows(keys(&operator, "list"))[0].len(), 9);
 }
 
 #[test]
-fn list_shows_every_key_by_number_and_never_a_secret() {
-    let (desk, secret) = with_a_key();
-    line(keys(&desk, "create --name other --plan pro"));
-    line(keys(&desk, "set-plan 1 business"));
-    let rows = rows(keys(&desk, "list"));
+fn list_shows_every_key_by_id_and_never_a_secret() {
+    let (operator, secret) = with_a_key();
+    line(keys(&operator, "create --name other --plan pro"));
+    line(keys(&operator, "set-plan 1 business"));
+    let rows = rows(keys(&operator, "list"));
     let titles = [
         "id",
         "name",
@@ -104,15 +104,15 @@ fn list_shows_every_key_by_number_and_never_a_secret() {
     );
     assert_eq!(rows[2][..5], ["2", "other", "pro", "300", "10000"]);
     assert_eq!(rows[2][8], "never");
-    let list = json_of(keys(&desk, "list --json"));
+    let list = json_of(keys(&operator, "list --json"));
     assert_eq!((&list[0]["id"], &list[1]["id"]), (&json!(1), &json!(2)));
     assert!(!list.to_string().contains(&secret[8..]));
 }
 
 #[test]
-fn show_tells_all_of_one_key() {
-    let (desk, secret) = with_a_key();
-    let rows = rows(keys(&desk, "show 1"));
+fn show_prints_all_of_one_key() {
+    let (operator, secret) = with_a_key();
+    let rows = rows(keys(&operator, "show 1"));
     let prefix = format!("{}…", &secret[..8]);
     for row in [
         ["name", "me"],
@@ -123,7 +123,7 @@ fn show_tells_all_of_one_key() {
     ] {
         assert!(rows.iter().any(|other| *other == row), "{row:?} {rows:?}");
     }
-    let mut key = json_of(keys(&desk, "show 1 --json"));
+    let mut key = json_of(keys(&operator, "show 1 --json"));
     let created = key.as_object_mut().unwrap().remove("createdAt").unwrap();
     assert!(created.as_str().unwrap().ends_with('Z'));
     let expected = json!({
@@ -145,8 +145,8 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
         })
         .collect();
     let database = app.database_url();
-    drop_after(app, |desk| {
-        let of = |words: &str| keys(desk, &format!("usage {words} --database {database}"));
+    drop_after(app, |operator| {
+        let of = |words: &str| keys(operator, &format!("usage {words} --database {database}"));
         let row = |id: i64| {
             vec![
                 "2026-11-16".to_owned(),
@@ -167,14 +167,14 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
 }
 
 /// Stops a server, so that all it counted is stored, and keeps its data until `then` is done.
-fn drop_after(mut app: harness::App, then: impl FnOnce(&Desk)) {
+fn drop_after(mut app: harness::App, then: impl FnOnce(&Operator)) {
     app.stop();
-    then(&desk());
+    then(&operator());
 }
 
 #[test]
 fn usage_of_a_key_that_was_never_used_is_empty() {
-    let (desk, _) = with_a_key();
-    assert_eq!(json_of(keys(&desk, "usage 1 --json")), json!([]));
-    assert_eq!(rows(keys(&desk, "usage")).len(), 1);
+    let (operator, _) = with_a_key();
+    assert_eq!(json_of(keys(&operator, "usage 1 --json")), json!([]));
+    assert_eq!(rows(keys(&operator, "usage")).len(), 1);
 }

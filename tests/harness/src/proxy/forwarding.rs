@@ -96,7 +96,7 @@ impl Shared {
             sent.extend_from_slice(&buffer[..length]);
             let cut = state.is_triggered(&sent);
             if cut {
-                // Before the server has the bytes: its answer must not slip through.
+                // Before the server has the bytes: its response must not slip through.
                 state.connections.get_mut(&id)?.muted = true;
             }
             drop(state);

@@ -1,4 +1,4 @@
-//! An operator's desk: commands typed one after the other, on data of their own.
+//! An operator: commands typed one after the other, on data of their own.
 
 use std::path::Path;
 
@@ -11,21 +11,21 @@ use crate::{ByHand, Process};
 
 /// A folder to type in, and data: on the engine that the tests run on.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Operator {
     program: &'static str,
     folder: TempDir,
     database: Database,
 }
 
-impl Desk {
-    /// A desk with this program and an empty database.
+impl Operator {
+    /// An operator with this program and an empty database.
     pub fn new(program: &'static str) -> Self {
-        let desk = Self::without_data(program);
-        desk.run(&["migrate"]).exits(0);
-        desk
+        let operator = Self::without_data(program);
+        operator.run(&["migrate"]).exits(0);
+        operator
     }
 
-    /// A desk with this program, and no database yet.
+    /// An operator with this program, and no database yet.
     pub fn without_data(program: &'static str) -> Self {
         let folder = TempDir::new().expect("a folder");
         let database = database_for(&folder);
