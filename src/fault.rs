@@ -18,8 +18,8 @@ pub enum Fault {
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
     NoRetryRecord,
-    /// Adds use on PostgreSQL without the ID of its batch, which makes repeating it safe.
-    NoUseBatchId,
+    /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
+    NoUsageBatchId,
     /// Takes identifiers on PostgreSQL from a sequence, which commits do not follow.
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
@@ -39,7 +39,7 @@ impl Fault {
             Ok("drops-queue") => Some(Self::DropsQueue),
             Ok("no-timeouts") => Some(Self::NoTimeouts),
             Ok("no-retry-record") => Some(Self::NoRetryRecord),
-            Ok("no-use-batch-id") => Some(Self::NoUseBatchId),
+            Ok("no-usage-batch-id") => Some(Self::NoUsageBatchId),
             Ok("ids-from-sequence") => Some(Self::IdsFromSequence),
             Ok("read-then-write") => Some(Self::ReadThenWrite),
             _ => None,

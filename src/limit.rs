@@ -15,7 +15,7 @@ pub use decision::{Admission, Decision};
 pub use memory::Meter;
 pub use meters::{MeterIndex, Meters};
 pub use redis::{Redis, RedisUrl};
-pub use usage::DayUse;
+pub use usage::DayUsage;
 pub use window::{Period, Rate};
 
 use crate::clock::Timestamp;

@@ -1,4 +1,4 @@
-//! The store of animals, orders, keys and their use. `impl Store` is the contract that every engine fulfils, by noun: what a
+//! The store of animals, orders, keys and their usage. `impl Store` is the contract that every engine fulfils, by noun: what a
 //! method MUST do is documented there and nowhere else. Below it are the engines, each with its migrations; below those, the types
 //! of the contract and what the writers have in common.
 
@@ -18,7 +18,7 @@ mod writer;
 pub use contract::{
     Allowed, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl, KeyChange,
     KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, Result, Retry, Revisions, StoreError,
-    UsageRow, UseBatch, UseRecorder, WrongFormat,
+    UsageBatch, UsageRecorder, UsageRow, WrongFormat,
 };
 pub use row_stream::RowStream;
 pub use writer::Commits;

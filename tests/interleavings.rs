@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use animal_store::clock::Timestamp;
-use animal_store::limit::{Admission, BanPolicy, DayUse, Decision, Meter};
+use animal_store::limit::{Admission, BanPolicy, DayUsage, Decision, Meter};
 use animal_store::plan::Limits;
 use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
@@ -56,9 +56,9 @@ fn count(decisions: &[Decision], yes: impl Fn(Admission) -> bool) -> usize {
 }
 
 /// Requests and refusals in all.
-fn sums(uses: &[DayUse]) -> (u32, u32) {
-    let sum = |(requests, refused), on: &DayUse| (requests + on.requests, refused + on.refused);
-    uses.iter().fold((0, 0), sum)
+fn sums(usage: &[DayUsage]) -> (u32, u32) {
+    let sum = |(requests, refused), on: &DayUsage| (requests + on.requests, refused + on.refused);
+    usage.iter().fold((0, 0), sum)
 }
 
 fn exactly_the_limit(limits: (u32, u32)) {

@@ -138,11 +138,11 @@ impl Directory {
         }
     }
 
-    /// Adds the use of a day that is stored already. To be called once, before the first request.
-    pub fn restore_use(&self, day: Day, uses: &[(KeyId, u32)]) {
-        for (id, requests) in uses {
+    /// Adds the usage of a day that is stored already. To be called once, before the first request.
+    pub fn restore_usage(&self, day: Day, usage: &[(KeyId, u32)]) {
+        for (id, requests) in usage {
             if let Some(entry) = self.part(*id).get(id) {
-                self.meters.get(entry.meter).restore_use(day, *requests);
+                self.meters.get(entry.meter).restore_usage(day, *requests);
             }
         }
     }
@@ -286,7 +286,7 @@ mod tests {
             });
         }
         let now = Timestamp::from_secs(0);
-        directory.restore_use(now.day(), &[(KeyId(1), 17), (KeyId(3), 5)]);
+        directory.restore_usage(now.day(), &[(KeyId(1), 17), (KeyId(3), 5)]);
         let left = |byte| {
             let key = directory.find(&hash(byte)).unwrap();
             let state = directory.meter(&key).node_state();

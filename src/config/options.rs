@@ -179,7 +179,7 @@ pub fn positive(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// Reads a duration of a day or more: use of today and yesterday is needed for more than reports.
+/// Reads a duration of a day or more: usage of today and yesterday is needed for more than reports.
 fn days(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         duration if duration >= Duration::from_hours(24) => Ok(duration),

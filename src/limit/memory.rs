@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanChange, BanPolicy};
 use super::shared::{NodeState, SharedDecision};
-use super::usage::{DayUse, UnstoredUse};
+use super::usage::{DayUsage, UnstoredUsage};
 use super::window::Windows;
 use super::{Admission, Decision};
 use crate::clock::{Day, Timestamp};
@@ -32,7 +32,7 @@ struct State {
     unbanned_at: Option<Timestamp>,
     /// When the ban began that the store has. It is applied once: the ban may have been moved since.
     stored: Option<Timestamp>,
-    unstored: UnstoredUse,
+    unstored: UnstoredUsage,
 }
 
 impl Meter {
@@ -106,8 +106,8 @@ impl Meter {
         }
     }
 
-    /// Adds the use of the day that is stored already. To be called once, before the first decision.
-    pub fn restore_use(&self, day: Day, requests: u32) {
+    /// Adds the usage of the day that is stored already. To be called once, before the first decision.
+    pub fn restore_usage(&self, day: Day, requests: u32) {
         let state = &mut *self.lock();
         state.enter(day.start());
         state.windows.day.add(requests);
@@ -131,8 +131,8 @@ impl Meter {
         }
     }
 
-    /// Takes the use that is not stored yet.
-    pub fn take_unstored(&self) -> Vec<DayUse> {
+    /// Takes the usage that is not stored yet.
+    pub fn take_unstored(&self) -> Vec<DayUsage> {
         self.lock().unstored.take()
     }
 
@@ -331,9 +331,9 @@ mod tests {
         assert!(count(10).first_unstored);
         assert!(!count(20).first_unstored);
         let read = || {
-            let uses = meter.take_unstored();
-            assert_eq!(uses.len(), 1);
-            (uses[0].requests, uses[0].last)
+            let usage = meter.take_unstored();
+            assert_eq!(usage.len(), 1);
+            (usage[0].requests, usage[0].last)
         };
         assert_eq!(read(), (2, Timestamp::from_secs(20)));
         assert!(count(30).first_unstored);

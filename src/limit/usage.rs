@@ -1,11 +1,11 @@
-//! The use of a key that is not stored yet.
+//! The usage of a key that is not stored yet.
 
 use super::Admission;
 use crate::clock::{Day, Timestamp};
 
-/// The use of a key on a day, as far as it is not stored yet.
+/// The usage of a key on a day, as far as it is not stored yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DayUse {
+pub struct DayUsage {
     /// The day.
     pub day: Day,
     /// Requests that counted.
@@ -18,9 +18,9 @@ pub struct DayUse {
 
 /// What is to be stored, by day, the latest last.
 #[derive(Debug, Default)]
-pub(super) struct UnstoredUse(Vec<DayUse>);
+pub(super) struct UnstoredUsage(Vec<DayUsage>);
 
-impl UnstoredUse {
+impl UnstoredUsage {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -35,13 +35,13 @@ impl UnstoredUse {
     }
 
     /// Takes all of it.
-    pub(super) fn take(&mut self) -> Vec<DayUse> {
+    pub(super) fn take(&mut self) -> Vec<DayUsage> {
         std::mem::take(&mut self.0)
     }
 
-    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUse {
+    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUsage {
         if self.0.last().is_none_or(|last| last.day != day) {
-            self.0.push(DayUse {
+            self.0.push(DayUsage {
                 day,
                 requests: 0,
                 refused: 0,

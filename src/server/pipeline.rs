@@ -282,7 +282,7 @@ impl Pipeline {
         let now = decision.now;
         learned.rate.set(Some(decision.rate));
         if decision.first_unstored {
-            write_behind.note_use(self.worker, key);
+            write_behind.record_usage(self.worker, key);
         }
         if let Some(moved) = decision.moved {
             self.store_ban(key.id, moved);
@@ -315,7 +315,7 @@ impl Pipeline {
     /// Stores a ban at once, so that it outlives even a crash; the next flush tries again if this fails.
     fn store_ban(&self, key: KeyId, ban: BanChange) {
         let shared = Arc::clone(&self.shared);
-        shared.write_behind.note_ban(key, ban);
+        shared.write_behind.record_ban(key, ban);
         tokio::task::spawn_local(async move {
             if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
                 tracing::warn!(%error, "a ban could not be stored yet");

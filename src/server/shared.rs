@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) proxies: TrustedProxies,
     pub(super) clock: Clock,
     pub(super) write_behind: WriteBehind,
-    /// How long use by day is kept.
+    /// How long usage by day is kept.
     pub(super) keep_usage: Duration,
     pub(super) readiness: Arc<Readiness>,
     pub(super) failure_log: FailureLog,

@@ -8,18 +8,18 @@ use crate::access::{Directory, Key};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::BanChange;
-use crate::store::{self, Store, UseBatch, UseRecorder};
+use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
-/// The most keys in one batch of use: so few that a creation that waits with it for the same commit waits briefly.
+/// The most keys in one batch of usage: so few that a creation that waits with it for the same commit waits briefly.
 const BATCH: usize = 500;
 
-/// The use and the bans that are yet to be stored.
+/// The usage and the bans that are yet to be stored.
 #[derive(Debug)]
 pub(super) struct WriteBehind {
-    /// Keys that have been used since their use was last stored, by worker.
+    /// Keys that have been used since their usage was last stored, by worker.
     used: Box<[UsedKeys]>,
     bans: Mutex<Vec<(KeyId, BanChange)>>,
-    /// Held while use is flushed: batches are sent one after the other.
+    /// Held while usage is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
 
@@ -35,19 +35,19 @@ impl WriteBehind {
             used: (0..workers).map(|_| UsedKeys::default()).collect(),
             bans: Mutex::default(),
             outbox: tokio::sync::Mutex::new(Outbox {
-                recorder: UseRecorder::new()?,
+                recorder: UsageRecorder::new()?,
                 unconfirmed: None,
             }),
         })
     }
 
     /// Records that a key has been used. To be called by the worker with this number.
-    pub(super) fn note_use(&self, worker: usize, key: &Key) {
+    pub(super) fn record_usage(&self, worker: usize, key: &Key) {
         lock(&self.used[worker].0).push(*key);
     }
 
     /// Records that a key is banned.
-    pub(super) fn note_ban(&self, key: KeyId, ban: BanChange) {
+    pub(super) fn record_ban(&self, key: KeyId, ban: BanChange) {
         lock(&self.bans).push((key, ban));
     }
 
@@ -59,7 +59,7 @@ impl WriteBehind {
         now: Timestamp,
     ) -> store::Result<()> {
         let bans = self.flush_bans(store).await;
-        self.flush_uses(store, directory, now).await.and(bans)
+        self.flush_usage(store, directory, now).await.and(bans)
     }
 
     /// Stores the bans. One that was stored already changes nothing: the store takes only a later one.
@@ -73,7 +73,7 @@ impl WriteBehind {
         Ok(())
     }
 
-    async fn flush_uses(
+    async fn flush_usage(
         &self,
         store: &Store,
         directory: &Directory,
@@ -87,11 +87,11 @@ impl WriteBehind {
         taken.list.sort_unstable_by_key(|key| key.id);
         pace::in_chunks(async || {
             let rest = taken.list.len().saturating_sub(BATCH);
-            let uses = taken.list.drain(rest..).flat_map(|key| {
-                let uses = directory.meter(&key).take_unstored();
-                uses.into_iter().map(move |on| (key.id, on))
+            let usage = taken.list.drain(rest..).flat_map(|key| {
+                let usage = directory.meter(&key).take_unstored();
+                usage.into_iter().map(move |on| (key.id, on))
             });
-            outbox.fill(uses, now);
+            outbox.fill(usage, now);
             outbox.send(store).await?;
             Ok(!taken.list.is_empty())
         })
@@ -99,28 +99,28 @@ impl WriteBehind {
     }
 }
 
-/// The batch of use that is being sent.
+/// The batch of usage that is being sent.
 #[derive(Debug)]
 struct Outbox {
-    recorder: UseRecorder,
+    recorder: UsageRecorder,
     /// A batch that may be stored or not, because the store has not confirmed it. It is sent again unchanged, before any other.
-    unconfirmed: Option<Arc<UseBatch>>,
+    unconfirmed: Option<Arc<UsageBatch>>,
 }
 
 impl Outbox {
     fn fill(
         &mut self,
-        uses: impl IntoIterator<Item = (KeyId, crate::limit::DayUse)>,
+        usage: impl IntoIterator<Item = (KeyId, crate::limit::DayUsage)>,
         now: Timestamp,
     ) {
-        let batch = self.recorder.batch(uses, now);
-        self.unconfirmed = (!batch.uses.is_empty()).then(|| Arc::new(batch));
+        let batch = self.recorder.batch(usage, now);
+        self.unconfirmed = (!batch.usage.is_empty()).then(|| Arc::new(batch));
     }
 
     /// Sends the batch, if there is one. It is kept until the store confirms it, also if this future is dropped.
     async fn send(&mut self, store: &Store) -> store::Result<()> {
         if let Some(batch) = &self.unconfirmed {
-            store.record_use(batch).await?;
+            store.record_usage(batch).await?;
             self.unconfirmed = None;
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Outbox {
         if let Some(batch) = self.unconfirmed.take_if(|batch| batch.is_too_old(now)) {
             tracing::error!(
                 since = %batch.made_at,
-                keys = batch.uses.len(),
+                keys = batch.usage.len(),
                 "usage could not be stored for too long and is discarded"
             );
         }
@@ -249,7 +249,7 @@ mod tests {
                     directory
                         .meter(key)
                         .decide(limits, &BanPolicy::default(), now);
-                    write_behind.note_use(number % 2, key);
+                    write_behind.record_usage(number % 2, key);
                 }
                 let began = Instant::now();
                 block_on(write_behind.flush(&store, &directory, now)).unwrap();
@@ -258,7 +258,7 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             (creating.join().unwrap(), flushed)
         });
-        let stored = block_on(store.use_on(NOW.day())).unwrap();
+        let stored = block_on(store.usage_on(NOW.day())).unwrap();
         assert_eq!(stored.len(), count);
         assert!(stored.iter().all(|(_, requests)| *requests == 2));
         let (p99, longest) = (took[took.len() * 99 / 100], took[took.len() - 1]);

@@ -7,7 +7,7 @@ mod error;
 mod format;
 mod key;
 mod mode;
-mod use_batch;
+mod usage;
 
 pub use creation::{Created, Creation, Retry};
 pub use database::{Database, InvalidDatabaseUrl};
@@ -15,7 +15,7 @@ pub use error::{Result, StoreError};
 pub use format::{Migration, WrongFormat};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
 pub use mode::Mode;
-pub use use_batch::{UsageRow, UseBatch, UseRecorder};
+pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;
 

@@ -155,7 +155,7 @@ fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
 }
 
 #[test]
-fn use_is_booked_on_the_day_of_the_ruling_whatever_day_the_node_has() {
+fn usage_is_booked_on_the_day_of_the_decision_whatever_day_the_node_has() {
     let cluster = Cluster::start();
     let (id, key) = cluster.key(1_000, 1_000_000);
     let ahead = start(&cluster, Some(AHEAD));
@@ -167,7 +167,7 @@ fn use_is_booked_on_the_day_of_the_ruling_whatever_day_the_node_has() {
             .collect()
     };
     let booked = |requests: i64| {
-        eventually(PROMISED, "the use is stored", || {
+        eventually(PROMISED, "the usage is stored", || {
             usage()[0]["requests"] == requests
         });
         assert_eq!(days(&usage()), [today(&cluster)], "{}", usage());

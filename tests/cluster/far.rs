@@ -64,7 +64,7 @@ fn a_node_reads_and_writes_a_database_that_is_far_away_and_does_so_again_after_a
             assert_eq!(create(), 201);
             let before = stored();
             reads();
-            eventually(BACK, "the use is stored", || stored() > before);
+            eventually(BACK, "the usage is stored", || stored() > before);
             wire.cut_now();
             eventually(BACK, "the node reads again", reads);
         }

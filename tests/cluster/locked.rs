@@ -119,7 +119,7 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     for number in 1..=3 {
         let before = used();
         create(&node.client, &format!("refused-{number}")).is_error(503, "unavailable");
-        eventually(TIMEOUT, "its use is stored", || used() > before);
+        eventually(TIMEOUT, "its usage is stored", || used() > before);
         eventually(TIMEOUT, "the writer is degraded", || writer() == "degraded");
     }
     by_hand.release();

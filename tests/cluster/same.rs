@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyId, Secret};
-use animal_store::limit::{Ban, DayUse};
+use animal_store::limit::{Ban, DayUsage};
 use animal_store::order::OrderId;
 use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::plan::{Limits, Plan};
 use animal_store::store::{
-    Database, KeyChange, KeyRecord, Mode, NewKey, Retry, Store, UseRecorder,
+    Database, KeyChange, KeyRecord, Mode, NewKey, Retry, Store, UsageRecorder,
 };
 use harness::{Postgres, START};
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ enum Act {
     Revoke(i64),
     Ban(i64),
     Unban(i64),
-    Use {
+    RecordUsage {
         key: i64,
         requests: u32,
     },
@@ -97,7 +97,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => key().prop_map(Act::Revoke),
         1 => key().prop_map(Act::Ban),
         1 => key().prop_map(Act::Unban),
-        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Act::Use { key, requests }),
+        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Act::RecordUsage { key, requests }),
         1 => prop::option::of(key()).prop_map(Act::Usage),
         1 => Just(Act::Forget),
         1 => (1_u64..90_000).prop_map(Act::Wait),
@@ -224,20 +224,20 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }
         Act::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
-        Act::Use { key, requests } => {
-            let on = DayUse {
+        Act::RecordUsage { key, requests } => {
+            let on = DayUsage {
                 day: now.day(),
                 requests,
                 refused: 1,
                 last: now,
             };
-            let mut recorder = UseRecorder::new().expect("randomness");
+            let mut recorder = UsageRecorder::new().expect("randomness");
             let batch = Arc::new(recorder.batch([(KeyId(key), on)], now));
             // The second time adds nothing.
             for _ in 0..2 {
-                store.record_use(&batch).await.expect(FAILED);
+                store.record_usage(&batch).await.expect(FAILED);
             }
-            format!("{:?}", store.use_on(now.day()).await.expect(FAILED))
+            format!("{:?}", store.usage_on(now.day()).await.expect(FAILED))
         }
         Act::Usage(id) => format!(
             "{:?}",

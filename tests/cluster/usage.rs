@@ -1,4 +1,4 @@
-//! The use of keys in PostgreSQL is what was served, to the last request, whatever becomes of the commits that store it.
+//! The usage of keys in PostgreSQL is what was served, to the last request, whatever becomes of the commits that store it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ const DAY: u32 = 10_000_000;
 const KEYS: usize = 4;
 
 /// Requests by key.
-type Uses = BTreeMap<i64, usize>;
+type Usage = BTreeMap<i64, usize>;
 
 /// What PostgreSQL has of all days.
-fn stored(cluster: &Cluster) -> Uses {
+fn stored(cluster: &Cluster) -> Usage {
     let sums = "select api_key_id, sum(requests) from usage_by_day group by api_key_id";
     let rows = cluster.postgres.psql("postgres", sums);
     let row = |row: &str| {
@@ -32,7 +32,7 @@ fn stored(cluster: &Cluster) -> Uses {
 }
 
 /// Lets clients list animals with so many keys on all nodes while something else happens: the keys, and what was served.
-fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Uses) {
+fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Usage) {
     let keys: Vec<_> = (0..KEYS).map(|_| cluster.key(DAY * 10, DAY)).collect();
     let (done, counts) = (
         AtomicBool::new(false),
@@ -63,7 +63,7 @@ fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Use
     (keys, served)
 }
 
-/// Cuts connections to PostgreSQL so many times after COMMIT was sent. Nothing but use is written meanwhile. Between two cuts
+/// Cuts connections to PostgreSQL so many times after COMMIT was sent. Nothing but usage is written meanwhile. Between two cuts
 /// some commits are let through, so that batches are stored at the first try, at the second, or later.
 fn cut(cluster: &Cluster, times: usize) {
     let before = cluster.wire.cuts();
@@ -108,7 +108,7 @@ fn the_stored_use_equals_the_requests_served_though_a_hundred_commits_were_cut_o
 
 #[test]
 fn the_same_check_catches_use_that_is_stored_without_the_id_of_its_batch() {
-    let cluster = Cluster::broken("no-use-batch-id");
+    let cluster = Cluster::broken("no-usage-batch-id");
     let (_, served) = served(&cluster, || cut(&cluster, 10));
     eventually(Duration::from_secs(10), "more is stored", || {
         stored(&cluster).values().sum::<usize>() > served.values().sum()

@@ -1,10 +1,10 @@
-//! What the store keeps of use: for the day's limit after a restart, and for the usage report.
+//! What the store keeps of usage: for the day's limit after a restart, and for the usage report.
 
 use std::sync::Arc;
 
 use animal_store::key::KeyId;
-use animal_store::limit::{Ban, DayUse};
-use animal_store::store::UseRecorder;
+use animal_store::limit::{Ban, DayUsage};
+use animal_store::store::UsageRecorder;
 use harness::{App, START, enterprise, eventually};
 
 use crate::{DAY_END, again, ask, refused, secs, served, set};
@@ -61,7 +61,7 @@ fn refused_requests_use_up_nothing_of_the_day_after_a_restart_either() {
 }
 
 #[test]
-fn use_is_kept_by_day_the_latest_first_for_each_key() {
+fn usage_is_kept_by_day_the_latest_first_for_each_key() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(enterprise(2, 100), None);
     let (other_id, other) = app.issue(enterprise(9, 9), None);
@@ -88,12 +88,12 @@ fn refusals_of_a_ban_are_counted_as_refused() {
 }
 
 #[test]
-fn use_reaches_the_store_every_second_while_the_server_runs() {
+fn usage_reaches_the_store_every_second_while_the_server_runs() {
     let (app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 100), None);
     served(&key, 3);
     refused(&key, 2);
-    eventually(secs(2), "the use is stored", || {
+    eventually(secs(2), "the usage is stored", || {
         usage(&app, id) == [day("2026-11-16", 3, 2)]
     });
     refused(&key, 4);
@@ -168,23 +168,23 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
 fn a_batch_of_use_is_added_once_however_often_and_by_however_many_it_is_sent() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(9, 9), None);
-    let on = DayUse {
+    let on = DayUsage {
         day: START.day(),
         requests: 3,
         refused: 1,
         last: START,
     };
-    let mut recorder = UseRecorder::new().expect("randomness");
+    let mut recorder = UsageRecorder::new().expect("randomness");
     let first = Arc::new(recorder.batch([(id, on)], START));
     let second = Arc::new(recorder.batch([(id, on)], START));
     let others = Arc::new(
-        UseRecorder::new()
+        UsageRecorder::new()
             .expect("randomness")
             .batch([(id, on)], START),
     );
     let expected = [(&first, 1), (&first, 1), (&others, 2), (&second, 3)];
     for (batch, times) in expected.into_iter().chain([(&first, 3), (&second, 3)]) {
-        let send = || app.store().record_use(batch);
+        let send = || app.store().record_usage(batch);
         let sent = app.block_on(async { tokio::join!(send(), send(), send(), send()) });
         for sent in [sent.0, sent.1, sent.2, sent.3] {
             sent.expect("a store");
@@ -209,7 +209,7 @@ fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_star
 }
 
 #[test]
-fn use_by_day_is_kept_for_as_long_as_keep_usage_says() {
+fn usage_by_day_is_kept_for_as_long_as_keep_usage_says() {
     const DAY: u64 = 24 * 60 * 60;
     let (mut app, ..) = App::start_with(|config| config.keep_usage = secs(30 * DAY));
     let keys: Vec<KeyId> = (0..12)
@@ -218,7 +218,7 @@ fn use_by_day_is_kept_for_as_long_as_keep_usage_says() {
     let days = |key: KeyId| {
         (0..=100).map(move |age| {
             let last = START.before(secs(age * DAY));
-            let on = DayUse {
+            let on = DayUsage {
                 day: last.day(),
                 requests: 1,
                 refused: 0,
@@ -227,9 +227,9 @@ fn use_by_day_is_kept_for_as_long_as_keep_usage_says() {
             (key, on)
         })
     };
-    let mut recorder = UseRecorder::new().expect("randomness");
+    let mut recorder = UsageRecorder::new().expect("randomness");
     let batch = Arc::new(recorder.batch(keys.iter().copied().flat_map(days), START));
-    app.block_on(app.store().record_use(&batch))
+    app.block_on(app.store().record_usage(&batch))
         .expect("a store");
     assert_eq!(usage(&app, keys[0]).len(), 101);
     // It is looked for at every start, and then every minute.
@@ -245,7 +245,7 @@ fn use_by_day_is_kept_for_as_long_as_keep_usage_says() {
     eventually(secs(20), "nothing is left", || {
         keys.iter().all(|key| usage(&app, *key).is_empty())
     });
-    app.block_on(app.store().record_use(&batch))
+    app.block_on(app.store().record_usage(&batch))
         .expect("a store");
     assert_eq!(
         usage(&app, keys[0]).len(),

@@ -1,9 +1,9 @@
 //! The two windows: what they hold, what counts in them, and when they are new.
 
 use animal_store::clock::Timestamp;
-use animal_store::limit::DayUse;
+use animal_store::limit::DayUsage;
 use animal_store::plan::Plan;
-use animal_store::store::UseRecorder;
+use animal_store::store::UsageRecorder;
 use harness::{App, Client, enterprise};
 use serde_json::json;
 
@@ -34,14 +34,17 @@ fn free_has_1000_pro_10000_and_business_100000_requests_a_day() {
     let keys = plans.map(|(plan, limit)| {
         let (id, key) = app.issue(plan, None);
         let now = app.clock.now();
-        let all_but_one = DayUse {
+        let all_but_one = DayUsage {
             day: now.day(),
             requests: limit - 1,
             refused: 0,
             last: now,
         };
-        let batch = UseRecorder::new().unwrap().batch([(id, all_but_one)], now);
-        app.block_on(app.store().record_use(&batch.into())).unwrap();
+        let batch = UsageRecorder::new()
+            .unwrap()
+            .batch([(id, all_but_one)], now);
+        app.block_on(app.store().record_usage(&batch.into()))
+            .unwrap();
         (key, i64::from(limit))
     });
     app.restart();

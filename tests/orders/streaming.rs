@@ -14,7 +14,7 @@ use crate::PROGRAM;
 /// Rows of each kind: some chunks, and a part of one.
 const ROWS: usize = 1_234;
 
-/// Days with use, each of them of all keys.
+/// Days with usage, each of them of all keys.
 const DAYS: usize = 3;
 
 /// Rows in a list that must not be held in memory.
@@ -34,7 +34,7 @@ fn insert(data: &ByHand, rows: usize, into: &str, select: &str) {
     data.change(&sql).expect("rows");
 }
 
-/// Adds animals of every status, complete orders for them, keys, and use of each key on several days.
+/// Adds animals of every status, complete orders for them, keys, and usage of each key on several days.
 fn fill(data: &ByHand, rows: usize) {
     let pets = "pets (id, name, category_id, status)";
     let statuses = "CASE i % 3 WHEN 0 THEN 'available' WHEN 1 THEN 'pending' ELSE 'sold' END";
@@ -53,9 +53,9 @@ fn fill(data: &ByHand, rows: usize) {
     );
     data.add_keys(u32::try_from(rows).expect("few"));
     for day in 1..=DAYS {
-        let use_of_all =
+        let usage_of_all =
             format!("INSERT INTO usage_by_day SELECT '2026-11-0{day}', id, id, 0 FROM api_keys");
-        data.change(&use_of_all).expect("use");
+        data.change(&usage_of_all).expect("usage");
     }
 }
 
@@ -98,16 +98,16 @@ fn a_stream_has_every_row_once_and_in_order() {
         let keys: Vec<i64> = keys.iter().map(|key| key.id.0).collect();
         // The client that every test has is one of them.
         assert_eq!(keys, (1..=ROWS as i64 + 1).collect::<Vec<_>>());
-        let uses = store.usage(None).collect().await.expect("use");
+        let usage = store.usage(None).collect().await.expect("usage");
         let wanted = (1..=DAYS).rev().flat_map(|day| {
             keys.iter()
                 .map(move |key| (format!("2026-11-0{day}"), *key))
         });
         assert_eq!(
-            uses.iter().map(place).collect::<Vec<_>>(),
+            usage.iter().map(place).collect::<Vec<_>>(),
             wanted.collect::<Vec<_>>()
         );
-        let one = store.usage(Some(KeyId(7))).collect().await.expect("use");
+        let one = store.usage(Some(KeyId(7))).collect().await.expect("usage");
         let wanted: Vec<_> = (1..=DAYS)
             .rev()
             .map(|day| (format!("2026-11-0{day}"), 7))
@@ -138,12 +138,12 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
     fill(&data, ROWS);
     let store = app.store();
     let (mut pets, mut orders) = (store.pets(None), store.orders());
-    let (mut keys, mut uses) = (store.keys(), store.usage(None));
+    let (mut keys, mut usage) = (store.keys(), store.usage(None));
     app.block_on(async {
         assert!(pets.next().await.expect("a store").is_some());
         assert!(orders.next().await.expect("a store").is_some());
         assert!(keys.next().await.expect("a store").is_some());
-        assert!(uses.next().await.expect("a store").is_some());
+        assert!(usage.next().await.expect("a store").is_some());
         let pet = NewPet::from_json(br#"{"name":"new","categoryId":1}"#).expect("a body");
         assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
         let last = PetId((FIRST + ROWS - 1) as i64);
@@ -164,7 +164,7 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
         assert_eq!(orders.collect().await.expect("orders").len(), ROWS - 1);
         assert_eq!(keys.collect().await.expect("keys").len(), ROWS);
         assert_eq!(
-            uses.collect().await.expect("use").len(),
+            usage.collect().await.expect("usage").len(),
             (ROWS + 1) * DAYS - 1
         );
     });

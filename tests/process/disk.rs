@@ -135,7 +135,7 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     becomes("ready", Value::Null);
     let log = logged(&process, &["can be written again"]);
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    // The task that stores use says once that it fails, too.
+    // The task that stores usage says once that it fails, too.
     let said = ["ERROR", "disk is full", "can be written again"].map(lines);
     assert!(said[0] == 1 && said[1] <= 2 && said[2] == 1, "{log}");
 }

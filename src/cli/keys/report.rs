@@ -126,7 +126,7 @@ fn row(report: KeyReport<'_>) -> [String; 9] {
     ]
 }
 
-/// Shows one key. `last` is its use on the last day on which it was used.
+/// Shows one key. `last` is its usage on the last day on which it was used.
 pub(super) fn show(
     record: &KeyRecord,
     last: Option<&UsageRow>,
@@ -190,7 +190,7 @@ impl<'a> From<&'a UsageRow> for UsageReport<'a> {
     }
 }
 
-pub(super) async fn usage(uses: RowStream<'_, UsageRow>, json: bool) -> Outcome {
+pub(super) async fn usage(usage: RowStream<'_, UsageRow>, json: bool) -> Outcome {
     let element = |array: &mut Array, row: &UsageRow| array.add(&UsageReport::from(row));
     let row = |row: UsageRow| {
         [
@@ -208,7 +208,7 @@ pub(super) async fn usage(uses: RowStream<'_, UsageRow>, json: bool) -> Outcome 
         column("requests"),
         column("refused"),
     ];
-    Ok(print_list(uses, "cannot read the usage", json, element, columns, row).await?)
+    Ok(print_list(usage, "cannot read the usage", json, element, columns, row).await?)
 }
 
 /// Prints what became of a key.

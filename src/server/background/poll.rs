@@ -25,7 +25,7 @@ impl Poll {
         let today = clock.now().day();
         access
             .directory
-            .restore_use(today, &store.use_on(today).await?);
+            .restore_usage(today, &store.usage_on(today).await?);
         shared.metrics.keys_current_at.set(began.as_millis());
         Ok(Self { seen })
     }

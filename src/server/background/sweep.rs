@@ -1,9 +1,9 @@
 //! Deletes records that are too old to be needed.
 
 use super::super::{Shared, pace};
-use crate::store::{self, Retry, UseBatch};
+use crate::store::{self, Retry, UsageBatch};
 
-/// Deletes the records of creations that can no longer be retried, and use by day that is not kept any longer.
+/// Deletes the records of creations that can no longer be retried, and usage by day that is not kept any longer.
 pub(super) async fn run(shared: &Shared) -> store::Result<()> {
     let Shared {
         store,
@@ -15,6 +15,6 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
     let before = now.before(Retry::KEPT);
     pace::in_chunks(async || store.sweep_retries(before).await).await?;
     let first_day = now.before(*keep_usage).day();
-    let batches = now.before(UseBatch::REMEMBERED);
-    pace::in_chunks(async || store.sweep_use(first_day, batches).await).await
+    let batches = now.before(UsageBatch::RETENTION);
+    pace::in_chunks(async || store.sweep_usage(first_day, batches).await).await
 }

@@ -65,7 +65,7 @@ impl Postgres {
         self.read_within(TIMEOUT, read).await
     }
 
-    /// Reads what may be much, such as the use of all keys on a day.
+    /// Reads what may be much, such as the usage of all keys on a day.
     pub(super) async fn read_much<T>(
         &self,
         read: impl AsyncFn(&Lease) -> PgResult<T>,

@@ -31,9 +31,9 @@ pub(super) fn insert_retries(sql: &'static str) -> &'static str {
     broken(Fault::NoRetryRecord, sql, RECORD_NO_RETRY)
 }
 
-/// The statement that records the ID of a batch of use.
+/// The statement that records the ID of a batch of usage.
 pub(super) fn record_batch(sql: &'static str) -> &'static str {
-    broken(Fault::NoUseBatchId, sql, RECORD_NO_BATCH)
+    broken(Fault::NoUsageBatchId, sql, RECORD_NO_BATCH)
 }
 
 /// The limits that the server enforces.

@@ -36,15 +36,15 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+    pub(crate) async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
         self.transact(TIMEOUT, async |transaction| {
             let statement = transaction.prepare_cached(BATCHES).await?;
             let batches = transaction
                 .execute(&statement, &[&batches.as_millis()])
                 .await?;
             let statement = transaction.prepare_cached(USAGE).await?;
-            let uses = transaction.execute(&statement, &[&day.to_string()]).await?;
-            Ok(batches.max(uses) == CHUNK)
+            let usage = transaction.execute(&statement, &[&day.to_string()]).await?;
+            Ok(batches.max(usage) == CHUNK)
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! The use of keys by day, in SQL.
+//! The usage of keys by day, in SQL.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::fault;
 use super::pool::Lease;
 use crate::clock::Day;
 use crate::key::KeyId;
-use crate::limit::DayUse;
-use crate::store::contract::{CHUNK, Result, UsageRow, UseBatch};
+use crate::limit::DayUsage;
+use crate::store::contract::{CHUNK, Result, UsageBatch, UsageRow};
 
 const RECORD: &str = "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
      ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
@@ -32,12 +32,12 @@ const TOUCH: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_u
 pub(super) const STATEMENTS: [&str; 3] = [RECORD, COUNT, TOUCH];
 
 impl Postgres {
-    pub(crate) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+    pub(crate) async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
         self.transact(TIMEOUT, async |transaction| add(transaction, batch).await)
             .await
     }
 
-    pub(crate) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+    pub(crate) async fn usage_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
         self.read_much(async |lease| {
             let rows = lease
                 .query(
@@ -88,15 +88,15 @@ impl Postgres {
 
 /// Adds a batch, unless its ID says that it was added before. An attempt at the same batch that is still running holds the row
 /// of that ID, so this one waits for its outcome.
-async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> PgResult<()> {
+async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> {
     if !is_new(transaction, batch).await? {
         return Ok(());
     }
-    let uses = &batch.uses;
+    let usage = &batch.usage;
     let column =
-        |of: fn(&DayUse) -> i64| -> Vec<i64> { uses.iter().map(|(_, on)| of(on)).collect() };
-    let days: Vec<String> = uses.iter().map(|(_, on)| on.day.to_string()).collect();
-    let keys: Vec<i64> = uses.iter().map(|(key, _)| key.0).collect();
+        |of: fn(&DayUsage) -> i64| -> Vec<i64> { usage.iter().map(|(_, on)| of(on)).collect() };
+    let days: Vec<String> = usage.iter().map(|(_, on)| on.day.to_string()).collect();
+    let keys: Vec<i64> = usage.iter().map(|(key, _)| key.0).collect();
     let requests = column(|on| on.requests.into());
     let refused = column(|on| on.refused.into());
     let last = column(|on| on.last.as_millis());
@@ -117,7 +117,7 @@ async fn add(transaction: &Transaction<'_>, batch: &UseBatch) -> PgResult<()> {
 }
 
 /// Records the ID of a batch. Returns whether it is a new one.
-async fn is_new(transaction: &Transaction<'_>, batch: &UseBatch) -> PgResult<bool> {
+async fn is_new(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<bool> {
     let record = fault::record_batch(RECORD);
     let record = transaction.prepare_cached(record).await?;
     let made_at = batch.made_at.as_millis();

@@ -19,7 +19,7 @@ impl Sqlite {
         self.writer.run(sweep, true).await
     }
 
-    pub(crate) async fn sweep_use(&self, day: Day, batches: Timestamp) -> Result<bool> {
+    pub(crate) async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
         let sweep = move |connection: &Connection| usage(connection, day, batches);
         self.writer.run(sweep, true).await
     }

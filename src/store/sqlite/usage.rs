@@ -1,4 +1,4 @@
-//! The use of keys by day, in SQL.
+//! The usage of keys by day, in SQL.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use rusqlite::{Connection, Params, params};
 use super::engine::Sqlite;
 use crate::clock::Day;
 use crate::key::KeyId;
-use crate::store::contract::{CHUNK, Result, UsageRow, UseBatch};
+use crate::store::contract::{CHUNK, Result, UsageBatch, UsageRow};
 
 impl Sqlite {
-    pub(crate) async fn record_use(&self, batch: &Arc<UseBatch>) -> Result<()> {
+    pub(crate) async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
         let batch = Arc::clone(batch);
         self.write(move |connection| add(connection, &batch)).await
     }
 
-    pub(crate) async fn use_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+    pub(crate) async fn usage_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1")?
@@ -60,7 +60,7 @@ impl Sqlite {
 }
 
 /// Adds a batch, unless its ID says that it was added before.
-fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result<()> {
+fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
     let is_new = connection
         .prepare_cached(
             "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
@@ -83,7 +83,7 @@ fn add(connection: &Connection, batch: &UseBatch) -> rusqlite::Result<()> {
     let mut touch = connection.prepare_cached(
         "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1",
     )?;
-    for (key, on) in &batch.uses {
+    for (key, on) in &batch.usage {
         count.execute(params![on.day.to_string(), key.0, on.requests, on.refused])?;
         touch.execute(params![key.0, on.last.as_millis()])?;
     }
@@ -95,7 +95,7 @@ fn select(
     which: &str,
     values: impl Params,
 ) -> rusqlite::Result<Vec<UsageRow>> {
-    // The order of a CROSS JOIN is kept: the use is found first, and for each row of it the name of its key.
+    // The order of a CROSS JOIN is kept: the usage is found first, and for each row of it the name of its key.
     let all = "SELECT day, api_key_id, name, requests, refused
                FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id";
     connection

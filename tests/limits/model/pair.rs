@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use animal_store::clock::Timestamp;
 use animal_store::key::KeyId;
-use animal_store::limit::{Admission, BanPolicy, DayUse, Meter};
+use animal_store::limit::{Admission, BanPolicy, DayUsage, Meter};
 use animal_store::plan::Limits;
 use proptest::prelude::*;
 
@@ -70,16 +70,16 @@ impl Pair {
     }
 
     pub(super) fn store(&mut self) -> Result<(), TestCaseError> {
-        let uses: Vec<DayUse> = self.meter.take_unstored();
+        let usage: Vec<DayUsage> = self.meter.take_unstored();
         let mut told = 0;
-        for day in uses.iter().map(|on| on.day) {
-            let same_day = uses.iter().filter(|on| on.day == day);
+        for day in usage.iter().map(|on| on.day) {
+            let same_day = usage.iter().filter(|on| on.day == day);
             let sums = same_day.fold((0, 0), |sums, on| {
                 (sums.0 + on.requests as usize, sums.1 + on.refused as usize)
             });
             prop_assert_eq!(sums, self.model.untold_on(day));
         }
-        for on in &uses {
+        for on in &usage {
             told += on.requests as usize + on.refused as usize;
         }
         prop_assert_eq!(told, self.model.untold.len());
@@ -102,7 +102,7 @@ impl Pair {
             .apply_bans(ban, self.unbanned.map(Timestamp::from_millis));
         if let Some(today) = self.model.remembered() {
             self.meter
-                .restore_use(Timestamp::from_millis(now).day(), today);
+                .restore_usage(Timestamp::from_millis(now).day(), today);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The use of keys by day. It is stored in batches that can be repeated: on PostgreSQL the outcome of a commit may stay unknown,
+//! The usage of keys by day. It is stored in batches that can be repeated: on PostgreSQL the outcome of a commit may stay unknown,
 //! because its reply is lost or arrives after the deadline. Each batch has an ID, which is recorded in the transaction that adds
 //! the batch, so a repeated batch adds nothing.
 
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::clock::{Day, Timestamp};
 use crate::key::KeyId;
-use crate::limit::DayUse;
+use crate::limit::DayUsage;
 
 /// Numbers the batches of one process. They are sent one after the other, so the number of the last one is all that the store
 /// has to remember of a process.
 #[derive(Debug)]
-pub struct UseRecorder {
+pub struct UsageRecorder {
     id: String,
     last: i64,
 }
 
-impl UseRecorder {
+impl UsageRecorder {
     /// A recorder with a random ID: no two processes share one.
     pub fn new() -> std::io::Result<Self> {
         let mut id = [0; 16];
@@ -31,22 +31,22 @@ impl UseRecorder {
     /// The next batch. The one before MUST have been stored, or must not be sent again.
     pub fn batch(
         &mut self,
-        uses: impl IntoIterator<Item = (KeyId, DayUse)>,
+        usage: impl IntoIterator<Item = (KeyId, DayUsage)>,
         now: Timestamp,
-    ) -> UseBatch {
+    ) -> UsageBatch {
         self.last += 1;
-        UseBatch {
+        UsageBatch {
             recorder: self.id.clone(),
             number: self.last,
             made_at: now,
-            uses: summed(uses),
+            usage: summed(usage),
         }
     }
 }
 
-/// Use to add at most once, however often it is sent. It never changes.
+/// Usage that is added at most once, however often it is sent. It never changes.
 #[derive(Debug)]
-pub struct UseBatch {
+pub struct UsageBatch {
     /// The ID of the process that counted it.
     pub recorder: String,
     /// Its number among the batches of that process.
@@ -55,23 +55,23 @@ pub struct UseBatch {
     pub made_at: Timestamp,
     /// One entry for each day and key, in this order on every node: two that add to the same keys wait for each other
     /// instead of blocking each other.
-    pub uses: Vec<(KeyId, DayUse)>,
+    pub usage: Vec<(KeyId, DayUsage)>,
 }
 
-impl UseBatch {
+impl UsageBatch {
     /// How long the store remembers the last batch of a process that sends none.
-    pub const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+    pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
     /// Whether it is too old to be sent again: the store might have forgotten that it has it. Half the time is left for clocks
     /// that differ.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
-        self.made_at <= now.before(Self::REMEMBERED / 2)
+        self.made_at <= now.before(Self::RETENTION / 2)
     }
 }
 
-fn summed(uses: impl IntoIterator<Item = (KeyId, DayUse)>) -> Vec<(KeyId, DayUse)> {
-    let mut sums: BTreeMap<(Day, KeyId), DayUse> = BTreeMap::new();
-    for (key, on) in uses {
+fn summed(usage: impl IntoIterator<Item = (KeyId, DayUsage)>) -> Vec<(KeyId, DayUsage)> {
+    let mut sums: BTreeMap<(Day, KeyId), DayUsage> = BTreeMap::new();
+    for (key, on) in usage {
         sums.entry((on.day, key))
             .and_modify(|sum| {
                 sum.requests = sum.requests.saturating_add(on.requests);
@@ -107,9 +107,9 @@ impl UsageRow {
 mod tests {
     use super::*;
 
-    fn on(day: i64, requests: u32) -> DayUse {
+    fn on(day: i64, requests: u32) -> DayUsage {
         let day = Day::from_number(day);
-        DayUse {
+        DayUsage {
             day,
             requests,
             refused: 1,
@@ -119,16 +119,16 @@ mod tests {
 
     #[test]
     fn a_batch_has_one_entry_for_each_day_and_key_in_one_order() {
-        let mut recorder = UseRecorder::new().unwrap();
-        let uses = [
+        let mut recorder = UsageRecorder::new().unwrap();
+        let usage = [
             (KeyId(2), on(1, 5)),
             (KeyId(1), on(2, 1)),
             (KeyId(2), on(1, u32::MAX)),
             (KeyId(1), on(1, 7)),
         ];
-        let batch = recorder.batch(uses, Timestamp::default());
+        let batch = recorder.batch(usage, Timestamp::default());
         let seen: Vec<_> = batch
-            .uses
+            .usage
             .iter()
             .map(|(key, on)| (on.day.number(), key.0, on.requests, on.refused))
             .collect();
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn no_two_batches_share_an_id_and_one_is_too_old_long_before_it_is_forgotten() {
-        let (mut one, mut two) = (UseRecorder::new().unwrap(), UseRecorder::new().unwrap());
+        let (mut one, mut two) = (UsageRecorder::new().unwrap(), UsageRecorder::new().unwrap());
         let now = Timestamp::from_secs(1_794_830_410);
         let batches = [one.batch([], now), one.batch([], now), two.batch([], now)];
         let ids: std::collections::HashSet<_> = batches
@@ -146,7 +146,7 @@ mod tests {
             .map(|batch| (&batch.recorder, batch.number))
             .collect();
         assert_eq!(ids.len(), 3);
-        let age = UseBatch::REMEMBERED / 2;
+        let age = UsageBatch::RETENTION / 2;
         assert!(!batches[0].is_too_old(now.after(age - Duration::from_secs(1))));
         assert!(batches[0].is_too_old(now.after(age)));
     }
