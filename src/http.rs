@@ -1,5 +1,5 @@
-//! Transport: listeners, accept loops, connections, timeouts, drain, request IDs, and what requests and responses are made of.
-//! Serves anything that implements [`Service`]. Knows no route, no key and no store, and is the only module that knows hyper.
+//! Transport: listeners, accept loops, connections, timeouts, drain, request IDs, and the types of requests and responses.
+//! Serves anything that implements [`Service`]. It has no routes, keys or store, and is the only module that uses hyper.
 
 mod accept;
 mod body;

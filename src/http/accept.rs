@@ -1,4 +1,4 @@
-//! The accept loop of one thread: takes connections in until the server shuts down, and then drains them.
+//! The accept loop of one thread: accepts connections until the server shuts down, and then drains them.
 
 use std::cell::Cell;
 use std::io;
@@ -18,24 +18,23 @@ use super::worker::Worker;
 use super::{Rejection, Service, Timeouts, listen, raw};
 use crate::fault::Fault;
 
-/// How long requests may still take when the server shuts down.
+/// How long requests in flight may take during shutdown.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long an accept loop waits when the system cannot give it another connection.
+/// The pause after a failed accept, for example with too many open files.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long an accept loop waits for evicted connections to close.
-const CLOSING: Duration = Duration::from_millis(1);
+/// How long an accept loop waits at a time for evicted connections to close.
+const CLOSING_WAIT: Duration = Duration::from_millis(1);
 
-/// How often at most: one that does not close must not keep others out.
-const WAITS: u32 = 50;
+/// The most waits in a row, so that a connection that does not close does not block others.
+const MAX_CLOSING_WAITS: u32 = 50;
 
-/// How long connections that were being made when the server began to shut down are still accepted: the round trip to a client
-/// that is far away.
-const LAST_CALL: Duration = Duration::from_millis(300);
+/// How long handshakes that had begun before the shutdown are still accepted: the round trip to a distant client.
+const FINAL_ACCEPT: Duration = Duration::from_millis(300);
 
-/// How long a client may take to read why its connection is refused.
-const REFUSAL: Duration = Duration::from_millis(500);
+/// How long a client may take to read the response to a rejected connection.
+const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is true; then waits until every request has its response.
 pub async fn accept<S: Service + 'static>(
@@ -64,16 +63,19 @@ pub async fn accept<S: Service + 'static>(
     }
     acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
-    // A connection that waits to be accepted would be reset. None is added to them, and then they are taken.
+    // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted.
     if !Fault::DropsQueue.is_on() {
-        listen::refuse_new(&listener);
-        let _ = tokio::time::timeout(LAST_CALL, acceptor.accept_all(&listener)).await;
+        listen::drop_new_syns(&listener);
+        let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;
     }
     drop(listener);
     let tasks = &acceptor.tasks;
     tasks.close();
     if tokio::time::timeout(DRAIN, tasks.wait()).await.is_err() {
-        tracing::warn!(open = tasks.len(), "stopped with connections still open");
+        tracing::warn!(
+            open = tasks.len(),
+            "shutdown deadline passed with connections still open"
+        );
     }
     Ok(())
 }
@@ -88,16 +90,16 @@ struct Acceptor<S> {
 impl<S: Service + 'static> Acceptor<S> {
     async fn accept_all(&self, listener: &tokio::net::TcpListener) {
         loop {
-            for _ in 0..WAITS {
+            for _ in 0..MAX_CLOSING_WAITS {
                 if !self.connections.are_closing() {
                     break;
                 }
-                tokio::time::sleep(CLOSING).await;
+                tokio::time::sleep(CLOSING_WAIT).await;
             }
             let (tcp, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // A client that went away is nothing; too many open files passes when connections end.
+                    // Clients that disconnected are harmless, and too many open files resolves when connections close.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -106,7 +108,7 @@ impl<S: Service + 'static> Acceptor<S> {
             Fault::WorkerDies.panic_if(|| true);
             match self.connections.enter(peer.ip()) {
                 Ok(slot) => self.serve(tcp, slot, peer.ip()),
-                Err(_) => self.refuse(tcp, peer.ip()),
+                Err(_) => self.reject(tcp, peer.ip()),
             }
         }
     }
@@ -120,24 +122,24 @@ impl<S: Service + 'static> Acceptor<S> {
         });
     }
 
-    fn refuse(&self, tcp: TcpStream, peer: IpAddr) {
+    fn reject(&self, tcp: TcpStream, peer: IpAddr) {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections, peer);
-        match self.connections.refuse() {
-            Some(permit) => drop(tokio::task::spawn_local(refuse(tcp, response, permit))),
-            // What fits is sent, and the connection ends.
+        match self.connections.rejection_permit() {
+            Some(permit) => drop(tokio::task::spawn_local(reject(tcp, response, permit))),
+            // Sends what fits into the buffer of the socket, and closes the connection.
             None => drop(tcp.try_write(&response)),
         }
     }
 }
 
-/// Sends a response to a connection that is refused. What the client sends meanwhile is read, or it would lose the response.
-async fn refuse(mut tcp: TcpStream, response: Vec<u8>, _permit: OwnedSemaphorePermit) {
+/// Sends the response to a rejected connection. Reads what the client sends meanwhile, or the client would lose the response.
+async fn reject(mut tcp: TcpStream, response: Vec<u8>, _permit: OwnedSemaphorePermit) {
     let exchange = async {
         let _ = tcp.write_all(&response).await;
         let _ = tcp.shutdown().await;
         let mut rest = [0; 1024];
         while tcp.read(&mut rest).await.is_ok_and(|n| n > 0) {}
     };
-    let _ = tokio::time::timeout(REFUSAL, exchange).await;
+    let _ = tokio::time::timeout(REJECTION_TIMEOUT, exchange).await;
 }

@@ -1,7 +1,7 @@
-//! The body of a response: bytes that are whole and shared, or a stream of them.
+//! The body of a response: shared bytes, or a stream.
 //!
-//! hyper copies what it gets into the buffer of the connection. It gets whole bodies in pieces, and asks for the next one when the
-//! client has taken the last: a client that reads nothing holds a few KiB, however large the body is.
+//! hyper copies what it gets into the buffer of the connection. So it gets bodies in pieces, and polls for the next one when the
+//! client has read the last one: a client that reads nothing costs a few KiB, however large the body is.
 
 use std::fmt;
 use std::io;
@@ -18,8 +18,8 @@ use super::progress::OpenRequest;
 /// Bytes of a piece. Most bodies are one piece.
 const PIECE: usize = 8 * 1024;
 
-/// The most bytes of large bodies that are held at once for clients that have not taken them: a client with a key can ask for
-/// many that nobody else needs.
+/// The most bytes of large bodies that are held for clients that have not read them: a client with a key can request many large
+/// pages that no other client needs.
 const MAX_HELD: usize = 64 * 1024 * 1024;
 
 /// Bodies up to this size are small: the buffers of a connection are larger.
@@ -31,7 +31,7 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 /// The body of a response.
 #[derive(Debug, Default)]
 pub struct Body {
-    /// What is left of a whole body.
+    /// The rest of a body that is not streamed.
     bytes: Bytes,
     held: Held,
     stream: Option<Box<Streamed>>,
@@ -41,7 +41,7 @@ pub struct Body {
 #[derive(Debug, Default)]
 struct Held(usize);
 
-/// A body that is made while it is sent. Its request is at work until it ends.
+/// A body that is generated while it is sent. Its request stays in flight until it ends.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
     request: Option<OpenRequest>,
@@ -71,7 +71,7 @@ impl From<Bytes> for Body {
 }
 
 impl Body {
-    /// A body that is made while it is sent. An error ends the connection, so that the client sees that something is missing.
+    /// A body that is generated while it is sent. An error aborts the connection, so that the client notices the missing rest.
     pub fn streamed(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
         Self {
             stream: Some(Box::new(Streamed {
@@ -82,7 +82,7 @@ impl Body {
         }
     }
 
-    /// Counts a body that was made for one response among those that are held, if it is large. False where there are too many.
+    /// Counts the body of one response among those that are held, if it is large. Returns false if the limit is reached.
     pub fn hold(&mut self) -> bool {
         let size = self.bytes.len();
         if size <= SMALL {
@@ -93,17 +93,17 @@ impl Body {
         before + size <= MAX_HELD
     }
 
-    /// The bytes of a whole body.
+    /// The bytes of a body that is not streamed.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Whether it is made while it is sent.
+    /// Whether it is generated while it is sent.
     pub(super) fn is_streamed(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Keeps the request at work until the body has been sent.
+    /// Keeps the request in flight until the body has been sent.
     pub(super) fn keep(&mut self, request: OpenRequest) {
         if let Some(stream) = &mut self.stream {
             stream.request = Some(request);
@@ -155,18 +155,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_comes_in_small_pieces_that_share_its_memory() {
+    async fn a_body_is_sent_in_small_pieces_that_share_its_memory() {
         let bytes = Bytes::from(vec![b'x'; 3 * PIECE + 1]);
         let mut body = Body::from(bytes.clone());
         assert_eq!(body.size_hint().exact(), Some(bytes.len() as u64));
-        let mut taken = 0;
+        let mut sent = 0;
         while let Some(frame) = body.frame().await {
             let piece = frame.unwrap().into_data().unwrap();
             assert!((1..=PIECE).contains(&piece.len()));
-            assert_eq!(piece.as_ptr(), bytes[taken..].as_ptr(), "a copy");
-            taken += piece.len();
+            assert_eq!(piece.as_ptr(), bytes[sent..].as_ptr(), "a copy");
+            sent += piece.len();
         }
-        assert_eq!(taken, bytes.len());
+        assert_eq!(sent, bytes.len());
         assert!(body.is_end_stream());
     }
 

@@ -16,14 +16,14 @@ use super::stream::Stream;
 use super::worker::Worker;
 use super::{Rejection, Service, dispatch, raw};
 
-/// Bytes of a head that are read at most; what is larger gets hyper's bare 431. It is also what hyper buffers of a response.
-const HEAD: usize = 16 * 1024;
+/// The most bytes of a head; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
+const MAX_HEAD: usize = 16 * 1024;
 
-/// How long a connection that waits for a request stays open when the server shuts down. A request that is on its way meanwhile
-/// gets its response, with `Connection: close`.
+/// How long an idle connection stays open during shutdown. A request that arrives meanwhile gets its response, with
+/// `Connection: close`.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Serves one connection until it ends, or until the server shuts down and its last request has its response.
+/// Serves one connection until it is closed, or until the server shuts down and its last request has its response.
 pub(super) async fn serve<S: Service>(
     io: impl AsyncRead + AsyncWrite + Unpin,
     slot: Slot,
@@ -42,14 +42,14 @@ pub(super) async fn serve<S: Service>(
     let service = service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress));
     let mut connection = pin!(
         http1::Builder::new()
-            .max_buf_size(HEAD)
+            .max_buf_size(MAX_HEAD)
             .writev(false)
-            // A client that has sent all may close its side, and hyper need not read on to see it (docs/decisions.md).
+            // A client may close its side after its last request, and hyper need not read on to notice (docs/decisions.md).
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );
-    // An error of a connection is the client's: its requests are logged already.
-    // Its task is woken when the server shuts down: waiting for that beside the connection was 1 % of the instructions of a list.
+    // Errors of a connection are caused by its client, and its requests are logged already.
+    // Its task is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list.
     let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(_) => Poll::Ready(true),
         Poll::Pending if draining.get() => Poll::Ready(false),

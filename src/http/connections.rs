@@ -1,5 +1,5 @@
-//! The open connections of a listener, over all threads that serve it: how many there may be, in all and from one address, and
-//! which one makes room when there is none left.
+//! The open connections of a listener, over all threads that serve it: their limits, in total and per address, and which one is
+//! evicted when the total is reached.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,25 +13,25 @@ use tokio::time::Instant;
 
 use crate::network::network;
 
-/// How many connections to find at once when room is needed: a search looks at all of them.
-const FOUND_AT_ONCE: usize = 64;
+/// How many eviction candidates one search finds, because a search visits all connections.
+const CANDIDATES: usize = 64;
 
-/// How many connections may be making room at a time.
+/// The most evicted connections that are still closing.
 const MAX_CLOSING: usize = 16;
 
-/// The most connections that are refused with a response at the same time.
-const MAX_REFUSALS: usize = 32;
+/// The most connections that are rejected with a response at the same time.
+const MAX_REJECTIONS: usize = 32;
 
-/// [`Activity::idle_since`] of a connection with a request at work.
+/// [`Activity::idle_since`] of a connection with a request in flight.
 const BUSY: u64 = u64::MAX;
 
-/// How many connections there may be.
+/// The limits of connections.
 pub struct Caps {
-    /// In all.
+    /// In total.
     pub total: usize,
     /// From one address.
     pub per_address: usize,
-    /// Whether the connections of an address carry the requests of many clients, so that its cap does not apply.
+    /// Whether an address is that of a proxy with many clients, so that the limit per address does not apply.
     pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Caps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} in all, {} from one address",
+            "{} in total, {} from one address",
             self.total, self.per_address
         )
     }
@@ -47,54 +47,54 @@ impl fmt::Debug for Caps {
 
 /// The connections of one listener.
 #[derive(Clone, Debug)]
-pub struct Connections(Arc<Shared>);
+pub struct Connections(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     caps: Caps,
-    /// The moment that times are counted from.
+    /// The origin of all times.
     epoch: Instant,
     open: Mutex<Open>,
-    /// Permits to be refused with a response.
-    refusals: Arc<Semaphore>,
+    /// Permits to reject a connection with a response.
+    rejections: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
-    /// Those that make room and have not closed yet.
+    /// Evicted connections that have not closed yet.
     closing: usize,
     by_id: HashMap<u64, Arc<Activity>>,
     by_network: HashMap<u64, usize>,
     next_id: u64,
-    /// Those that had been idle longest when last searched for, the longest last. One that was used since is skipped; all
+    /// The connections that had been idle longest at the last search, the longest last. One that was used since is skipped; all
     /// others became idle later.
     longest_idle: Vec<(u64, u64)>,
 }
 
-/// Why a connection is refused.
+/// Why a connection is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// All are at work.
+    /// All connections have a request in flight.
     Total,
-    /// Its address has as many as it may.
+    /// Its address has reached its limit.
     Address,
 }
 
 impl Connections {
     /// No connections yet.
     pub fn new(caps: Caps) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Inner {
             caps,
             epoch: Instant::now(),
             open: Mutex::default(),
-            refusals: Arc::new(Semaphore::new(MAX_REFUSALS)),
+            rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
         }))
     }
 
-    /// Takes in a connection from this address, until what is returned is dropped. Where there is no room, the connection that
-    /// has been idle longest is closed.
+    /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
+    /// been idle longest.
     pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, Full> {
-        let Shared { caps, epoch, .. } = &*self.0;
+        let Inner { caps, epoch, .. } = &*self.0;
         let network = (!(caps.is_exempt)(peer)).then(|| network(peer));
         let mut open = self.0.lock();
         if let Some(network) = network
@@ -120,17 +120,17 @@ impl Connections {
         })
     }
 
-    /// Whether so many are still making room that no further one should be accepted: each of them has its file open yet.
+    /// Whether so many evicted connections are still closing that no other should be accepted: each still has an open file.
     pub(super) fn are_closing(&self) -> bool {
         self.0.lock().closing >= MAX_CLOSING
     }
 
-    /// A permit to refuse a connection with a response. None where there are too many of them: each has its file open.
-    pub(super) fn refuse(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0.refusals).try_acquire_owned().ok()
+    /// A permit to reject a connection with a response, unless too many have one: each has an open file.
+    pub(super) fn rejection_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.rejections).try_acquire_owned().ok()
     }
 
-    /// Wakes every connection, so that it sees that the server shuts down.
+    /// Wakes every connection, so that it notices the shutdown.
     pub(super) fn wake_all(&self) {
         for connection in self.0.lock().by_id.values() {
             connection.wake();
@@ -144,14 +144,14 @@ impl Connections {
     }
 }
 
-impl Shared {
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Open {
-    /// Closes the connection that has been idle longest. False where none is idle.
+    /// Evicts the connection that has been idle longest. Returns false if none is idle.
     fn evict(&mut self) -> bool {
         loop {
             if self.longest_idle.is_empty() {
@@ -176,16 +176,16 @@ impl Open {
             .map(|(id, connection)| (connection.idle_since(), *id))
             .filter(|(since, _)| *since != BUSY)
             .collect();
-        if idle.len() > FOUND_AT_ONCE {
-            idle.select_nth_unstable(FOUND_AT_ONCE);
-            idle.truncate(FOUND_AT_ONCE);
+        if idle.len() > CANDIDATES {
+            idle.select_nth_unstable(CANDIDATES);
+            idle.truncate(CANDIDATES);
         }
         idle.sort_unstable_by(|one, other| other.cmp(one));
         self.longest_idle = idle;
     }
 }
 
-/// A connection that was taken in.
+/// A registered connection.
 #[derive(Debug)]
 pub(super) struct Slot {
     connections: Connections,
@@ -214,7 +214,7 @@ impl Drop for Slot {
                 open.by_network.remove(&network);
             }
         }
-        // What a flood made large is given back.
+        // Shrinks maps that a flood has made large.
         if open.by_id.is_empty() {
             *open = Open {
                 closing: open.closing,
@@ -225,7 +225,7 @@ impl Drop for Slot {
     }
 }
 
-/// What one connection does, as the others may see it. Written by its own thread.
+/// The activity of one connection, as other threads see it. Written by the thread of the connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     epoch: Instant,
@@ -244,27 +244,27 @@ impl Activity {
             evicted: AtomicBool::new(false),
             task: OnceLock::new(),
         };
-        activity.is_idle(Instant::now());
+        activity.mark_idle(Instant::now());
         activity
     }
 
-    /// The client is waited for, since `now`.
-    pub(super) fn is_idle(&self, now: Instant) {
+    /// Records that the connection waits for its client since `now`.
+    pub(super) fn mark_idle(&self, now: Instant) {
         let since = now.duration_since(self.epoch).as_nanos() as u64;
         self.idle_since.store(since, Ordering::Relaxed);
     }
 
-    /// A request is at work.
-    pub(super) fn is_busy(&self) {
+    /// Records that a request is in flight.
+    pub(super) fn mark_busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// Remembers whom to wake.
+    /// Stores the waker of the task.
     pub(super) fn watch(&self, waker: &Waker) {
         self.task.get_or_init(|| waker.clone());
     }
 
-    /// Whether the connection has to make room for another.
+    /// Whether the connection was evicted, and has to close.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_as_many_as_it_may_and_ipv6_counts_by_its_64() {
+    fn connections_are_limited_by_address_and_ipv6_counts_by_its_64() {
         let connections = connections(100, 2);
         let mut kept = Vec::new();
         for one in ["192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2"] {
@@ -324,25 +324,26 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_has_been_idle_longest_makes_room_and_one_at_work_never_does() {
+    fn the_connection_that_has_been_idle_longest_is_evicted_and_one_with_a_request_in_flight_never_is()
+     {
         let connections = connections(3, 100);
         let enter = || connections.enter(ip("192.0.2.1"));
         let (one, two, three) = (enter().unwrap(), enter().unwrap(), enter().unwrap());
         let later = |seconds| Instant::now() + Duration::from_secs(seconds);
-        one.activity().is_busy();
-        two.activity().is_idle(later(20));
-        three.activity().is_idle(later(10));
+        one.activity().mark_busy();
+        two.activity().mark_idle(later(20));
+        three.activity().mark_idle(later(10));
         let four = enter().unwrap();
         assert!(three.activity().is_evicted() && !two.activity().is_evicted());
-        four.activity().is_idle(later(15));
-        two.activity().is_idle(later(30));
+        four.activity().mark_idle(later(15));
+        two.activity().mark_idle(later(30));
         let five = enter().unwrap();
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
-        five.activity().is_busy();
-        two.activity().is_busy();
+        five.activity().mark_busy();
+        two.activity().mark_busy();
         assert_eq!(enter().unwrap_err(), Full::Total);
         assert!(!one.activity().is_evicted());
         drop((three, four));
-        assert_eq!(connections.count(), 3, "they had left already");
+        assert_eq!(connections.count(), 3, "evicted ones were removed already");
     }
 }

@@ -1,4 +1,4 @@
-//! The way of a request from hyper to a service, and of its response back.
+//! Dispatch of requests from hyper to a service, and of responses back.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::progress::{OpenRequest, Progress};
 use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 
-/// Hands a request to a service, and its response to hyper.
+/// Passes a request to a service, and its response to hyper.
 pub(super) async fn dispatch<S: Service>(
     request: Request<Incoming>,
     peer: IpAddr,
@@ -30,15 +30,14 @@ pub(super) async fn dispatch<S: Service>(
     let exchange = Exchange::new(peer, id, open.began);
     let response = service.respond(&head, &mut body, &exchange).await;
     if !body.is_read() {
-        // In a box of its own: a response that waits here would be moved once more for every request.
+        // Boxed: otherwise every response would be moved once more.
         return Ok(Box::pin(drain(response, body, &exchange.id, open)).await);
     }
     open.ended = exchange.ended.get();
     Ok(send(response, &exchange.id, open))
 }
 
-/// Reads what is left of the body of a request that has its response, where the connection can go on. Where it cannot, the response
-/// ends it.
+/// Reads the rest of a body after its response is ready, so that the connection can be reused. Otherwise closes the connection.
 async fn drain(
     mut response: Response,
     mut body: RequestBody,

@@ -11,7 +11,7 @@ use super::request_id::RequestId;
 /// A request and its response.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The other end of the connection.
+    /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,
     /// The ID of the request.
     pub id: RequestId,
@@ -30,7 +30,7 @@ impl Exchange {
         }
     }
 
-    /// Ends the work of the service, and returns how long the request took. Reads the clock for all who need to know.
+    /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.
     pub fn end(&self) -> Duration {
         let now = Instant::now();
         self.ended.set(Some(now));

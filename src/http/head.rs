@@ -1,4 +1,4 @@
-//! The head of a request: what services read of it, each header looked up once.
+//! The head of a request, with the headers that services read.
 
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
@@ -24,7 +24,7 @@ const READ: [HeaderName; 11] = [
     FORWARDED_PROTO,
 ];
 
-/// Bytes of a head that are not worth a copy.
+/// Heads up to this size in bytes are not reduced.
 const SMALL: usize = 2 * 1024;
 
 /// The head of a request. Without `Debug`, because it holds secrets.
@@ -33,13 +33,13 @@ pub struct Head<'a> {
     pub method: &'a Method,
     /// The path, still percent-encoded.
     pub path: &'a str,
-    /// What follows the path behind a `?`.
+    /// The query, without the `?`.
     pub query: Option<&'a str>,
     /// Bytes of path and query.
     pub target_length: usize,
-    /// The authority in the target, where that is in absolute form.
+    /// The authority of a target in absolute form.
     pub authority: Option<&'a str>,
-    /// Whether the version of HTTP demands a `Host`.
+    /// Whether the version of HTTP requires a `Host`.
     pub requires_host: bool,
     /// `Host`
     pub host: Field<'a>,
@@ -62,7 +62,7 @@ pub struct Head<'a> {
     headers: &'a HeaderMap,
 }
 
-/// A header that is sent at most once.
+/// A header that may be sent at most once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
     /// The request does not have it.
@@ -83,7 +83,7 @@ impl<'a> Field<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads a head. One walk over all headers costs less than a lookup of each, which would hash every name.
+    /// Reads a head. One pass over all headers is cheaper than a lookup of each, which would hash every name.
     pub fn new(parts: &'a Parts) -> Self {
         let target = parts.uri.path_and_query();
         let mut head = Self {
@@ -128,8 +128,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reduces a large head to copies of what services read. Headers are slices of the buffer that the head arrived in, so that one of
-/// them keeps all 16 KiB of it, and a map of a hundred headers is large, too.
+/// Reduces a large head to copies of the headers that services read. Headers are slices of the buffer that the head arrived in, so
+/// that one of them keeps all 16 KiB of it, and a map of a hundred headers is large, too.
 pub(super) fn compact(parts: &mut Parts) {
     let of_headers = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
     let size: usize = parts.headers.iter().map(of_headers).sum();
@@ -140,7 +140,7 @@ pub(super) fn compact(parts: &mut Parts) {
     let mut headers = HeaderMap::new();
     for name in READ {
         for value in parts.headers.get_all(&name) {
-            // What was a value once is one again.
+            // It was parsed as a value before, so this cannot fail.
             if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
                 headers.append(name.clone(), copy);
             }

@@ -1,4 +1,4 @@
-//! The names of headers that the `http` crate does not know, and values that never change. The one place that spells them.
+//! Names of headers that the `http` crate does not define, and constant values.
 
 use http::header::{HeaderName, HeaderValue};
 
@@ -34,12 +34,12 @@ pub const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 /// `true`
 pub const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// A value made of text of our own, which is always visible ASCII.
+/// A header value from text that is known to be visible ASCII.
 pub fn value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// A value that is made once and kept: copies of it share no counter, which all cores would write.
+/// A header value that is never freed: copies of it share no reference count, which all cores would write.
 pub fn constant(text: String) -> HeaderValue {
     HeaderValue::from_static(text.leak())
 }

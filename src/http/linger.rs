@@ -1,4 +1,4 @@
-//! Lingering close: after a response that was sent before the request's body was read, what still arrives is read and
+//! Lingering close: after a response that was sent before the body of its request was read, the rest of the body is read and
 //! discarded. A socket that is closed with unread data resets the connection, and the client loses the response.
 
 use std::cell::Cell;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long the client may send nothing.
+/// How long the client may pause.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// How long it may go on sending.
+/// The total time for which the client may continue to send.
 const TOTAL: Duration = Duration::from_secs(10);
 
 /// The most connections of one thread that linger at the same time. Others are closed at once.
 const MAX: usize = 1_024;
 
 /// Bytes read at a time.
-const DISCARDED: usize = 16 * 1024;
+const CHUNK: usize = 16 * 1024;
 
 /// A connection that lingers.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Linger<'a> {
 }
 
 impl<'a> Linger<'a> {
-    /// Begins, unless too many linger already.
+    /// Begins to linger, unless too many connections do already.
     pub(super) fn begin(count: &'a Cell<usize>) -> Option<Self> {
         if count.get() >= MAX {
             return None;
@@ -44,14 +44,14 @@ impl<'a> Linger<'a> {
         })
     }
 
-    /// Reads and discards until the client has closed, or its time is up.
+    /// Reads and discards until the client has closed, or its time has expired.
     pub(super) fn poll(
         &mut self,
         io: &mut (impl AsyncRead + Unpin),
         timer: &mut Pin<Box<Sleep>>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut discarded = [0; DISCARDED];
+        let mut discarded = [0; CHUNK];
         let mut read = false;
         loop {
             let mut buffer = ReadBuf::new(&mut discarded);

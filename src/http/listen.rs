@@ -1,4 +1,4 @@
-//! Listening sockets. Options that are set here hold for every connection that they accept.
+//! Listening sockets. The connections that they accept inherit their options.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -6,22 +6,21 @@ use std::net::{SocketAddr, TcpListener};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
-/// Bytes that the system keeps of a response before it is sent. More would be filled at once by one large response, and then
-/// a client that reads slowly but steadily would seem to read nothing for minutes.
+/// Unsent bytes that the kernel buffers for a connection. One large response would fill a larger buffer at once, and then a client
+/// that reads slowly but steadily would seem to read nothing for minutes.
 const UNSENT: u32 = 16 * 1024;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Files that are open besides connections: data, sockets, the log, and connections that are being refused. Where the system
-/// allows few files, half of them.
+/// Files that are open besides connections: data, sockets, the log, and connections that are being rejected. At most half of the
+/// files that the system allows.
 const OTHER_FILES: u64 = 256;
 
 /// Listens with one socket for each worker, all on the same address: the kernel spreads connections over them.
 pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
-    // Sockets that share an address would share it with another process's too. A first one that does not share finds
-    // out whether somebody is there.
-    // It does not listen: a connection made to it would be reset.
+    // Sockets that share an address would share it with those of another process, too. A first one that does not share finds out
+    // whether another process listens there. It does not listen itself: its connections would be reset.
     drop(bind(address, false)?);
     let first = socket(address, true)?;
     let address = first.local_addr()?;
@@ -56,9 +55,9 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Lets no further connection begin, while those that have begun can still be accepted. A client that tries meanwhile tries
-/// again by itself, and finds the next server, or none.
-pub(super) fn refuse_new(listener: &tokio::net::TcpListener) {
+/// Drops new SYNs, while connections in the queue can still be accepted. The kernel of such a client retries, and reaches the next
+/// server, or none.
+pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     // The flags are byte 13 of a TCP header. A packet with SYN alone, the first of a connection, is dropped.
     const LOAD_BYTE: u16 = 0x30;
     const AND: u16 = 0x54;
@@ -73,12 +72,12 @@ pub(super) fn refuse_new(listener: &tokio::net::TcpListener) {
         SockFilter::new(RETURN, 0, 0, u32::MAX),
     ];
     if let Err(error) = SockRef::from(listener).attach_filter(&filter) {
-        // A connection that begins at the last moment may then be reset.
-        tracing::debug!(%error, "cannot hold back new connections");
+        // A connection that is opened at the last moment may then be reset.
+        tracing::debug!(%error, "cannot install the SYN filter");
     }
 }
 
-/// Returns how many connections the system lets us have, of those that are wanted. Asks for as many open files as they need.
+/// Returns the number of connections that the limit of open files allows, at most `wanted`. Raises the soft limit if necessary.
 pub fn max_connections(wanted: usize) -> usize {
     let files = wanted as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);

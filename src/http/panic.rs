@@ -1,13 +1,13 @@
-//! A panic in a request ends that request, and nothing else.
+//! Isolation of panics: one fails its request, and nothing else.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 
 use futures_util::FutureExt;
 
-/// Runs a future where it is pinned; a panic inside becomes an error with its message.
+/// Runs a future in place. Returns a panic as an error with its message.
 pub async fn catch_panic<T>(future: Pin<&mut impl Future<Output = T>>) -> Result<T, String> {
-    // What the future has borrowed is either whole or behind a lock that can bear it; the future itself is not used again.
+    // The values that the future has borrowed are consistent, or behind a lock that tolerates poisoning. The future is not used again.
     AssertUnwindSafe(future)
         .catch_unwind()
         .await

@@ -1,4 +1,4 @@
-//! What a connection is doing, and since when. Requests write it; the stream keeps the timeouts by it.
+//! The phase of a connection, and when it began. Written by requests, and read by the stream for its timeouts.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,15 +12,15 @@ use super::connections::{Activity, Slot};
 pub(super) enum Phase {
     /// The first byte of its first request.
     New,
-    /// The first byte of a request, since the end of the response before.
+    /// The first byte of a request, since the end of the previous response.
     Idle,
     /// The rest of a head.
     Head,
-    /// The service. A body has its own deadline, where it is read.
+    /// The service. A body has a separate deadline, where it is read.
     Busy,
 }
 
-/// What one connection is doing. The clock is read once for each step, and all who need the time of a step look here.
+/// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
 #[derive(Clone, Debug)]
 pub(super) struct Progress(Rc<State>);
 
@@ -28,13 +28,13 @@ pub(super) struct Progress(Rc<State>);
 struct State {
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// Requests at work: at most one in HTTP/1.
+    /// Requests in flight: at most one in HTTP/1.
     open: Cell<usize>,
-    /// The server shuts down: the connection ends with its next response.
+    /// Whether the server shuts down: the connection ends with its next response.
     draining: Rc<Cell<bool>>,
-    /// A connection without a request ends now.
+    /// Whether a connection without a request ends now.
     ending: Cell<bool>,
-    /// A response was sent before the body of its request was read.
+    /// Whether a response was sent before the body of its request was read.
     lingers: Cell<bool>,
     slot: Slot,
 }
@@ -52,18 +52,18 @@ impl Progress {
         }))
     }
 
-    /// A head has arrived: its request is at work until what is returned is dropped.
+    /// Records that a head has arrived. Its request is in flight until the return value is dropped.
     pub(super) fn begin(&self) -> OpenRequest {
         let State {
             phase, since, open, ..
         } = &*self.0;
-        // Where the head came in one piece with the request before, or beside others, it began now.
+        // A head that arrived together with the previous request, or concurrently with others, began now.
         let began = match phase.replace(Phase::Busy) {
             Phase::Head => since.get(),
             _ => Instant::now(),
         };
         open.set(open.get() + 1);
-        self.activity().is_busy();
+        self.activity().mark_busy();
         OpenRequest {
             progress: self.clone(),
             began,
@@ -89,7 +89,7 @@ impl Progress {
         self.0.since.get()
     }
 
-    /// What others may see of the connection.
+    /// The activity, as other threads see it.
     pub(super) fn activity(&self) -> &Activity {
         self.0.slot.activity()
     }
@@ -99,34 +99,34 @@ impl Progress {
         self.0.draining.get()
     }
 
-    /// No first request is waited for from now on.
+    /// Stops waiting for a first request.
     pub(super) fn end(&self) {
         self.0.ending.set(true);
     }
 
-    /// Whether a first request is not waited for.
+    /// Whether the connection no longer waits for a first request.
     pub(super) fn is_ending(&self) -> bool {
         self.0.ending.get()
     }
 
-    /// The connection is to be closed with a linger: its client is still sending.
+    /// Makes the connection linger when it is closed: its client is still sending.
     pub(super) fn linger(&self) {
         self.0.lingers.set(true);
     }
 
-    /// Whether it is.
+    /// Whether the connection lingers when it is closed.
     pub(super) fn lingers(&self) -> bool {
         self.0.lingers.get()
     }
 }
 
-/// A request at work, until this is dropped.
+/// A request in flight, until this is dropped.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     progress: Progress,
     /// When its head began to arrive.
     pub(super) began: Instant,
-    /// When it ended, where that is known: the clock need not be read again.
+    /// When it ended, if that is known: the clock need not be read again.
     pub(super) ended: Option<Instant>,
 }
 
@@ -147,7 +147,7 @@ impl Drop for OpenRequest {
             let now = self.ended.unwrap_or_else(Instant::now);
             phase.set(Phase::Idle);
             since.set(now);
-            self.progress.activity().is_idle(now);
+            self.progress.activity().mark_idle(now);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Responses that are sent without a request, as HTTP/1.1.
+//! Responses without a request, written as HTTP/1.1.
 
 use std::net::IpAddr;
 
 use super::request_id::RequestIds;
 use super::{Rejection, Service};
 
-/// The response to a client whose request is not read. It ends the connection.
+/// Returns the response to a client whose request is not read. It closes the connection.
 pub(super) fn reject(
     service: &impl Service,
     ids: &RequestIds,

@@ -3,7 +3,7 @@
 /// Why a request was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// There are as many connections as there may be.
+    /// The connection limit is reached.
     TooManyConnections,
     /// The head did not arrive in time.
     Timeout,

@@ -1,4 +1,4 @@
-//! The body of a request, as it arrives, and what becomes of a body that no handler has read.
+//! The body of a request, read while it arrives, and the handling of a body that no handler has read.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use http::header::{EXPECT, HeaderMap};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
 
-/// The most of a body that is read only to keep the connection usable.
+/// The most bytes of a body that are read only to reuse the connection.
 const REMAINDER: usize = 64 * 1024;
 
-/// The most parts that it may come in: one byte in each would be 60,000 of them.
+/// The most parts of such a remainder: with one byte in each there would be 60,000 of them.
 const PARTS: usize = 1_000;
 
-/// How long such a remainder may take to arrive. A client that sends head and body in two packets needs a moment.
-const MOMENT: Duration = Duration::from_millis(250);
+/// How long such a remainder may take to arrive. A client may send head and body in two packets.
+const REMAINDER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The body of a request.
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: Either<Incoming, Full<Bytes>>,
-    /// The client sends it after a `100 Continue`, which the first read causes.
+    /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
     ended: bool,
     broken: bool,
 }
 
-/// A body that the client broke off, or whose chunks are malformed.
+/// A body that was aborted by the client, or whose chunks are malformed.
 #[derive(Debug, thiserror::Error)]
 #[error("the body ended before it was complete")]
 pub struct Incomplete;
 
 impl RequestBody {
-    /// The body that comes with these headers.
+    /// The body of a request with these headers.
     pub(super) fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
         let ended = incoming.is_end_stream();
         Self {
@@ -43,7 +43,7 @@ impl RequestBody {
         }
     }
 
-    /// A body that has arrived.
+    /// A body that has arrived completely.
     pub fn whole(bytes: Bytes) -> Self {
         Self {
             awaits_continue: false,
@@ -53,7 +53,7 @@ impl RequestBody {
         }
     }
 
-    /// At least how many bytes are still to come. Exact where the client sent a `Content-Length`.
+    /// The least number of bytes that are still to arrive. Exact if the client sent a `Content-Length`.
     pub fn announced(&self) -> u64 {
         self.incoming.size_hint().lower()
     }
@@ -85,14 +85,14 @@ impl RequestBody {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
                     }
-                    // Trailers have no meaning here.
+                    // Trailers are ignored.
                 }
             }
         }
     }
 
-    /// Reads what is left, if that is little and arrives at once: the connection then serves the next request. Otherwise it
-    /// has to be closed. A body that the client holds back is not asked for.
+    /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body
+    /// that waits for `100 Continue` is not requested.
     pub(super) async fn drain(&mut self) {
         if self.is_read() || self.awaits_continue || self.announced() > REMAINDER as u64 {
             return;
@@ -107,6 +107,6 @@ impl RequestBody {
                 }
             }
         };
-        let _ = tokio::time::timeout(MOMENT, all).await;
+        let _ = tokio::time::timeout(REMAINDER_TIMEOUT, all).await;
     }
 }

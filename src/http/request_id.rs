@@ -1,4 +1,4 @@
-//! `X-Request-Id`: the client's, where it is valid, or ours.
+//! `X-Request-Id`: that of the client, if it is valid, or a new one.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use super::Field;
 /// The longest ID.
 const LONGEST: usize = 64;
 
-/// The ID of a request, in place: it is written twice, into a header and into the log, and allocated once.
+/// The ID of a request, stored inline: it is written into a header and into the log, and allocated only for the header.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestId {
     bytes: [u8; LONGEST],
@@ -27,7 +27,7 @@ impl RequestId {
 
     /// As text.
     pub fn as_str(&self) -> &str {
-        // Only ASCII gets in.
+        // It is always ASCII.
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
@@ -42,7 +42,7 @@ impl RequestId {
     }
 }
 
-/// Makes the IDs of one thread: eight random characters and a number.
+/// A generator of IDs for one thread: eight random characters and a number.
 #[derive(Debug)]
 pub(super) struct RequestIds {
     start: [u8; 9],
@@ -73,7 +73,7 @@ impl RequestIds {
         id
     }
 
-    /// The ID of a request: the one that it was sent with, where that is valid and accepted.
+    /// Returns the ID of a request: the one that the client sent, if it is valid and accepted, or a new one.
     pub(super) fn of(&self, sent: Field<'_>, is_accepted: impl FnOnce(&[u8]) -> bool) -> RequestId {
         match sent {
             Field::One(id) if is_valid(id) && is_accepted(id) => RequestId::new(id),

@@ -1,7 +1,7 @@
-//! A response: status, headers in typed fields, body. The one place that turns them into what is sent, so that services know no
-//! version of HTTP.
+//! A response: status, headers in typed fields, body. Only this module turns them into a header map, so that services do not depend
+//! on a version of HTTP.
 //!
-//! Headers are copied whole from a template of the same shape. Putting them into an empty map one by one hashes every name for
+//! The headers are a copy of a template with the same fields. Inserting them one by one into an empty map hashes every name for
 //! every response, and costs several times as much (docs/decisions.md has the figures).
 
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ pub struct Response {
     pub status: StatusCode,
     /// Whether the connection ends with this response.
     pub close: bool,
-    /// Whether it is JSON of this moment: not to be stored.
+    /// Whether it is JSON that must not be stored (`no-store`).
     is_json: bool,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     pub rate: Option<RateLimit>,
@@ -45,7 +45,7 @@ pub struct Response {
     pub body: Body,
 }
 
-/// What a client has left.
+/// The rate limit headers.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     /// The limit that applies.
@@ -74,7 +74,7 @@ impl Response {
         }
     }
 
-    /// A response with a JSON body of this moment: not to be stored.
+    /// A response with a JSON body that must not be stored (`no-store`).
     pub fn json(status: StatusCode, body: Bytes) -> Self {
         Self {
             status,
@@ -136,8 +136,8 @@ impl Response {
         (headers, self.body)
     }
 
-    /// The headers of all responses with the same fields, with empty values where they differ. A map is walked in the order in which
-    /// it was filled; a test holds the `http` crate to that.
+    /// The headers of all responses with the same fields, with empty values where they differ. A map iterates in the order in which
+    /// it was filled; a test checks this.
     fn template(&self) -> &'static HeaderMap {
         static TEMPLATES: [OnceLock<HeaderMap>; 64] = [const { OnceLock::new() }; 64];
         let fields = [
@@ -191,7 +191,7 @@ mod tests {
     };
     static CHALLENGE: HeaderValue = HeaderValue::from_static("challenge");
 
-    /// Holds for each combination of fields, and so that a map is walked in the order in which it was filled.
+    /// Also proves that a map iterates in the order in which it was filled.
     #[test]
     fn every_field_becomes_its_own_header() {
         for shape in 0..64_u32 {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_when_it_ends_its_connection() {
+    fn a_response_that_closes_its_connection_has_connection_close() {
         let mut response = Response::new(StatusCode::OK);
         response.close = true;
         let (headers, _) = response.into_parts(&RequestId::new(b"id"));

@@ -1,18 +1,18 @@
-//! What the transport needs of a service: the API, and the admin pages.
+//! The interface between the transport and a service: the API, or the admin pages.
 
 use std::net::IpAddr;
 
 use super::{Exchange, Head, Rejection, RequestBody, RequestId, Response};
 use crate::clock::Timestamp;
 
-/// A service that responds to requests. Each thread has one of its own.
+/// A service that responds to requests. Each thread has a separate one.
 #[expect(
     async_fn_in_trait,
     reason = "a service stays on its thread: its futures need not be Send"
 )]
 pub trait Service {
-    /// Responds to a request. MUST catch panics of its handlers ([`catch_panic`](super::catch_panic)): one that arrives here ends
-    /// the connection.
+    /// Responds to a request. MUST catch panics of its handlers ([`catch_panic`](super::catch_panic)): one that is not caught
+    /// ends the connection.
     async fn respond(
         &self,
         head: &Head<'_>,
@@ -21,7 +21,7 @@ pub trait Service {
     ) -> Response;
 
     /// Responds to a client whose request was not read. It MUST have every header that any response of the service has, because
-    /// nobody knows what the request would have been.
+    /// the request is unknown.
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
     /// The time, for the `Date` of such a response.

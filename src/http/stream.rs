@@ -1,5 +1,5 @@
-//! A connection that notices when its client is too slow. hyper has no timeout for a first byte, for silence between requests
-//! or for a client that does not take its response; this stream has, with one timer that is hardly ever re-armed.
+//! A stream with timeouts for slow clients. hyper has none for a first byte, between requests, or for a client that does not read its
+//! response; this stream has, with one timer that is rarely re-armed.
 
 use std::cell::Cell;
 use std::io;
@@ -15,26 +15,26 @@ use super::progress::{Phase, Progress};
 use super::timeouts::Timeouts;
 use super::worker::Worker;
 
-/// The stream.
+/// A connection with timeouts.
 pub(super) struct Stream<'a, IO> {
     io: IO,
     timeouts: Timeouts,
     progress: Progress,
-    /// When the time of the client is up, in a phase that has an end.
+    /// The deadline of the client, in phases that have one.
     deadline: Instant,
-    /// Fires at or before the deadline: it is set again when it fires, not each time the deadline moves on.
+    /// Fires at or before the deadline: it is re-armed when it fires, not each time the deadline is reset.
     timer: Pin<Box<Sleep>>,
-    /// The timer knows whom to wake: always the task of this connection.
+    /// Whether the timer has the waker of this task.
     watched: bool,
-    /// The client has not taken all that there was to send: nothing of ours may be put behind it.
+    /// Whether a response is partly written, so nothing may be written after it.
     stalled: bool,
-    /// The client has let us wait while it took this response.
+    /// Whether the server has waited for the client to read this response.
     slow: bool,
-    /// Bytes it took since the deadline was last moved on.
-    taken: usize,
-    /// When the response was made that is being written.
-    made: Instant,
-    /// What to send to a client that sent only half a head.
+    /// Bytes written since the deadline was last reset.
+    written: usize,
+    /// When the response that is being written was ready.
+    ready_at: Instant,
+    /// The response to a client that sent only a part of a head.
     timed_out: &'a dyn Fn() -> Vec<u8>,
     /// How many connections of this thread linger, and whether this one does.
     lingering: &'a Cell<usize>,
@@ -59,8 +59,8 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
             watched: false,
             stalled: false,
             slow: false,
-            taken: 0,
-            made: now,
+            written: 0,
+            ready_at: now,
             timed_out,
             lingering: &worker.lingering,
             linger: None,
@@ -71,7 +71,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
         self.progress.clone()
     }
 
-    /// The client lets us wait: is it too long?
+    /// Checks the deadline while waiting for the client.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let (phase, activity) = (self.progress.phase(), self.progress.activity());
         if phase == Phase::Busy {
@@ -88,7 +88,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
         while self.timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= self.deadline {
                 if phase == Phase::Head && !self.stalled {
-                    // Half a request came: say why there is no response. If that cannot be sent at once, it is not.
+                    // A part of a head has arrived: sends a 408, if it can be written without blocking.
                     let rejection = (self.timed_out)();
                     let _ = Pin::new(&mut self.io).poll_write(cx, &rejection);
                 }
@@ -99,7 +99,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
         if !self.watched {
             self.watched = true;
             activity.watch(cx.waker());
-            // It may have been evicted before anyone could be woken.
+            // It may have been evicted before its waker was stored.
             if activity.is_evicted() {
                 return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
             }
@@ -117,33 +117,33 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
             self.slow = true;
             return self.wait(cx).map(Err);
         };
-        let made = self.progress.since();
-        if made != self.made {
-            // The first of a new response.
-            self.made = made;
+        let ready_at = self.progress.since();
+        if ready_at != self.ready_at {
+            // The first write of a new response.
+            self.ready_at = ready_at;
             self.slow = false;
-            self.taken = 0;
-            self.deadline = made + self.timeouts.idle;
+            self.written = 0;
+            self.deadline = ready_at + self.timeouts.idle;
         } else if self.slow {
-            self.taken += done.as_ref().map_or(0, |taken| *taken);
-            if self.taken >= self.timeouts.quota() {
-                self.move_on();
+            self.written += done.as_ref().map_or(0, |written| *written);
+            if self.written >= self.timeouts.quota() {
+                self.reset_deadline();
             } else {
-                // One that reads, however slowly, is not the one that has been idle longest.
-                self.progress.activity().is_idle(Instant::now());
+                // A client that reads, however slowly, is not idle.
+                self.progress.activity().mark_idle(Instant::now());
             }
         }
-        // Reading may be waiting since before the response, when there was no deadline; from now on there is.
+        // A read may be pending since before the response, when there was no deadline; now there is one.
         let _ = self.wait(cx);
         Poll::Ready(done)
     }
 
-    /// The client has done what it had to: its time begins anew.
-    fn move_on(&mut self) {
+    /// Resets the deadline after progress of the client.
+    fn reset_deadline(&mut self) {
         let now = Instant::now();
-        self.taken = 0;
+        self.written = 0;
         self.deadline = now + self.timeouts.idle;
-        self.progress.activity().is_idle(now);
+        self.progress.activity().mark_idle(now);
     }
 }
 
@@ -157,9 +157,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<'_, IO> {
         match Pin::new(&mut self.io).poll_read(cx, buf) {
             Poll::Pending => {
                 if self.slow && self.progress.phase() == Phase::Idle {
-                    // The next request is waited for, so the last of the response has been taken.
+                    // hyper waits for the next request, so the response has been written.
                     self.slow = false;
-                    self.move_on();
+                    self.reset_deadline();
                 }
                 self.wait(cx).map(Err)
             }

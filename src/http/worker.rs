@@ -1,4 +1,4 @@
-//! What the connections of one thread have in common.
+//! State shared by the connections of one thread.
 
 use std::cell::Cell;
 use std::rc::Rc;
