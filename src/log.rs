@@ -1,9 +1,11 @@
-//! The log on standard error: one line for each request, and events. Lines are buffered and written by a thread of their own, so that no
+//! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that no
 //! request waits for a slow terminal or pipe. No path, query or header of a client is logged: it could be a misplaced secret.
 
+mod format;
 mod request;
 mod sink;
 
+pub use format::{LogFormat, LogLevel};
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
 
@@ -13,27 +15,6 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::clock::Clock;
-
-/// The format of lines: for people, or one JSON object each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
-pub enum LogFormat {
-    #[default]
-    Text,
-    Json,
-}
-
-/// The least severe level that is written. Requests are written at `Info`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
-}
 
 /// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {

@@ -4,7 +4,7 @@ mod blank;
 mod body;
 mod syntax;
 
-pub use body::BodyProblems;
+pub use body::InvalidBody;
 
 use std::fmt;
 use std::str::FromStr;
@@ -118,11 +118,6 @@ pub struct NewPet {
 }
 
 impl NewPet {
-    /// Parses a request body, or returns all problems with it.
-    pub fn from_json(body: &[u8]) -> Result<Self, BodyProblems> {
-        body::read(body)
-    }
-
     /// Returns the animal with this ID.
     pub fn with_id(self, id: PetId) -> Pet {
         let Self {

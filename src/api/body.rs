@@ -6,16 +6,16 @@ use bytes::{Bytes, BytesMut};
 
 use super::error::ApiError;
 use crate::http::{Field, Head, RequestBody};
-use crate::pet::BodyProblems;
+use crate::pet::InvalidBody;
 
 /// The most bytes a body may have.
 const MAX: usize = 16 * 1024;
 
-/// Reads the whole body, within `deadline` in all: one that resets with every byte could be kept open without end.
+/// Reads the whole body within `timeout`: a timeout per read would allow a client to send forever.
 pub(super) async fn read_json(
     head: &Head<'_>,
     body: &mut RequestBody,
-    deadline: Duration,
+    timeout: Duration,
 ) -> Result<Bytes, ApiError> {
     if !is_json(head.content_type) {
         return Err(ApiError::UnsupportedMediaType);
@@ -26,7 +26,7 @@ pub(super) async fn read_json(
     if body.announced() > MAX as u64 {
         return Err(ApiError::BodyTooLarge);
     }
-    match tokio::time::timeout(deadline, collect(body)).await {
+    match tokio::time::timeout(timeout, collect(body)).await {
         Ok(result) => result,
         Err(_) => Err(ApiError::RequestTimeout),
     }
@@ -34,8 +34,8 @@ pub(super) async fn read_json(
 
 async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
     let mut collected = BytesMut::new();
-    // A client that broke off will hardly read what it is told.
-    while let Some(data) = body.next().await.map_err(|_| BodyProblems::broken_off())? {
+    // A client that disconnected will not read the response.
+    while let Some(data) = body.next().await.map_err(|_| InvalidBody::incomplete())? {
         if collected.len() + data.len() > MAX {
             return Err(ApiError::BodyTooLarge);
         }

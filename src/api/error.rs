@@ -11,7 +11,7 @@ use serde::Serializer;
 use super::operation::Deprecation;
 use crate::http::{Rejection, Response};
 use crate::limit::Period;
-use crate::pet::BodyProblems;
+use crate::pet::InvalidBody;
 use crate::store::StoreError;
 
 /// The message of a ban up to the seconds, and the end of every message of a 429.
@@ -84,7 +84,7 @@ pub enum ApiError {
     },
     /// The body is not a valid animal.
     #[error("{0}")]
-    InvalidBody(#[from] BodyProblems),
+    InvalidBody(#[from] InvalidBody),
     /// The animal, or the path, does not exist.
     #[error("{0}")]
     NotFound(&'static str),

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::format::{LogFormat, LogLevel};
 use super::sink::{Buffer, Sink};
-use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 
@@ -19,7 +19,7 @@ pub struct RequestLine<'a> {
     pub id: &'a [u8],
     /// Its method; none if there was no request.
     pub method: Option<&'static str>,
-    /// The operation, or what else it was about.
+    /// The operation, or another label.
     pub operation: &'static str,
     /// The address of the client.
     pub client: IpAddr,

@@ -8,14 +8,14 @@ use serde_json::value::RawValue;
 
 use super::{NewPet, PetName, PetStatus, syntax};
 
-/// The problems with a body.
+/// All problems with a body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BodyProblems(String);
+pub struct InvalidBody(String);
 
-impl BodyProblems {
-    /// An incomplete body, or one with malformed chunks.
-    pub fn broken_off() -> Self {
+impl InvalidBody {
+    /// The error of a body that was aborted, or has malformed chunks.
+    pub fn incomplete() -> Self {
         Self("The body ended before it was complete.".into())
     }
 }
@@ -23,66 +23,71 @@ impl BodyProblems {
 const NOT_AN_OBJECT: &str =
     "The body must be a JSON object with name, categoryId and, optionally, status.";
 
-pub(super) fn read(body: &[u8]) -> Result<NewPet, BodyProblems> {
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return Err(BodyProblems(format!("The body is empty. {NOT_AN_OBJECT}")));
-    }
-    // The whole body first: a parser that skips an unknown member would skip invalid UTF-8 in it too.
-    let text = std::str::from_utf8(body)
-        .map_err(|_| BodyProblems(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
-    let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
-        BodyProblems(match error.classify() {
-            serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
-            _ => {
-                let problem = syntax::problem(text, &error);
-                format!("The body is not valid JSON: {problem}. {NOT_AN_OBJECT}")
+impl NewPet {
+    /// Parses a request body, or returns all problems with it.
+    pub fn from_json(body: &[u8]) -> Result<Self, InvalidBody> {
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Err(InvalidBody(format!("The body is empty. {NOT_AN_OBJECT}")));
+        }
+        // The whole body first: a parser that skips an unknown field would skip invalid UTF-8 in it too.
+        let text = std::str::from_utf8(body)
+            .map_err(|_| InvalidBody(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
+        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
+            InvalidBody(match error.classify() {
+                serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
+                _ => {
+                    let problem = syntax::problem(text, &error);
+                    format!("The body is not valid JSON: {problem}. {NOT_AN_OBJECT}")
+                }
+            })
+        })?;
+
+        let mut problems = Vec::new();
+        for name in fields.repeated {
+            problems.push(format!("{name} must be given at most once"));
+        }
+        let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
+
+        let name = match fields.name.map(|raw| serde_json::from_str(raw.get())) {
+            None => Err("is missing: it must be a string".to_owned()),
+            Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text".to_owned()),
+            Some(Err(_)) => Err("must be a string".to_owned()),
+            Some(Ok(text)) => PetName::new(text),
+        }
+        .map_err(|problem| report("name", &problem));
+
+        let category_id = match fields.category_id.map(|raw| whole(raw.get())) {
+            None => Err("is missing: it must be an integer"),
+            Some(None) => {
+                Err("must be an integer from -9223372036854775808 to 9223372036854775807")
             }
-        })
-    })?;
+            Some(Some(id)) => Ok(id),
+        }
+        .map_err(|problem| report("categoryId", problem));
 
-    let mut problems = Vec::new();
-    for name in members.repeated {
-        problems.push(format!("{name} must be given at most once"));
-    }
-    let mut field = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
+        let status = match fields
+            .status
+            .map(|raw| serde_json::from_str::<String>(raw.get()))
+        {
+            None => Ok(PetStatus::Available),
+            Some(word) => word
+                .ok()
+                .and_then(|word| word.parse().ok())
+                .ok_or("must be one of available, pending, sold"),
+        }
+        .map_err(|problem| report("status", problem));
 
-    let name = match members.name.map(|raw| serde_json::from_str(raw.get())) {
-        None => Err("is missing: it must be a string".to_owned()),
-        Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text".to_owned()),
-        Some(Err(_)) => Err("must be a string".to_owned()),
-        Some(Ok(text)) => PetName::new(text),
-    }
-    .map_err(|problem| field("name", &problem));
-
-    let category_id = match members.category_id.map(|raw| whole(raw.get())) {
-        None => Err("is missing: it must be an integer"),
-        Some(None) => Err("must be an integer from -9223372036854775808 to 9223372036854775807"),
-        Some(Some(id)) => Ok(id),
-    }
-    .map_err(|problem| field("categoryId", problem));
-
-    let status = match members
-        .status
-        .map(|raw| serde_json::from_str::<String>(raw.get()))
-    {
-        None => Ok(PetStatus::Available),
-        Some(word) => word
-            .ok()
-            .and_then(|word| word.parse().ok())
-            .ok_or("must be one of available, pending, sold"),
-    }
-    .map_err(|problem| field("status", problem));
-
-    match (name, category_id, status) {
-        (Ok(name), Ok(category_id), Ok(status)) if problems.is_empty() => Ok(NewPet {
-            name,
-            category_id,
-            status,
-        }),
-        _ => Err(BodyProblems(format!(
-            "The body is not a valid animal: {}.",
-            problems.join("; ")
-        ))),
+        match (name, category_id, status) {
+            (Ok(name), Ok(category_id), Ok(status)) if problems.is_empty() => Ok(Self {
+                name,
+                category_id,
+                status,
+            }),
+            _ => Err(InvalidBody(format!(
+                "The body is not a valid animal: {}.",
+                problems.join("; ")
+            ))),
+        }
     }
 }
 
@@ -123,56 +128,56 @@ fn whole(text: &str) -> Option<i64> {
     }
 }
 
-/// The known members, not yet parsed, and the names of all repeated members.
+/// The known fields, not yet parsed, and the names of all repeated fields.
 #[derive(Default)]
-struct Members<'a> {
+struct Fields<'a> {
     name: Option<&'a RawValue>,
     category_id: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
     repeated: Vec<String>,
 }
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
+        deserializer.deserialize_map(FieldsVisitor)
     }
 }
 
-struct MembersVisitor;
+struct FieldsVisitor;
 
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Members::default();
+        let mut fields = Fields::default();
         let mut seen = HashSet::new();
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
-                "name" => members.name = Some(map.next_value()?),
-                "categoryId" => members.category_id = Some(map.next_value()?),
-                "status" => members.status = Some(map.next_value()?),
+                "name" => fields.name = Some(map.next_value()?),
+                "categoryId" => fields.category_id = Some(map.next_value()?),
+                "status" => fields.status = Some(map.next_value()?),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
             if let Some(name) = seen.replace(name) {
-                members
+                fields
                     .repeated
                     .push(displayed(&name).map_err(de::Error::custom)?);
             }
         }
-        Ok(members)
+        Ok(fields)
     }
 }
 
-/// A member's name in a message: quoted if it is unusual, and left out if it is long, because it could be a misplaced secret.
+/// A field's name in a message: quoted if it is unusual, and left out if it is long, because it could be a misplaced secret.
 fn displayed(name: &str) -> Result<String, serde_json::Error> {
     if name.len() > 32 {
-        Ok("a member with a long name".to_owned())
+        Ok("a field with a long name".to_owned())
     } else if !name.is_empty()
         && name
             .bytes()
@@ -189,12 +194,13 @@ mod tests {
     use super::*;
 
     fn problem(body: &str) -> String {
-        read(body.as_bytes()).unwrap_err().to_string()
+        NewPet::from_json(body.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_whole_body_is_read_and_status_is_available_when_omitted() {
-        let pet = read(br#" {"id":9,"x":[{}],"name":"Rex","categoryId":-0} "#).unwrap();
+        let pet =
+            NewPet::from_json(br#" {"id":9,"x":[{}],"name":"Rex","categoryId":-0} "#).unwrap();
         assert_eq!(
             (pet.name.as_str(), pet.category_id, pet.status),
             ("Rex", 0, PetStatus::Available)
@@ -261,7 +267,10 @@ mod tests {
             "no rounding on the way"
         );
         let body = format!(r#"{{"name":"a","categoryId":{}}}"#, i64::MIN);
-        assert_eq!(read(body.as_bytes()).unwrap().category_id, i64::MIN);
+        assert_eq!(
+            NewPet::from_json(body.as_bytes()).unwrap().category_id,
+            i64::MIN
+        );
     }
 
     #[test]
@@ -284,11 +293,11 @@ mod tests {
         let (open, close) = ("[".repeat(5_000), "]".repeat(5_000));
         let deep = format!(r#"{{"name":"a","categoryId":1,"x":{open}{close}}}"#);
         assert!(
-            read(deep.as_bytes()).is_ok(),
+            NewPet::from_json(deep.as_bytes()).is_ok(),
             "what is ignored may be as deep as it likes"
         );
-        assert!(read(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
-        assert!(read(b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}").is_err());
+        assert!(NewPet::from_json(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
+        assert!(NewPet::from_json(b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}").is_err());
     }
 
     #[test]

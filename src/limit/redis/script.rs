@@ -90,7 +90,7 @@ impl Script {
     ) -> RedisResult<SharedDecision> {
         #[cfg(feature = "faults")]
         if crate::fault::Fault::ReadThenWrite.is_on() && !request.is_probe {
-            return super::faulty::read_then_write(self, connection, request).await;
+            return self.read_then_write(connection, request).await;
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);
         match connection.query(&loaded).await {
