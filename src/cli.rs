@@ -10,6 +10,7 @@ mod list;
 mod migrate;
 mod openapi;
 mod orders;
+mod outcome;
 mod pets;
 mod print;
 mod serve;
@@ -24,6 +25,7 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{file, usage};
+use outcome::{Failure, Outcome};
 
 /// An HTTP JSON API for animals offered for adoption.
 ///
@@ -55,28 +57,6 @@ enum Command {
     /// Print a completion script for a shell
     Completions(completions::Completions),
 }
-
-/// Why a command failed.
-enum Failure {
-    /// Wrong usage: exit code 2.
-    Usage(String),
-    /// A failure: exit code 1.
-    Failed(String),
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(format!("{error:#}"))
-    }
-}
-
-impl From<crate::keys::Error> for Failure {
-    fn from(error: crate::keys::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-type Outcome = Result<(), Failure>;
 
 /// Parses and runs a command, and prints why it failed.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
 
-use super::{Failure, Outcome};
+use super::outcome::{Failure, Outcome};
 
 /// Asks for confirmation. Without a terminal that is wrong usage.
 pub(super) fn confirm(consequence: &str) -> Outcome {

@@ -4,7 +4,7 @@ use std::io;
 
 use clap_complete::Shell;
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// Prints a completion script.
 #[derive(Debug, clap::Args)]

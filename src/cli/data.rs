@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-use super::{Failure, Outcome};
+use super::outcome::{Failure, Outcome};
 use crate::clock::Clock;
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use http::Uri;
 
-use super::{Failure, Outcome};
+use super::outcome::{Failure, Outcome};
 use crate::config::{FileOption, options, reachable};
 
 const TIMEOUT: Duration = Duration::from_secs(3);

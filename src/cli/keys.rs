@@ -8,7 +8,8 @@ use anyhow::Context;
 use clap::Subcommand;
 
 use super::data::Common;
-use super::{Failure, Outcome, ask, print};
+use super::outcome::{Failure, Outcome};
+use super::{ask, print};
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;

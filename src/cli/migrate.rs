@@ -4,7 +4,8 @@ use anyhow::Context;
 use serde_json::json;
 
 use super::data::Common;
-use super::{Outcome, print};
+use super::outcome::Outcome;
+use super::print;
 use crate::clock::Clock;
 use crate::log::{self, LogFormat, LogLevel, Sink};
 use crate::store::{Migration, Mode};

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;

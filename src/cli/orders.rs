@@ -4,9 +4,9 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::Outcome;
 use super::data::Common;
 use super::list::list;
+use super::outcome::Outcome;
 use super::print::{self, Array};
 use super::table::column;
 use crate::clock::{Clock, Timestamp};
@@ -81,7 +81,7 @@ impl Command {
                     .await?
                     .place_order(PetId(pet), ship_date, clock.now())
                     .await;
-                told(
+                print_outcome(
                     placed.context("cannot place the order")?,
                     &common,
                     "placed",
@@ -96,7 +96,7 @@ impl Command {
                     .await?
                     .complete_order(OrderId(id), clock.now())
                     .await;
-                told(
+                print_outcome(
                     completed.context("cannot complete the order")?,
                     &common,
                     "complete",
@@ -111,7 +111,7 @@ impl Command {
                     .await?
                     .cancel_order(OrderId(id), clock.now())
                     .await;
-                told(
+                print_outcome(
                     cancelled.context("cannot cancel the order")?,
                     &common,
                     "cancelled",
@@ -126,8 +126,8 @@ impl Command {
     }
 }
 
-/// Prints what became of an order and its animal.
-fn told(
+/// Prints the outcome of an action: the state of the order and its animal.
+fn print_outcome(
     outcome: Result<Order, Refusal>,
     common: &Common,
     done: &str,

@@ -5,7 +5,8 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::data::Common;
-use super::{Outcome, print};
+use super::outcome::Outcome;
+use super::print;
 use crate::clock::Clock;
 use crate::config::options;
 use crate::pet::{PetId, PetStatus};

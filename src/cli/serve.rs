@@ -4,8 +4,9 @@ use std::io::Write;
 
 use anyhow::{Context, anyhow};
 
+use super::allocator;
+use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
-use super::{Failure, Outcome, allocator};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;

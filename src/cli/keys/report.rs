@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::Outcome;
 use super::super::list::list as print_list;
+use super::super::outcome::Outcome;
 use super::super::print::{self, Array};
 use super::super::table::{Column, column, table};
 use crate::clock::Timestamp;

@@ -1,0 +1,24 @@
+//! The result of a command.
+
+/// Why a command failed.
+pub(super) enum Failure {
+    /// Wrong usage, for exit code 2.
+    Usage(String),
+    /// A failure, for exit code 1.
+    Failed(String),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(format!("{error:#}"))
+    }
+}
+
+impl From<crate::keys::Error> for Failure {
+    fn from(error: crate::keys::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// The result of a command.
+pub(super) type Outcome = Result<(), Failure>;
