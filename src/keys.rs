@@ -20,7 +20,7 @@ use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Store, StoreError};
 pub enum Error {
     /// A rule forbids it.
     #[error(transparent)]
-    Refused(#[from] KeyRefusal),
+    Rejected(#[from] KeyRejection),
     /// The store failed.
     #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
@@ -31,7 +31,7 @@ pub enum Error {
 
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyRefusal {
+pub enum KeyRejection {
     /// The key does not exist.
     #[error("unknown key {0}: see keys list")]
     Unknown(KeyId),
@@ -81,7 +81,7 @@ pub struct Issued {
 
 /// Returns a key.
 pub async fn get(store: &Store, id: KeyId) -> Result<KeyRecord, Error> {
-    Ok(store.key(id).await?.ok_or(KeyRefusal::Unknown(id))?)
+    Ok(store.key(id).await?.ok_or(KeyRejection::Unknown(id))?)
 }
 
 /// Issues the key that a new database starts with.
@@ -137,10 +137,10 @@ pub async fn rotate(
 }
 
 /// Checks whether a key can be rotated.
-fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<(), KeyRefusal> {
+fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<(), KeyRejection> {
     match KeyState::of(key, now) {
-        KeyState::Revoked => return Err(KeyRefusal::Revoked(key.id)),
-        KeyState::Expired => return Err(KeyRefusal::Expired(key.id)),
+        KeyState::Revoked => return Err(KeyRejection::Revoked(key.id)),
+        KeyState::Expired => return Err(KeyRejection::Expired(key.id)),
         KeyState::Active | KeyState::Banned => {}
     }
     let Some(until) = old_secret_until(key, now) else {
@@ -154,7 +154,7 @@ fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<
     if is_confirmed {
         return Ok(());
     }
-    Err(KeyRefusal::GraceRunning(Grace {
+    Err(KeyRejection::GraceRunning(Grace {
         id: key.id,
         name: key.name.clone(),
         until,
@@ -181,8 +181,8 @@ pub async fn unban(
 async fn change(
     store: &Store,
     id: KeyId,
-    decide: impl Fn(&KeyRecord) -> Result<KeyChange, KeyRefusal> + Send + 'static,
+    decide: impl Fn(&KeyRecord) -> Result<KeyChange, KeyRejection> + Send + 'static,
 ) -> Result<Changed, Error> {
     let changed = store.change_key(id, decide).await?;
-    Ok(changed.ok_or(KeyRefusal::Unknown(id))??)
+    Ok(changed.ok_or(KeyRejection::Unknown(id))??)
 }

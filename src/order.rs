@@ -1,8 +1,8 @@
-//! The order of an animal: its types and its one JSON form. How it and the animal's status change together is in `order::life` and
-//! `order::change`. Knows nothing of HTTP or of stores.
+//! The order of an animal: its types and its one JSON form. How it and the animal's status change together is in `order::transition` and
+//! `order::action`. Knows nothing of HTTP or of stores.
 
-pub mod change;
-pub mod life;
+pub mod action;
+pub mod transition;
 
 use std::fmt;
 use std::io::Write;

@@ -38,7 +38,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the data, or refuses it in one line. At most `max_waiting` creations wait.
+    /// Opens the data, or returns an error of one line. At most `max_waiting` creations wait.
     pub async fn open(database: &Database, mode: Mode, max_waiting: usize) -> anyhow::Result<Self> {
         Self::open_with(database, mode, max_waiting, None).await
     }

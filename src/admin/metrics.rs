@@ -69,7 +69,7 @@ impl Metrics {
         page.counter(
             "animal_store_writes_refused_total",
             "Writes refused with 503 because the queue was full",
-            commits.refused.get(),
+            commits.rejected.get(),
         );
         if let Some(bytes) = self.store.wal_bytes() {
             page.gauge(

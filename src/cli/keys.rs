@@ -13,7 +13,7 @@ use super::{ask, print};
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;
-use crate::keys::{self, Confirmed, Issued, KeyName, KeyRefusal};
+use crate::keys::{self, Confirmed, Issued, KeyName, KeyRejection};
 use crate::plan::{Plan, PlanName};
 use crate::store::Store;
 use report::IssuedReport;
@@ -219,7 +219,7 @@ async fn rotate(
     let mut confirmed = if yes { Confirmed::Yes } else { Confirmed::No };
     loop {
         match keys::rotate(store, id, grace, confirmed, now).await {
-            Err(keys::Error::Refused(KeyRefusal::GraceRunning(running))) => {
+            Err(keys::Error::Rejected(KeyRejection::GraceRunning(running))) => {
                 ask::confirm(&format!(
                     "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
                      which works until {}, stops working at once",

@@ -11,7 +11,7 @@ use super::print::{self, Array};
 use super::table::column;
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
-use crate::order::change::Refusal;
+use crate::order::action::ActionRejection;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
 use crate::store::RowStream;
@@ -76,47 +76,22 @@ impl Command {
                 ship_date,
                 common,
             } => {
-                let placed = common
-                    .open(clock)
-                    .await?
-                    .place_order(PetId(pet), ship_date, clock.now())
-                    .await;
-                print_outcome(
-                    placed.context("cannot place the order")?,
-                    &common,
-                    "placed",
-                    PetStatus::Pending,
-                )
+                let store = common.open(clock).await?;
+                let placed = store.place_order(PetId(pet), ship_date, clock.now()).await;
+                let placed = placed.context("cannot place the order")?;
+                print_outcome(placed, &common, "placed", PetStatus::Pending)
             }
-            Self::Complete {
-                order: OneOrder { id, common },
-            } => {
-                let completed = common
-                    .open(clock)
-                    .await?
-                    .complete_order(OrderId(id), clock.now())
-                    .await;
-                print_outcome(
-                    completed.context("cannot complete the order")?,
-                    &common,
-                    "complete",
-                    PetStatus::Sold,
-                )
+            Self::Complete { order } => {
+                let store = order.common.open(clock).await?;
+                let completed = store.complete_order(OrderId(order.id), clock.now()).await;
+                let completed = completed.context("cannot complete the order")?;
+                print_outcome(completed, &order.common, "complete", PetStatus::Sold)
             }
-            Self::Cancel {
-                order: OneOrder { id, common },
-            } => {
-                let cancelled = common
-                    .open(clock)
-                    .await?
-                    .cancel_order(OrderId(id), clock.now())
-                    .await;
-                print_outcome(
-                    cancelled.context("cannot cancel the order")?,
-                    &common,
-                    "cancelled",
-                    PetStatus::Available,
-                )
+            Self::Cancel { order } => {
+                let store = order.common.open(clock).await?;
+                let cancelled = store.cancel_order(OrderId(order.id), clock.now()).await;
+                let cancelled = cancelled.context("cannot cancel the order")?;
+                print_outcome(cancelled, &order.common, "cancelled", PetStatus::Available)
             }
             Self::List { common } => {
                 let store = common.open_to_read(clock).await?;
@@ -128,7 +103,7 @@ impl Command {
 
 /// Prints the outcome of an action: the state of the order and its animal.
 fn print_outcome(
-    outcome: Result<Order, Refusal>,
+    outcome: Result<Order, ActionRejection>,
     common: &Common,
     done: &str,
     status: PetStatus,
@@ -189,13 +164,6 @@ async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
         column("ship date").time(),
         column("state"),
     ];
-    Ok(list(
-        orders,
-        "cannot read the orders",
-        json,
-        element,
-        columns,
-        row,
-    )
-    .await?)
+    let failure = "cannot read the orders";
+    Ok(list(orders, failure, json, element, columns, row).await?)
 }

@@ -20,7 +20,7 @@ pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 use bytes::Bytes;
 
 use crate::clock::Sample;
-use crate::order::change::Refusal;
+use crate::order::action::ActionRejection;
 use crate::page::Cursor;
 
 /// How many rows are read from an engine at once: enough that the statement is a small part of the cost, few enough to be held
@@ -64,4 +64,4 @@ pub struct Revisions {
 }
 
 /// The result of an action on orders, or why the domain does not allow it.
-pub type Allowed<T> = Result<std::result::Result<T, Refusal>>;
+pub type Allowed<T> = Result<std::result::Result<T, ActionRejection>>;

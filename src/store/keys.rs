@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// Changes a key as `decide` says, which gets the key as it is. MUST read, decide and write in one transaction, so that no
-    /// two changes are decided on the same state. A refusal of `decide` changes nothing. It may be called again, when the
+    /// two changes are decided on the same state. An error of `decide` changes nothing. It may be called again, when the
     /// transaction is repeated. An unban MUST be dated no earlier than the ban it ends, and later than every unban before it:
     /// servers know by that what it ends.
     pub async fn change_key<E: Send + 'static>(

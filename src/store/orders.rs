@@ -4,8 +4,8 @@ use super::contract::{Allowed, Page, Result, StoreError};
 use super::engine::dispatch;
 use super::{RowStream, Store};
 use crate::clock::Timestamp;
-use crate::order::change::Outcome;
-use crate::order::life::Action;
+use crate::order::action::ActionOutcome;
+use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
@@ -52,21 +52,21 @@ impl Store {
         to: PetStatus,
         force: bool,
         now: Timestamp,
-    ) -> Allowed<Outcome> {
+    ) -> Allowed<ActionOutcome> {
         self.act(Action::SetStatus { pet, to, force }, now).await
     }
 
     /// Carries out an action. The engine MUST read what [`Action::decide`] needs and write what that returns in one transaction,
     /// and MUST NOT let another action on the same animal come between: there is at most one open order for an animal.
-    async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+    async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
         dispatch!(self.act(action, now))
     }
 }
 
 /// The order of an action that always changes one.
-fn changed_order(outcome: Allowed<Outcome>) -> Allowed<Order> {
+fn changed_order(outcome: Allowed<ActionOutcome>) -> Allowed<Order> {
     let missing = || StoreError::Failed("the action changed no order".into());
     outcome?
         .map(|outcome| outcome.order.ok_or_else(missing))
-        .map_or_else(|refusal| Ok(Err(refusal)), |order| order.map(Ok))
+        .map_or_else(|rejection| Ok(Err(rejection)), |order| order.map(Ok))
 }

@@ -45,21 +45,18 @@ impl Postgres {
             &sweep::STATEMENTS,
         ]
         .concat();
-        let (writer, connections) = Writer::start(servers, statements, max_waiting)?;
-        let found = in_time(LONG_TIMEOUT, migrations::format(&connections))
+        let (writer, pool) = Writer::start(servers, statements, max_waiting)?;
+        let found = in_time(LONG_TIMEOUT, migrations::format(&pool))
             .await
             .context("--database: PostgreSQL")?;
         WrongFormat::check(database, found, migrations::KNOWN, mode)?;
         let before = match found {
             Some(migrations::KNOWN) => found,
-            _ => migrations::run(&connections)
+            _ => migrations::run(&pool)
                 .await
                 .context("--database: PostgreSQL")?,
         };
-        let engine = Self {
-            connections,
-            writer,
-        };
+        let engine = Self { pool, writer };
         let now = migrations::KNOWN;
         Ok((engine, Migration { before, now }))
     }

@@ -41,7 +41,7 @@ fn of_many_rotations_at_once_that_nobody_confirmed_one_is_done() {
                         .block_on(rotated)
                     {
                         Ok(_) => true,
-                        Err(keys::Error::Refused(keys::KeyRefusal::GraceRunning(_))) => false,
+                        Err(keys::Error::Rejected(keys::KeyRejection::GraceRunning(_))) => false,
                         Err(error) => panic!("{error}"),
                     }
                 })
@@ -62,7 +62,9 @@ fn a_confirmation_is_for_the_secret_that_was_seen_and_no_other() {
     let (store, now) = (app.store(), app.clock.now());
     let rotate = |confirmed| app.block_on(keys::rotate(store, id, secs(60), confirmed, now));
     let seen = || match rotate(Confirmed::No) {
-        Err(keys::Error::Refused(keys::KeyRefusal::GraceRunning(grace))) => Confirmed::Grace(grace),
+        Err(keys::Error::Rejected(keys::KeyRejection::GraceRunning(grace))) => {
+            Confirmed::Grace(grace)
+        }
         other => panic!("{other:?}"),
     };
     rotate(Confirmed::No).expect("no grace is running");

@@ -1,7 +1,7 @@
 //! The state machine: its table row by row, and the store that follows it against a model.
 
-use animal_store::order::change::Refusal;
-use animal_store::order::life::{Action, NotAllowed, next};
+use animal_store::order::action::ActionRejection;
+use animal_store::order::transition::{Action, InvalidTransition, next};
 use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Database, Mode, Store};
@@ -24,14 +24,14 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
             let place = if status == Available && !is_open {
                 Ok((Pending, Some(Open)))
             } else {
-                Err(NotAllowed::NotAvailable(status))
+                Err(InvalidTransition::NotAvailable(status))
             };
             assert_eq!(next(status, order, Action::Place { pet, ship_date }), place);
             let ended = |animal, state| match order {
                 Some(Open) => Ok((animal, Some(state))),
-                Some(Complete) => Err(NotAllowed::AlreadyComplete),
-                Some(Cancelled) => Err(NotAllowed::WasCancelled),
-                None => Err(NotAllowed::NoOrder),
+                Some(Complete) => Err(InvalidTransition::AlreadyComplete),
+                Some(Cancelled) => Err(InvalidTransition::WasCancelled),
+                None => Err(InvalidTransition::NoOrder),
             };
             assert_eq!(
                 next(status, order, Action::Complete(id)),
@@ -45,7 +45,7 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
                 let gently = match to {
                     _ if !is_open => Ok((to, order)),
                     Pending => Ok((Pending, order)),
-                    _ => Err(NotAllowed::HasOpenOrder),
+                    _ => Err(InvalidTransition::HasOpenOrder),
                 };
                 let by_force = if is_open && to != Pending {
                     Ok((to, Some(Cancelled)))
@@ -216,22 +216,22 @@ fn what_is_not_there_is_said_so() {
         let (pet, order) = (PetId(9), OrderId(9));
         assert_eq!(
             store.place_order(pet, None, START).await.expect("store"),
-            Err(Refusal::UnknownPet(pet))
+            Err(ActionRejection::UnknownPet(pet))
         );
         assert_eq!(
             store
                 .set_status(pet, Sold, true, START)
                 .await
                 .expect("store"),
-            Err(Refusal::UnknownPet(pet))
+            Err(ActionRejection::UnknownPet(pet))
         );
         assert_eq!(
             store.complete_order(order, START).await.expect("store"),
-            Err(Refusal::UnknownOrder(order))
+            Err(ActionRejection::UnknownOrder(order))
         );
         assert_eq!(
             store.cancel_order(order, START).await.expect("store"),
-            Err(Refusal::UnknownOrder(order))
+            Err(ActionRejection::UnknownOrder(order))
         );
     });
 }
@@ -256,7 +256,7 @@ fn the_tables_themselves_refuse_a_second_open_order() {
         ("lost", "1", "check constraint"),
     ] {
         let error = order(3, state, ended)
-            .expect_err("a refusal")
+            .expect_err("a rejection")
             .to_lowercase();
         assert!(error.contains(why), "{state}, {ended}: {error}");
     }

@@ -78,5 +78,5 @@ pub struct Changed {
     pub after: KeyRecord,
 }
 
-/// The result of changing a key: `None` if there is no such key, and the refusal of `decide`.
+/// The result of changing a key: `None` if there is no such key, and the error of `decide`.
 pub type KeyChanged<E> = super::error::Result<Option<std::result::Result<Changed, E>>>;

@@ -78,7 +78,7 @@ struct State {
     /// Attempts to connect that may still begin. They outlive whatever waits for them, and would otherwise pile up at a server
     /// that does not respond.
     attempts: Arc<Semaphore>,
-    /// Connections that were made too late.
+    /// Pool that were made too late.
     spares: Mutex<Vec<ClientWrapper>>,
 }
 
@@ -164,7 +164,7 @@ impl State {
         let mut places = (first..first + count).map(|place| place % count).peekable();
         // Dropping it aborts those that are not needed any more.
         let mut attempts = JoinSet::new();
-        let mut refused = None;
+        let mut rejected = None;
         loop {
             if let Some(place) = places.next() {
                 let (thread, server) = (self.thread.clone(), self.servers[place].clone());
@@ -182,11 +182,11 @@ impl State {
                         self.last.store(place, Ordering::Relaxed);
                         return Some(Ok(connection));
                     }
-                    Ok((_, Some(Err(error)))) => refused = Some(error),
+                    Ok((_, Some(Err(error)))) => rejected = Some(error),
                     Ok((_, None)) | Err(_) => {}
                 },
                 () = sleep(STAGGER), if places.peek().is_some() => {}
-                else => return refused.map(Err),
+                else => return rejected.map(Err),
             }
         }
     }

@@ -6,7 +6,7 @@ use deadpool_postgres::Transaction;
 
 use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
 use super::error::PgResult;
-use super::pool::{Connections, Lease, SET_LIMITS};
+use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact;
 use super::writer::Writer;
 use crate::clock::{Sample, Timestamp};
@@ -16,7 +16,7 @@ use crate::store::writer::WriterMonitor;
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    pub(super) connections: Connections,
+    pub(super) pool: Pool,
     pub(super) writer: Writer,
 }
 
@@ -85,7 +85,7 @@ impl Postgres {
         read: impl AsyncFn(&Lease) -> PgResult<T>,
     ) -> Result<T> {
         let reading = async {
-            let lease = self.connections.borrow_within(timeout).await?;
+            let lease = self.pool.borrow_within(timeout).await?;
             let value = read(&lease).await?;
             lease.release();
             Ok(value)
@@ -99,6 +99,6 @@ impl Postgres {
         timeout: Duration,
         write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
     ) -> Result<T> {
-        Ok(in_time(timeout, transact(&self.connections, write)).await?)
+        Ok(in_time(timeout, transact(&self.pool, write)).await?)
     }
 }

@@ -80,7 +80,7 @@ impl Postgres {
         revision: i64,
         each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let mut lease = self.connections.borrow_within(LONG_TIMEOUT).await?;
+        let mut lease = self.pool.borrow_within(LONG_TIMEOUT).await?;
         since(&mut lease, revision, each).await?;
         lease.release();
         Ok(())
@@ -99,7 +99,7 @@ impl Postgres {
             };
             match decide(&before) {
                 Ok(change) => write(transaction, id, revision, change).await?,
-                Err(refusal) => return Ok(Some(Err(refusal))),
+                Err(rejection) => return Ok(Some(Err(rejection))),
             }
             let after = by_id(transaction, id)
                 .await?

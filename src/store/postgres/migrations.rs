@@ -8,7 +8,7 @@ use tokio::time::{Instant, interval_at};
 
 use super::deadline::{LONG_TIMEOUT, in_time};
 use super::error::{PgError, PgResult};
-use super::pool::{Connections, Lease};
+use super::pool::{Lease, Pool};
 use super::transaction::{pause, transact};
 
 /// One script for each format, the first makes format 1.
@@ -34,8 +34,8 @@ const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// The format of the database; none if it holds none of these tables.
-pub(super) async fn format(connections: &Connections) -> PgResult<Option<i64>> {
-    let lease = connections.borrow().await?;
+pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
+    let lease = pool.borrow().await?;
     let number = number(&lease).await?;
     lease.release();
     Ok(number.filter(|number| *number != 0))
@@ -53,9 +53,9 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
 }
 
 /// Brings the database to the present format, however long that takes. Gives the format it had before.
-pub(super) async fn run(connections: &Connections) -> PgResult<Option<i64>> {
+pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     let mut tries = 1;
-    while let Err(error) = in_time(LONG_TIMEOUT, make_lock(connections)).await {
+    while let Err(error) = in_time(LONG_TIMEOUT, make_lock(pool)).await {
         let may_pass = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
         if !may_pass || tries == TRIES {
             return Err(error);
@@ -63,7 +63,7 @@ pub(super) async fn run(connections: &Connections) -> PgResult<Option<i64>> {
         tries += 1;
         tokio::time::sleep(pause(3)).await;
     }
-    transact(connections, async |transaction| {
+    transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
         let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
         let waiting = "waiting for another node, which is migrating the database";
@@ -110,8 +110,8 @@ async fn has_table(lease: &Lease) -> PgResult<bool> {
 }
 
 /// Makes the row that is the lock, where there is none.
-async fn make_lock(connections: &Connections) -> PgResult<()> {
-    let lease = connections.borrow().await?;
+async fn make_lock(pool: &Pool) -> PgResult<()> {
+    let lease = pool.borrow().await?;
     // Only where it is missing: another node that migrates may have locked it.
     if number(&lease).await?.is_none() {
         lease

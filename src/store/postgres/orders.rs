@@ -1,4 +1,4 @@
-//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::change`. The row of
+//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::action`. The row of
 //! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;
@@ -12,8 +12,8 @@ use super::error::{PgError, PgResult};
 use super::pets::read_status;
 use super::pool::Session;
 use crate::clock::Timestamp;
-use crate::order::change::{Found, OrderChange, Outcome, Subject};
-use crate::order::life::Action;
+use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
+use crate::order::transition::Action;
 use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
@@ -21,12 +21,12 @@ use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, asked_for};
 
 impl Postgres {
-    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
         self.transact(LONG_TIMEOUT, async |transaction| {
-            let found = find(transaction, action.subject()).await?;
+            let found = find(transaction, action.target()).await?;
             let changes = match action.decide(found, now) {
                 Ok(changes) => changes,
-                Err(refusal) => return Ok(Err(refusal)),
+                Err(rejection) => return Ok(Err(rejection)),
             };
             if let Some(status) = changes.status {
                 let update = "UPDATE pets SET status = $2 WHERE id = $1";
@@ -40,7 +40,7 @@ impl Postgres {
                 None => None,
             };
             let before = changes.before;
-            Ok(Ok(Outcome { before, order }))
+            Ok(Ok(ActionOutcome { before, order }))
         })
         .await
     }
@@ -68,14 +68,14 @@ impl Postgres {
 }
 
 /// Reads what an action is decided on. Only once the animal is locked does its order stay as it is.
-async fn find(transaction: &Transaction<'_>, subject: Subject) -> PgResult<Found> {
-    let (which, id) = match subject {
-        Subject::Pet(pet) => ("WHERE pet_id = $1 AND status = 'open'", pet.0),
-        Subject::Order(id) => ("WHERE id = $1", id.0),
+async fn find(transaction: &Transaction<'_>, target: ActionTarget) -> PgResult<CurrentState> {
+    let (which, id) = match target {
+        ActionTarget::Pet(pet) => ("WHERE pet_id = $1 AND status = 'open'", pet.0),
+        ActionTarget::Order(id) => ("WHERE id = $1", id.0),
     };
-    let pet = match subject {
-        Subject::Pet(pet) => Some(pet),
-        Subject::Order(_) => {
+    let pet = match target {
+        ActionTarget::Pet(pet) => Some(pet),
+        ActionTarget::Order(_) => {
             let order = select(transaction, which, &[&id]).await?.pop();
             order.map(|order| order.pet)
         }
@@ -85,7 +85,7 @@ async fn find(transaction: &Transaction<'_>, subject: Subject) -> PgResult<Found
         None => None,
     };
     let order = select(transaction, which, &[&id]).await?.pop();
-    Ok(Found { status, order })
+    Ok(CurrentState { status, order })
 }
 
 /// The status of an animal, which nothing else can change until the transaction ends.

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use deadpool::managed::{Object, Pool};
+use deadpool::managed::{self, Object};
 use deadpool_postgres::{ClientWrapper, Transaction};
 use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
@@ -15,12 +15,12 @@ use super::error::PgResult;
 
 pub(super) use super::connector::SET_LIMITS;
 
-/// The connections of one node.
+/// A pool of connections.
 #[derive(Clone, Debug)]
-pub(super) struct Connections(Pool<Connector>);
+pub(super) struct Pool(managed::Pool<Connector>);
 
-impl Connections {
-    /// Connections to whichever of these servers takes writes. All of them live on `thread`, and prepare these statements.
+impl Pool {
+    /// Pool to whichever of these servers takes writes. All of them live on `thread`, and prepare these statements.
     pub(super) fn new(
         servers: &[Config],
         statements: Vec<&'static str>,
@@ -28,7 +28,9 @@ impl Connections {
     ) -> anyhow::Result<Self> {
         let connector = Connector::new(servers, statements, thread)?;
         Ok(Self(
-            Pool::builder(connector).max_size(CONNECTIONS).build()?,
+            managed::Pool::builder(connector)
+                .max_size(CONNECTIONS)
+                .build()?,
         ))
     }
 

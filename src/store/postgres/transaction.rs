@@ -6,17 +6,17 @@ use deadpool_postgres::Transaction;
 
 use super::deadline::TIMEOUT;
 use super::error::{PgError, PgResult};
-use super::pool::Connections;
+use super::pool::Pool;
 
 /// How often a transaction is tried. Its deadline passes before that, as a rule.
 const TRIES: u32 = 20;
 
 /// Does something in one transaction, and repeats all of it, on the same connection, after a conflict with others.
 pub(super) async fn transact<T>(
-    connections: &Connections,
+    pool: &Pool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
-    let mut lease = connections.borrow_within(TIMEOUT).await?;
+    let mut lease = pool.borrow_within(TIMEOUT).await?;
     let mut tries = 1;
     loop {
         let done = async {

@@ -8,7 +8,7 @@ use tokio_postgres::Config;
 
 use super::creation::create;
 use super::deadline::{TIMEOUT, in_time};
-use super::pool::Connections;
+use super::pool::Pool;
 use super::transaction::transact;
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
@@ -32,15 +32,15 @@ impl Writer {
         servers: &[Config],
         statements: Vec<&'static str>,
         max_waiting: usize,
-    ) -> anyhow::Result<(Self, Connections)> {
+    ) -> anyhow::Result<(Self, Pool)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let connections = Connections::new(servers, statements, runtime.handle().clone())?;
+        let pool = Pool::new(servers, statements, runtime.handle().clone())?;
         let (queue, jobs) = mpsc::unbounded_channel();
         let state = WriterState::new(max_waiting);
         let work = Work {
-            connections: connections.clone(),
+            pool: pool.clone(),
             jobs,
             state: Arc::clone(&state),
         };
@@ -52,7 +52,7 @@ impl Writer {
             });
         })?;
         let monitor = WriterMonitor::new(state, Some(thread));
-        Ok((Self { queue, monitor }, connections))
+        Ok((Self { queue, monitor }, pool))
     }
 
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -71,7 +71,7 @@ impl Writer {
 }
 
 struct Work {
-    connections: Connections,
+    pool: Pool,
     jobs: mpsc::UnboundedReceiver<Job>,
     state: Arc<WriterState>,
 }
@@ -93,7 +93,7 @@ impl Work {
     }
 
     async fn write(&self, creations: &[Creation], replies: Vec<oneshot::Sender<Result<Created>>>) {
-        let creating = transact(&self.connections, async |transaction| {
+        let creating = transact(&self.pool, async |transaction| {
             create(transaction, creations).await
         });
         // A closed channel is no failure: the client has disconnected.

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 
 use super::error::store_error;
 use super::lock::FileLock;
+use super::open_error::OpenError;
 use super::readers::Readers;
-use super::refusal::Refusal;
 use super::writer::Writer;
 use super::{open, permission};
 use crate::store::contract::{DeploymentId, Migration, Mode, Result, Revisions};
@@ -24,16 +24,16 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, or refuses it without touching it. At most `max_waiting` writes wait. With a `notice`, locks are
+    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` writes wait. With a `notice`, locks are
     /// waited for as a command does.
     pub(crate) fn open(
         path: &Path,
         mode: Mode,
         max_waiting: usize,
         notice: Option<fn()>,
-    ) -> std::result::Result<(Self, Migration), Refusal> {
+    ) -> std::result::Result<(Self, Migration), OpenError> {
         let opened =
-            open::open(path, mode, notice).map_err(|refusal| permission::explain(path, refusal))?;
+            open::open(path, mode, notice).map_err(|error| permission::explain(path, error))?;
         let engine = Self {
             readers: match opened.writer {
                 Some(_) => Readers::new(path),

@@ -1,11 +1,11 @@
-//! The inspection of a file before it is opened: read-only, so that a file that is refused is never touched.
+//! The inspection of a file before it is opened: read-only, so that a rejected file is never touched.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use super::connect;
 use super::migrations;
-use super::refusal::Refusal;
+use super::open_error::OpenError;
 
 /// No SQLite database is smaller. SQLite itself would take a file of one byte for an empty one, and write over it.
 const SMALLEST: u64 = 512;
@@ -15,80 +15,80 @@ const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FileState {
     /// Nothing.
-    Nothing,
+    Missing,
     /// An empty file, to SQLite a database without anything in it.
     Empty,
     /// A whole database of this program, of this format.
     Format(i32),
 }
 
-impl Found {
+impl FileState {
     /// The format, if it is a database of this program.
     pub(super) fn format(self) -> Option<i32> {
         match self {
             Self::Format(format) => Some(format),
-            Self::Nothing | Self::Empty => None,
+            Self::Missing | Self::Empty => None,
         }
     }
 }
 
 /// Inspects what is at a path, without leaving a trace. Refuses files of other programs and damaged ones.
-pub(super) fn inspect(path: &Path) -> Result<Found, Refusal> {
-    let cannot = |what: &str| Refusal::CannotOpen {
+pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
+    let cannot = |what: &str| OpenError::CannotOpen {
         path: path.into(),
         what: what.into(),
     };
     match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
-        Ok(_) => Ok(Found::Empty),
+        Ok(_) => Ok(FileState::Empty),
         Err(_) if path.is_symlink() => Err(cannot(
             "it is a symbolic link to a file that does not exist: name that file",
         )),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
         Err(error) => Err(cannot(&error.to_string())),
     }
 }
 
-fn inspect_file(path: &Path, length: u64) -> Result<Found, Refusal> {
-    let refuse = |error| Refusal::of(path, &error);
-    let damaged = |what: String| Refusal::Damaged {
+fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
+    let open_error = |error| OpenError::of(path, &error);
+    let damaged = |what: String| OpenError::Damaged {
         path: path.into(),
         what,
     };
     if length < SMALLEST {
-        return Err(Refusal::NotADatabase(path.into()));
+        return Err(OpenError::NotADatabase(path.into()));
     }
     // Where no log lies beside the file, it can be read as if it could not change, which leaves no trace.
     let connection = match connect::is_at_rest(path) {
         true => connect::at_rest(path),
         false => connect::reader(path),
     }
-    .map_err(refuse)?;
+    .map_err(open_error)?;
     // One snapshot for all queries: another process may be creating the tables.
-    let snapshot = connection.unchecked_transaction().map_err(refuse)?;
+    let snapshot = connection.unchecked_transaction().map_err(open_error)?;
     let pragma = |name| snapshot.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    let application_id = pragma("application_id").map_err(refuse)?;
-    let format = pragma("user_version").map_err(refuse)?;
+    let application_id = pragma("application_id").map_err(open_error)?;
+    let format = pragma("user_version").map_err(open_error)?;
     let things: i64 = snapshot
         .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
-        .map_err(refuse)?;
+        .map_err(open_error)?;
     if application_id == 0 && format == 0 && things == 0 {
-        return Ok(Found::Empty);
+        return Ok(FileState::Empty);
     }
     if application_id != migrations::APPLICATION_ID {
-        return Err(Refusal::NotOurs(path.into()));
+        return Err(OpenError::NotOurs(path.into()));
     }
-    // A newer version's format may be anything; it is refused for that.
+    // A newer version's format may be anything; it is rejected for that.
     if format > migrations::KNOWN {
-        return Ok(Found::Format(format));
+        return Ok(FileState::Format(format));
     }
     if length <= CHECKED_WHOLE {
         let verdict: String = snapshot
             .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
-            .map_err(refuse)?;
+            .map_err(open_error)?;
         if verdict != "ok" {
             return Err(damaged(verdict));
         }
@@ -96,8 +96,10 @@ fn inspect_file(path: &Path, length: u64) -> Result<Found, Refusal> {
         for table in ["pets", "api_keys"] {
             let ends =
                 format!("SELECT (SELECT min(id) FROM {table}), (SELECT max(id) FROM {table})");
-            snapshot.query_row(&ends, (), |_| Ok(())).map_err(refuse)?;
+            snapshot
+                .query_row(&ends, (), |_| Ok(()))
+                .map_err(open_error)?;
         }
     }
-    Ok(Found::Format(format))
+    Ok(FileState::Format(format))
 }

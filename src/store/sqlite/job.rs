@@ -78,7 +78,7 @@ impl Job {
         }
     }
 
-    pub(super) fn refuse(self, error: StoreError) {
+    pub(super) fn fail(self, error: StoreError) {
         match self {
             // A closed channel is no failure: the client has disconnected.
             Self::Create { reply, .. } => drop(reply.send(Err(error))),

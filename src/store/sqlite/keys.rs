@@ -88,7 +88,7 @@ impl Sqlite {
             };
             match decide(&before) {
                 Ok(change) => write(connection, id, change)?,
-                Err(refusal) => return Ok(Some(Err(refusal))),
+                Err(rejection) => return Ok(Some(Err(rejection))),
             }
             let after = by_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             Ok(Some(Ok(Changed { before, after })))

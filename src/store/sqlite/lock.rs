@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::connect::{beside, folder};
-use super::refusal::Refusal;
+use super::open_error::OpenError;
 
 /// How often, and how long apart, the name of the process is looked for that has just taken the lock.
 const LOOKS: u32 = 20;
@@ -38,8 +38,8 @@ struct Holder {
 impl FileLock {
     /// Takes the lock of the database at this path, by whichever of its names. Refuses at once where another process has it, and
     /// names that process.
-    pub(super) fn take(database: &Path) -> Result<Self, Refusal> {
-        let cannot = |error: io::Error| Refusal::CannotOpen {
+    pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
+        let cannot = |error: io::Error| OpenError::CannotOpen {
             path: database.into(),
             what: format!("cannot lock it: {error}"),
         };
@@ -57,7 +57,7 @@ impl FileLock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
-                    return Err(Refusal::InUse {
+                    return Err(OpenError::InUse {
                         path: database.into(),
                         by: holder(&mut file),
                     });
@@ -68,7 +68,7 @@ impl FileLock {
             if is_at(&file, &path).map_err(cannot)? {
                 let is_empty = file.metadata().map_err(cannot)?.len() == 0;
                 if !is_empty && Holder::read_from(&mut file).is_none() {
-                    return Err(Refusal::CannotOpen {
+                    return Err(OpenError::CannotOpen {
                         path: database.into(),
                         what: format!("{} is not its lock: move that file away", path.display()),
                     });

@@ -11,9 +11,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::connect::{beside, configure, folder};
-use super::inspect::{Found, inspect};
+use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
-use super::refusal::Refusal;
+use super::open_error::OpenError;
 use super::{lock_wait, migrations};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
@@ -34,14 +34,14 @@ pub(super) struct Opened {
     pub(super) migration: Migration,
 }
 
-/// Opens the file in this mode, or refuses it without touching it. With a `notice` it waits for locks as a command does.
-pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Refusal> {
+/// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks as a command does.
+pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
-        return Err(Refusal::UnsafeSqlite(rusqlite::version()));
+        return Err(OpenError::UnsafeSqlite(rusqlite::version()));
     }
     let found = inspect(path)?;
-    if found == Found::Nothing && mode.migrates() && !folder(path).is_dir() {
-        return Err(Refusal::CannotOpen {
+    if found == FileState::Missing && mode.migrates() && !folder(path).is_dir() {
+        return Err(OpenError::CannotOpen {
             path: path.into(),
             what: "its folder does not exist: create it first".into(),
         });
@@ -80,7 +80,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
 
 /// Refuses a file that has a second name: a process that opens it by that one has another log and another lock. A name that was left
 /// behind while the file was created goes.
-fn one_name(path: &Path) -> Result<(), Refusal> {
+fn one_name(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());
     };
@@ -108,15 +108,15 @@ fn one_name(path: &Path) -> Result<(), Refusal> {
         }
     }
     match std::fs::metadata(path) {
-        Ok(file) if file.nlink() > 1 => Err(Refusal::TwoNames(path.into())),
+        Ok(file) if file.nlink() > 1 => Err(OpenError::TwoNames(path.into())),
         _ => Ok(()),
     }
 }
 
 /// Makes the file under another name and then gives it its own: a process killed on the way leaves no half-made store, and
 /// of two that start at once one is first. Says whether it was this one.
-fn create(path: &Path) -> Result<bool, Refusal> {
-    let cannot = |error: std::io::Error| Refusal::CannotOpen {
+fn create(path: &Path) -> Result<bool, OpenError> {
+    let cannot = |error: std::io::Error| OpenError::CannotOpen {
         path: path.into(),
         what: error.to_string(),
     };
@@ -132,7 +132,7 @@ fn create(path: &Path) -> Result<bool, Refusal> {
         // Closing folds the log into the file.
         connection
             .close()
-            .map_err(|(_, error)| Refusal::of(path, &error))
+            .map_err(|(_, error)| OpenError::of(path, &error))
     });
     let named = made.and_then(|()| match std::fs::hard_link(&unfinished, path) {
         Ok(()) => Ok(true),
@@ -159,7 +159,7 @@ fn connect(
     path: &Path,
     mode: Mode,
     notice: Option<fn()>,
-) -> Result<(Connection, Option<i32>), Refusal> {
+) -> Result<(Connection, Option<i32>), OpenError> {
     let set_up = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -184,10 +184,10 @@ fn connect(
         Ok((connection, before, journal, synchronous))
     };
     let (connection, before, journal, synchronous) =
-        set_up().map_err(|error| Refusal::of(path, &error))?;
+        set_up().map_err(|error| OpenError::of(path, &error))?;
     // SQLite opens a file that it may not write read-only, without an error.
     if connection.is_readonly(MAIN_DB).unwrap_or(true) {
-        return Err(Refusal::CannotOpen {
+        return Err(OpenError::CannotOpen {
             path: path.into(),
             what: "it cannot be written".into(),
         });
@@ -195,7 +195,7 @@ fn connect(
     if journal != "wal" || synchronous != 2 {
         let what =
             format!("it cannot be used safely (journal_mode {journal}, synchronous {synchronous})");
-        return Err(Refusal::CannotOpen {
+        return Err(OpenError::CannotOpen {
             path: path.into(),
             what,
         });

@@ -1,5 +1,5 @@
-//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::change`; the
-//! constraints of the tables would refuse what slipped through.
+//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::action`; the
+//! constraints of the tables would reject what slipped through.
 
 use rusqlite::types::Type;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
@@ -7,8 +7,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, para
 use super::engine::Sqlite;
 use super::pets::read_status;
 use crate::clock::Timestamp;
-use crate::order::change::{Found, OrderChange, Outcome, Subject};
-use crate::order::life::Action;
+use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
+use crate::order::transition::Action;
 use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
@@ -16,27 +16,27 @@ use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, asked_for};
 
 impl Sqlite {
-    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<Outcome> {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
         // There is one writer, so nothing changes between reading and writing.
         self.write(move |connection| {
-            let order = match action.subject() {
-                Subject::Pet(pet) => {
+            let order = match action.target() {
+                ActionTarget::Pet(pet) => {
                     select(connection, "WHERE pet_id = ?1 AND status = 'open'", [pet.0])
                 }
-                Subject::Order(id) => select(connection, "WHERE id = ?1", [id.0]),
+                ActionTarget::Order(id) => select(connection, "WHERE id = ?1", [id.0]),
             }?
             .pop();
-            let pet = match action.subject() {
-                Subject::Pet(pet) => Some(pet),
-                Subject::Order(_) => order.map(|order| order.pet),
+            let pet = match action.target() {
+                ActionTarget::Pet(pet) => Some(pet),
+                ActionTarget::Order(_) => order.map(|order| order.pet),
             };
             let status = match pet {
                 Some(pet) => status_of(connection, pet)?,
                 None => None,
             };
-            let changes = match action.decide(Found { status, order }, now) {
+            let changes = match action.decide(CurrentState { status, order }, now) {
                 Ok(changes) => changes,
-                Err(refusal) => return Ok(Err(refusal)),
+                Err(rejection) => return Ok(Err(rejection)),
             };
             if let Some(status) = changes.status {
                 connection
@@ -48,7 +48,7 @@ impl Sqlite {
                 None => None,
             };
             let before = changes.before;
-            Ok(Ok(Outcome { before, order }))
+            Ok(Ok(ActionOutcome { before, order }))
         })
         .await
     }

@@ -8,14 +8,14 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::connect::folder;
-use super::refusal::Refusal;
+use super::open_error::OpenError;
 
-/// The refusal, with the permission that was missing, if one was.
-pub(super) fn explain(path: &Path, refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::CannotOpen { .. } => match missing(path) {
-            Some(what) => Refusal::Denied(what),
-            None => refusal,
+/// The error, with the permission that was missing, if one was.
+pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
+    match error {
+        OpenError::CannotOpen { .. } => match missing(path) {
+            Some(what) => OpenError::Denied(what),
+            None => error,
         },
         other => other,
     }

@@ -134,7 +134,7 @@ impl Work {
                 self.state.failed(&error, kind(&error));
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
-                rest.for_each(|job| job.refuse(failure.clone()));
+                rest.for_each(|job| job.fail(failure.clone()));
                 // A transaction that cannot be ended would swallow all that come after it.
                 if is_fatal(&error) || !rolled_back {
                     Err(error)

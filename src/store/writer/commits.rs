@@ -9,8 +9,8 @@ pub struct Commits {
     pub done: Counter,
     /// Animals in each transaction that had any.
     pub rows: Histogram<8>,
-    /// Writes refused because too many waited.
-    pub refused: Counter,
+    /// Creations rejected because too many waited.
+    pub rejected: Counter,
 }
 
 impl Default for Commits {
@@ -18,7 +18,7 @@ impl Default for Commits {
         Self {
             done: Counter::default(),
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
-            refused: Counter::default(),
+            rejected: Counter::default(),
         }
     }
 }

@@ -21,12 +21,12 @@ impl QueueLimit {
         }
     }
 
-    /// Admits one more, or refuses it and counts the refusal.
+    /// Admits one more, or rejects it and counts the rejection.
     pub(crate) fn enter(&self, commits: &Commits) -> Result<()> {
         // Raised first and compared then: two creations can never both take the last place.
         if self.now.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.leave(1);
-            commits.refused.add(1);
+            commits.rejected.add(1);
             return Err(StoreError::Unavailable(
                 "too many writes are waiting".into(),
             ));
@@ -50,16 +50,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_creation_beyond_the_limit_is_refused_and_counted_and_takes_no_place() {
+    fn a_creation_beyond_the_limit_is_rejected_and_counted_and_takes_no_place() {
         let (queue, commits) = (QueueLimit::at_most(2), Commits::default());
         for _ in 0..2 {
             queue.enter(&commits).expect("a place");
         }
         for _ in 0..3 {
-            let refused = queue.enter(&commits);
-            assert!(matches!(refused, Err(StoreError::Unavailable(_))));
+            let rejected = queue.enter(&commits);
+            assert!(matches!(rejected, Err(StoreError::Unavailable(_))));
         }
-        assert_eq!(commits.refused.get(), 3);
+        assert_eq!(commits.rejected.get(), 3);
         queue.leave(2);
         for _ in 0..2 {
             queue.enter(&commits).expect("a place");

@@ -1,14 +1,14 @@
 //! What an action of an operator changes. The decision is made here, once, on what a store has read, and the store carries it
 //! out: it decides nothing.
 
-use super::life::{Action, NotAllowed, next};
+use super::transition::{Action, InvalidTransition, next};
 use super::{NewOrder, Order, OrderId};
 use crate::clock::Timestamp;
 use crate::pet::{PetId, PetStatus};
 
 /// What an action names.
 #[derive(Clone, Copy, Debug)]
-pub enum Subject {
+pub enum ActionTarget {
     /// An animal: the order is the one that is open for it, if any.
     Pet(PetId),
     /// An order: the animal is the one that it is for.
@@ -17,7 +17,7 @@ pub enum Subject {
 
 /// What a store has read, in the transaction in which it will write.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct CurrentState {
     /// The status of the animal, if it exists.
     pub status: Option<PetStatus>,
     /// The order, if there is one.
@@ -48,7 +48,7 @@ pub enum OrderChange {
 
 /// What an action has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ActionOutcome {
     /// The animal's status before.
     pub before: PetStatus,
     /// The order that was placed, completed or cancelled, if any.
@@ -57,7 +57,7 @@ pub struct Outcome {
 
 /// Why an action is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ActionRejection {
     /// There is no animal with this ID.
     #[error("there is no animal {0}")]
     UnknownPet(PetId),
@@ -69,34 +69,34 @@ pub enum Refusal {
     ShipDatePast(Timestamp),
     /// The state of the animal or its order does not allow it.
     #[error(transparent)]
-    NotAllowed(#[from] NotAllowed),
+    InvalidTransition(#[from] InvalidTransition),
 }
 
 impl Action {
     /// What it names.
-    pub fn subject(self) -> Subject {
+    pub fn target(self) -> ActionTarget {
         match self {
-            Self::Place { pet, .. } | Self::SetStatus { pet, .. } => Subject::Pet(pet),
-            Self::Complete(id) | Self::Cancel(id) => Subject::Order(id),
+            Self::Place { pet, .. } | Self::SetStatus { pet, .. } => ActionTarget::Pet(pet),
+            Self::Complete(id) | Self::Cancel(id) => ActionTarget::Order(id),
         }
     }
 
     /// Decides what it changes, or why it is not allowed.
-    pub fn decide(self, found: Found, now: Timestamp) -> Result<ChangeSet, Refusal> {
+    pub fn decide(self, found: CurrentState, now: Timestamp) -> Result<ChangeSet, ActionRejection> {
         if let Self::Place {
             ship_date: Some(date),
             ..
         } = self
             && date < now
         {
-            return Err(Refusal::ShipDatePast(date));
+            return Err(ActionRejection::ShipDatePast(date));
         }
-        let pet = match (self.subject(), found.order) {
-            (Subject::Pet(pet), _) => pet,
-            (Subject::Order(_), Some(order)) => order.pet,
-            (Subject::Order(id), None) => return Err(Refusal::UnknownOrder(id)),
+        let pet = match (self.target(), found.order) {
+            (ActionTarget::Pet(pet), _) => pet,
+            (ActionTarget::Order(_), Some(order)) => order.pet,
+            (ActionTarget::Order(id), None) => return Err(ActionRejection::UnknownOrder(id)),
         };
-        let before = found.status.ok_or(Refusal::UnknownPet(pet))?;
+        let before = found.status.ok_or(ActionRejection::UnknownPet(pet))?;
         let state = found.order.map(|order| order.state);
         let (status, after) = next(before, state, self)?;
         let order = match (self, found.order) {
@@ -140,8 +140,8 @@ mod tests {
         action: Action,
         status: Option<PetStatus>,
         order: Option<Order>,
-    ) -> Result<(Option<PetStatus>, Option<OrderState>), Refusal> {
-        let changes = action.decide(Found { status, order }, NOW)?;
+    ) -> Result<(Option<PetStatus>, Option<OrderState>), ActionRejection> {
+        let changes = action.decide(CurrentState { status, order }, NOW)?;
         assert_eq!((changes.pet, Some(changes.before)), (PET, status));
         let state = changes.order.map(|change| match change {
             OrderChange::Place(new) => new.with_id(OrderId(3)).state,
@@ -210,25 +210,35 @@ mod tests {
         };
         let complete = Action::Complete(OrderId(3));
         let open = Some(order(OrderState::Open));
-        for (action, status, order, refusal) in [
-            (place(Some(past)), None, None, Refusal::ShipDatePast(past)),
-            (place(None), None, None, Refusal::UnknownPet(PET)),
+        for (action, status, order, rejection) in [
+            (
+                place(Some(past)),
+                None,
+                None,
+                ActionRejection::ShipDatePast(past),
+            ),
+            (place(None), None, None, ActionRejection::UnknownPet(PET)),
             (
                 place(None),
                 Some(Sold),
                 None,
-                NotAllowed::NotAvailable(Sold).into(),
+                InvalidTransition::NotAvailable(Sold).into(),
             ),
-            (complete, None, None, Refusal::UnknownOrder(OrderId(3))),
-            (complete, None, open, Refusal::UnknownPet(PET)),
+            (
+                complete,
+                None,
+                None,
+                ActionRejection::UnknownOrder(OrderId(3)),
+            ),
+            (complete, None, open, ActionRejection::UnknownPet(PET)),
             (
                 complete,
                 Some(Sold),
                 Some(self::order(OrderState::Complete)),
-                NotAllowed::AlreadyComplete.into(),
+                InvalidTransition::AlreadyComplete.into(),
             ),
         ] {
-            assert_eq!(decide(action, status, order), Err(refusal), "{action:?}");
+            assert_eq!(decide(action, status, order), Err(rejection), "{action:?}");
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | another is set, by force  | any       | open  | that status    | cancelled     |
 //!
 //! An open order keeps its animal pending, so "any" is pending, unless the database was changed by hand; the end of the order
-//! corrects that. Everything else is refused. Pure: no clock, no store.
+//! corrects that. Everything else is rejected. Pure: no clock, no store.
 
 use super::{OrderId, OrderState};
 use crate::clock::Timestamp;
@@ -43,7 +43,7 @@ pub enum Action {
 
 /// Why an action is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAllowed {
+pub enum InvalidTransition {
     /// Only an available animal can be ordered.
     #[error("the animal is not available: it is {}", .0.word())]
     NotAvailable(PetStatus),
@@ -69,20 +69,22 @@ pub fn next(
     status: PetStatus,
     order: Option<OrderState>,
     action: Action,
-) -> Result<(PetStatus, Option<OrderState>), NotAllowed> {
+) -> Result<(PetStatus, Option<OrderState>), InvalidTransition> {
     use OrderState::{Cancelled, Complete, Open};
     use PetStatus::{Available, Pending, Sold};
     match (action, order) {
-        (Action::Place { .. }, Some(Open)) => Err(NotAllowed::NotAvailable(status)),
+        (Action::Place { .. }, Some(Open)) => Err(InvalidTransition::NotAvailable(status)),
         (Action::Place { .. }, _) if status == Available => Ok((Pending, Some(Open))),
-        (Action::Place { .. }, _) => Err(NotAllowed::NotAvailable(status)),
+        (Action::Place { .. }, _) => Err(InvalidTransition::NotAvailable(status)),
         (Action::Complete(_), Some(Open)) => Ok((Sold, Some(Complete))),
         (Action::Cancel(_), Some(Open)) => Ok((Available, Some(Cancelled))),
         (Action::Complete(_) | Action::Cancel(_), Some(Complete)) => {
-            Err(NotAllowed::AlreadyComplete)
+            Err(InvalidTransition::AlreadyComplete)
         }
-        (Action::Complete(_) | Action::Cancel(_), Some(Cancelled)) => Err(NotAllowed::WasCancelled),
-        (Action::Complete(_) | Action::Cancel(_), None) => Err(NotAllowed::NoOrder),
+        (Action::Complete(_) | Action::Cancel(_), Some(Cancelled)) => {
+            Err(InvalidTransition::WasCancelled)
+        }
+        (Action::Complete(_) | Action::Cancel(_), None) => Err(InvalidTransition::NoOrder),
         (Action::SetStatus { to: Pending, .. }, Some(Open)) => Ok((Pending, order)),
         (
             Action::SetStatus {
@@ -90,7 +92,9 @@ pub fn next(
             },
             Some(Open),
         ) => Ok((to, Some(Cancelled))),
-        (Action::SetStatus { force: false, .. }, Some(Open)) => Err(NotAllowed::HasOpenOrder),
+        (Action::SetStatus { force: false, .. }, Some(Open)) => {
+            Err(InvalidTransition::HasOpenOrder)
+        }
         (Action::SetStatus { to, .. }, _) => Ok((to, order)),
     }
 }

@@ -9,7 +9,7 @@ use crate::store::contract::WrongFormat;
 
 /// Why a file was not opened. It says what to do.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum OpenError {
     /// There is none, or it has another format.
     #[error(transparent)]
     Format(#[from] WrongFormat),
@@ -65,22 +65,22 @@ pub(crate) enum Refusal {
     NoWriter(#[from] std::io::Error),
 }
 
-impl Refusal {
+impl OpenError {
     /// What an error of SQLite's means for the file at this path.
     pub(super) fn of(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => Refusal::NotADatabase(path),
-            Some(ErrorCode::DatabaseCorrupt) => Refusal::Damaged {
+            Some(ErrorCode::NotADatabase) => OpenError::NotADatabase(path),
+            Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
                 path,
                 what: error.to_string(),
             },
             // A transaction of rollback mode that was cut short. This file has another mode; rolling it back would touch the file.
-            Some(ErrorCode::ReadOnly) if beside(&path, "-journal").exists() => Refusal::Damaged {
+            Some(ErrorCode::ReadOnly) if beside(&path, "-journal").exists() => OpenError::Damaged {
                 path,
                 what: "a -journal of an unfinished transaction lies beside it".into(),
             },
-            _ => Refusal::CannotOpen {
+            _ => OpenError::CannotOpen {
                 path,
                 what: error.to_string(),
             },
