@@ -1,4 +1,4 @@
-//! Who sent a request: a key that is in force, or an address that has so many failures left.
+//! Authentication: a valid key, or an address and the failures it has left.
 //! Asks the store only for a key that the directory does not know; knows nothing of responses.
 
 pub mod address;
@@ -18,18 +18,18 @@ use crate::limit::Rate;
 use crate::store::{self, Store};
 use address::AddressTable;
 
-/// Who a request comes from.
+/// The identity of a client.
 #[derive(Debug)]
 pub enum Identity {
-    /// The holder of a key in force.
+    /// The holder of a valid key.
     Key(Key),
-    /// No key in force. The failure has been counted against the address, which has this left.
+    /// No valid key. The failure has been counted against the address, which has this rate.
     Unauthenticated(Rate),
-    /// An address that has used up its failures in this minute.
+    /// An address over its failure limit in this minute.
     TooManyFailures(Rate),
 }
 
-/// The keys in force, and the failures of each address.
+/// The keys, and the failures of each address.
 #[derive(Debug, Default)]
 pub struct Access {
     /// Every key, by the hash of its secret.
@@ -38,7 +38,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Authenticates a request from `address`. A failure to ask the store is the store's error.
+    /// Authenticates a request from `address`. An error is one of the store.
     pub async fn identify(
         &self,
         store: &Store,
@@ -51,7 +51,7 @@ impl Access {
         {
             let mut known = self.directory.find(&hash);
             if known.is_none() {
-                // A key made a moment ago. An address that has failed too often does not get to ask the store.
+                // It may have just been created. For an address over its failure limit the store is not queried.
                 if let Some(rate) = self.addresses.exhausted(address, now) {
                     return Ok(Identity::TooManyFailures(rate));
                 }
@@ -60,7 +60,7 @@ impl Access {
                     known = self.directory.find(&hash);
                 }
             }
-            if let Some(key) = known.filter(|key| key.in_force(now)) {
+            if let Some(key) = known.filter(|key| key.is_valid(now)) {
                 return Ok(Identity::Key(key));
             }
         }
@@ -70,7 +70,7 @@ impl Access {
         })
     }
 
-    /// What an address has left, where nothing was counted.
+    /// The rate of an address, without counting anything.
     pub fn rate_of(&self, address: IpAddr, now: Timestamp) -> Rate {
         self.addresses.rate(address, now)
     }

@@ -1,5 +1,5 @@
 //! The operations: typed input, one call to the store, a response. Requests that arrive here are authenticated and within their
-//! limits; this module does not know how.
+//! limits.
 
 pub mod authority;
 mod body;
@@ -42,26 +42,26 @@ pub struct Api {
     in_flight: InFlight,
 }
 
-/// Where links may lead.
+/// The base URLs for links.
 #[derive(Debug)]
 pub struct Addresses {
-    /// Where the operator says, whatever a request says.
+    /// The one that the operator has configured, for all requests.
     pub public: Option<BaseUrl>,
-    /// The server's own, for a request that names none.
+    /// The address of the server, for a request without a host.
     pub local: BaseUrl,
 }
 
-/// Where a request was sent, as far as it says, and whether by HTTPS.
+/// The scheme and host of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
-    /// Whether the client spoke HTTPS.
+    /// Whether the client used HTTPS.
     pub https: bool,
-    /// The host that it named.
+    /// The host, which only HTTP/1.0 may omit.
     pub authority: Option<Authority<'a>>,
 }
 
 impl Api {
-    /// Operations that write links below these addresses.
+    /// The operations on this store, with links below these base URLs.
     pub fn new(store: Arc<Store>, addresses: Addresses, body_timeout: Duration) -> Self {
         Self {
             store,
@@ -85,7 +85,7 @@ impl Api {
         let base = self.addresses.base(destination);
         let mut result = match call.operation {
             Operation::ListPets => self.list_pets(head.query, base).await,
-            // In a box of its own: what a creation has to remember would make every read more expensive.
+            // Boxed: the state of a creation would make every read more expensive.
             Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
             Operation::GetPet => self.get_pet(call.parameter).await,
             Operation::ListOrders => self.list_orders(head.query, base).await,

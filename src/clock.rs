@@ -11,12 +11,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The point in time so many milliseconds after the epoch.
+    /// The point in time this many milliseconds after the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// The point in time so many seconds after the epoch.
+    /// The point in time this many seconds after the epoch.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1000))
     }
@@ -31,12 +31,12 @@ impl Timestamp {
         -((-self.0).div_euclid(1000))
     }
 
-    /// The point in time so much later.
+    /// The point in time this much later.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// The point in time so much earlier.
+    /// The point in time this much earlier.
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
@@ -148,7 +148,7 @@ enum Source {
     Manual(Arc<AtomicI64>),
 }
 
-/// What is known of the reference clock. Between two samples its time is extrapolated by the monotonic clock, so that a step of the
+/// The correction by the reference clock. Between two samples its time is extrapolated by the monotonic clock, so that a step of the
 /// system's clock changes nothing.
 #[derive(Debug)]
 struct Correction {
@@ -161,9 +161,9 @@ struct Correction {
 
 const UNKNOWN: i64 = i64::MIN;
 
-/// Differences up to so many milliseconds beyond the uncertainty of a sample are ignored: two clocks that agree would otherwise take
-/// turns at being a millisecond ahead.
-const STEADY: u64 = 5;
+/// Differences in milliseconds that are ignored, beyond the uncertainty of a sample: two clocks that agree would otherwise alternate
+/// in being a millisecond ahead.
+const TOLERANCE: u64 = 5;
 
 impl Clock {
     /// The clock of the operating system.
@@ -175,12 +175,12 @@ impl Clock {
         })))
     }
 
-    /// A clock that stands still until [`Clock::set`] or [`Clock::advance`] moves it. Clones move together.
+    /// A clock that does not move until [`Clock::set`] or [`Clock::advance`] moves it. Clones move together.
     pub fn manual(start: Timestamp) -> Self {
         Self(Source::Manual(Arc::new(AtomicI64::new(start.0))))
     }
 
-    /// Returns the time, by the reference clock where there is one.
+    /// Returns the time, by the reference clock if there is one.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System(correction) => correction.now(),
@@ -204,7 +204,7 @@ impl Clock {
     }
 
     /// The time of a manual clock, so that another server can use it.
-    pub fn standing(&self) -> Option<Timestamp> {
+    pub fn manual_time(&self) -> Option<Timestamp> {
         matches!(self.0, Source::Manual(_)).then(|| self.now())
     }
 
@@ -241,7 +241,7 @@ impl Correction {
         };
         let half = sample.round_trip / 2;
         let measured = base_of(sample.time.after(half));
-        let tolerance = millis(half).unsigned_abs().saturating_add(STEADY);
+        let tolerance = millis(half).unsigned_abs().saturating_add(TOLERANCE);
         let base = match measured.abs_diff(base) > tolerance {
             true => measured,
             false => base,
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A correction whose node is `ahead` so many milliseconds, after a sample with this round trip.
+    /// The correction of a node that is `ahead` milliseconds ahead, after a sample with this round trip.
     fn sampled(correction: &Correction, ahead: i64, elapsed: u64, round_trip: u64) -> (i64, i64) {
         let (elapsed, round_trip) = (
             Duration::from_millis(elapsed),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_by_more_than_a_sample_can_be_is_corrected() {
+    fn a_clock_that_is_wrong_by_more_than_the_uncertainty_of_a_sample_is_corrected() {
         for ahead in [86_400_000, -86_400_000, 26, -26] {
             let correction = correction();
             assert_eq!(sampled(&correction, ahead, 0, 40), (0, ahead));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_systems_clock_changes_nothing_but_what_is_told_of_it() {
+    fn a_step_of_the_systems_clock_changes_only_how_far_it_is_reported_to_be_ahead() {
         let correction = correction();
         assert_eq!(sampled(&correction, 0, 0, 2), (0, 0));
         assert_eq!(sampled(&correction, 3_600_000, 500, 2), (0, 3_600_000));

@@ -1,6 +1,6 @@
 //! The API key: a secret that is shown once and never stored, and the hash that is.
 //! `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
-//! so that a mistyped key is refused without a lookup. Neither type can be printed by accident.
+//! so that a mistyped key is rejected without a lookup. Neither type can be printed by accident.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -25,12 +25,12 @@ const LENGTH: usize = CHECKED + CHECK;
 const PREFIX: usize = 8;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A key as its holder knows it. It has no `Display`, and its `Debug` reveals nothing.
+/// The secret of a key. It has no `Display`, and its `Debug` reveals nothing.
 pub struct Secret(String);
 
 /// The operating system provided no random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gave no random numbers: {0}")]
+#[error("the operating system provided no random numbers: {0}")]
 pub struct NoRandomness(getrandom::Error);
 
 impl Secret {
@@ -100,7 +100,7 @@ impl KeyHash {
         text.len() == LENGTH && text.starts_with(SCHEME.as_bytes())
     }
 
-    /// The hash as the store has it.
+    /// A stored hash.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

@@ -175,7 +175,7 @@ pub async fn unban(
     now: Timestamp,
 ) -> Result<(KeyRecord, Option<Ban>), Error> {
     let Changed { before, after } = change(store, id, move |_| Ok(KeyChange::Unban(now))).await?;
-    Ok((after, before.ban.filter(|ban| ban.holds(now))))
+    Ok((after, before.ban.filter(|ban| ban.is_active(now))))
 }
 
 async fn change(

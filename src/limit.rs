@@ -1,5 +1,4 @@
-//! How many requests a key may make, decided for each request: both windows together, and the ban.
-//! Knows keys only by their meters; time is handed in. Knows nothing of HTTP.
+//! Rate limits of keys, decided for each request: both windows together, and the ban. Knows nothing of HTTP.
 
 pub mod ban;
 mod decision;
@@ -22,7 +21,7 @@ use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::plan::Limits;
 
-/// The engine that decides. The set is closed.
+/// The engine that decides.
 #[derive(Debug)]
 pub enum Limiter {
     /// The counters are in this process, in the meter of each key.
@@ -32,7 +31,7 @@ pub enum Limiter {
 }
 
 impl Limiter {
-    /// Prepares what decisions need, on the thread that will ask for them.
+    /// Prepares for decisions, on the thread that will request them.
     pub async fn begin(&self) {
         if let Self::Redis(redis) = self {
             redis.begin().await;
@@ -49,7 +48,7 @@ impl Limiter {
     ) -> Decision {
         match self {
             Self::Memory(bans) => meter.decide(limits, bans, now),
-            // In a box of its own, so that the state of a request includes it only where there is a Redis.
+            // Boxed, so that the state of a request includes it only if Redis is used.
             Self::Redis(redis) => Box::pin(redis.decide(key, meter, limits)).await,
         }
     }

@@ -90,7 +90,7 @@ impl PetStatus {
     }
 }
 
-/// The word is not a status.
+/// An unknown status.
 #[derive(Debug, thiserror::Error)]
 #[error("must be one of available, pending, sold")]
 pub struct InvalidStatus;

@@ -44,7 +44,7 @@ impl Limits {
     }
 }
 
-/// A plan. Enterprise has limits of its own; those of the others are published.
+/// A plan. Enterprise has custom limits; those of the others are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// 60 requests per minute, 1,000 per day.
@@ -98,7 +98,7 @@ pub enum PlanName {
     Enterprise,
 }
 
-/// Why a name and limits make no plan.
+/// An invalid combination of a name and limits.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlan {
     /// Enterprise needs both limits.
@@ -144,7 +144,7 @@ impl fmt::Display for PlanName {
     }
 }
 
-/// The name is not a plan's.
+/// The name of no plan.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown plan")]
 pub struct UnknownPlan;

@@ -13,32 +13,32 @@ use crate::network::network;
 /// Failed authentications that an address may have in a minute.
 pub const FAILURES_PER_MINUTE: u8 = 60;
 
-/// The parts of the table, each with a lock and a cache line of its own: a flood of failures on all cores does not wait for one
-/// lock.
-const PARTS: usize = 16;
+/// The number of shards, each with a separate lock and cache line: a flood of failures on all cores does not wait for one lock.
+const SHARDS: usize = 16;
 
-/// The most addresses that a part remembers in a minute. Those beyond share one count, so that no flood of addresses takes memory.
-const MOST: usize = 4_096;
+/// The maximum number of addresses of a shard in a minute. Those beyond it share one count, so that a flood of addresses takes no
+/// memory.
+const CAPACITY: usize = 4_096;
 
-/// The failures of this minute.
+/// The failures of each address in this minute.
 #[derive(Debug)]
 pub struct AddressTable {
-    /// With keys of its own, so that nobody can choose addresses that fill one part, or that count as one.
+    /// With a random seed, so that an attacker cannot choose addresses that collide.
     hasher: RandomState,
-    parts: Box<[Part; PARTS]>,
+    shards: Box<[Shard; SHARDS]>,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Part(Mutex<Failures>);
+struct Shard(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {
-    /// The minute that all counts are of. Nothing is counted in it.
+    /// The minute of all counts. Nothing is counted in it.
     minute: Minute,
     /// By the hash of the address.
     counts: HashMap<u64, u8, BuildHasherDefault<AlreadyHashed>>,
-    /// The count that the addresses beyond [`MOST`] share.
+    /// The count that the addresses beyond [`CAPACITY`] share.
     overflow: u8,
 }
 
@@ -61,13 +61,13 @@ impl Default for AddressTable {
     fn default() -> Self {
         Self {
             hasher: RandomState::new(),
-            parts: Box::new(std::array::from_fn(|_| Part::default())),
+            shards: Box::new(std::array::from_fn(|_| Shard::default())),
         }
     }
 }
 
 impl AddressTable {
-    /// Counts a failure and returns what is left; or, as an error, the rate of an address that had nothing left.
+    /// Counts a failure and returns the rate; the error is the rate of an address that had no failures left.
     pub fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
         let (mut failures, hash) = self.enter(address, now);
         let count = failures.count_mut(hash);
@@ -84,18 +84,18 @@ impl AddressTable {
         Some(self.rate(address, now)).filter(|rate| rate.remaining == 0)
     }
 
-    /// Returns what an address has left.
+    /// Returns the rate of an address.
     pub fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
         let (failures, hash) = self.enter(address, now);
         failures.rate(failures.count(hash))
     }
 
-    /// The part that an address is in, in this minute, and the hash of the address.
+    /// The shard of an address, in this minute, and the hash of the address.
     fn enter(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
         let hash = self.hasher.hash_one(network(address));
-        // Not by the bits that the map goes by, which are the highest and the lowest ones.
-        let part = &self.parts[(hash >> 32) as usize % PARTS];
-        let mut failures = part.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not by the bits that the map uses: the highest and the lowest.
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        let mut failures = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.minute.enter(now) {
             // A new map, not an emptied one: the memory that a flood took is released.
             failures.counts = HashMap::default();
@@ -109,19 +109,19 @@ impl Failures {
     fn count(&self, hash: u64) -> u8 {
         match self.counts.get(&hash) {
             Some(count) => *count,
-            None if self.counts.len() < MOST => 0,
+            None if self.counts.len() < CAPACITY => 0,
             None => self.overflow,
         }
     }
 
     fn count_mut(&mut self, hash: u64) -> &mut u8 {
-        if self.counts.len() >= MOST && !self.counts.contains_key(&hash) {
+        if self.counts.len() >= CAPACITY && !self.counts.contains_key(&hash) {
             return &mut self.overflow;
         }
         self.counts.entry(hash).or_default()
     }
 
-    /// What is left after so many.
+    /// The rate after this number of failures.
     fn rate(&self, count: u8) -> Rate {
         let mut window = self.minute;
         window.add(count.into());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sixty_first_failure_of_a_minute_is_refused_and_the_next_minute_is_new() {
+    fn the_sixty_first_failure_of_a_minute_is_rejected_and_the_next_minute_is_new() {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(59);
         for left in (0..60).rev() {
@@ -146,7 +146,7 @@ mod tests {
         }
         assert!(
             table.fail(ip("::ffff:192.0.2.1"), now).is_err(),
-            "the same address in IPv6 clothes"
+            "the same address as IPv6"
         );
         assert!(table.exhausted(ip("192.0.2.1"), now).is_some());
         assert!(table.fail(ip("192.0.2.2"), now).is_ok());
@@ -179,34 +179,34 @@ mod tests {
     fn the_table_is_bounded_and_addresses_beyond_it_share_a_count() {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(0);
-        // Until no part takes another one. The shared counts are used up on the way.
-        for n in 0..2 * u32::try_from(PARTS * MOST).unwrap() {
+        // Until every shard is full. The shared counts are exhausted by then.
+        for n in 0..2 * u32::try_from(SHARDS * CAPACITY).unwrap() {
             let _ = table.fail(IpAddr::from(n.to_be_bytes()), now);
         }
         let lengths = table
-            .parts
+            .shards
             .each_ref()
-            .map(|part| part.0.lock().unwrap().counts.len());
-        assert_eq!(lengths, [MOST; PARTS]);
+            .map(|shard| shard.0.lock().unwrap().counts.len());
+        assert_eq!(lengths, [CAPACITY; SHARDS]);
         assert!(table.fail(ip("203.0.113.1"), now).is_err());
         assert!(table.exhausted(ip("203.0.113.2"), now).is_some());
         assert_eq!(
             table.fail(ip("0.0.0.1"), now).unwrap().remaining,
             58,
-            "a known address keeps its own"
+            "a known address keeps its count"
         );
     }
 
     #[test]
     fn addresses_beyond_the_table_have_sixty_failures_together() {
         let mut failures = Failures::default();
-        for hash in 0..MOST as u64 {
+        for hash in 0..CAPACITY as u64 {
             *failures.count_mut(hash) += 1;
         }
-        let (one, other) = (MOST as u64, u64::MAX);
+        let (one, other) = (CAPACITY as u64, u64::MAX);
         *failures.count_mut(one) += 7;
         assert_eq!((failures.count(one), failures.count(other)), (7, 7));
-        assert_eq!((failures.count(0), failures.counts.len()), (1, MOST));
+        assert_eq!((failures.count(0), failures.counts.len()), (1, CAPACITY));
     }
 
     #[test]
@@ -225,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn the_count_beyond_the_table_is_for_addresses_that_find_no_room() {
+    fn the_count_beyond_the_table_is_for_addresses_that_are_not_in_it() {
         let mut failures = Failures {
             overflow: 7,
             ..Failures::default()
         };
-        for hash in 1..MOST as u64 {
+        for hash in 1..CAPACITY as u64 {
             *failures.count_mut(hash) += 1;
         }
         assert_eq!(failures.count(0), 0, "there is room for one more");

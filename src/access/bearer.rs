@@ -1,8 +1,8 @@
-//! The `Authorization` header: what a client presents as its key.
+//! The `Authorization` header: the API key of a client.
 
 use crate::http::Field;
 
-/// What came with a request.
+/// The credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Presented<'a> {
     /// No bearer token.
@@ -14,7 +14,7 @@ pub enum Presented<'a> {
 }
 
 impl<'a> Presented<'a> {
-    /// Reads `Authorization: Bearer <key>`. The scheme's letters may be of any case; another scheme is no key.
+    /// Reads `Authorization: Bearer <key>`. The scheme is case-insensitive. Other schemes are ignored.
     pub fn of(authorization: Field<'a>) -> Self {
         let value = match authorization {
             Field::Absent => return Self::Nothing,

@@ -1,4 +1,4 @@
-//! Every key in memory, by the hash of its secret. Filled at start, and updated with what changes, a million at once if need be.
+//! Every key in memory, by the hash of its secret. Filled at start, and updated with each change.
 //! A request that looks a key up takes no lock and writes nothing that another core reads.
 
 use std::collections::HashMap;
@@ -11,12 +11,12 @@ use crate::limit::{Meter, MeterIndex, Meters};
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// One secret of a key: the key's terms as they stand, and the meter that all its secrets share.
+/// A secret of a key: the current limits of the key, and the meter that all its secrets share.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The key's ID.
     pub id: KeyId,
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
     meter: MeterIndex,
     /// When this secret ends: by expiry, revocation, or the end of a rotation's grace.
@@ -27,21 +27,21 @@ pub struct Key {
 const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
 
 impl Key {
-    /// Whether a request at this moment may use it.
-    pub fn in_force(&self, now: Timestamp) -> bool {
+    /// Whether it is neither expired nor revoked.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.ends
     }
 }
 
-/// How many parts the keys by ID are in. A change locks one of them for less than a microsecond, and the map in it is so small
-/// that even its growth is not noticed: with a million keys one map would be copied for a tenth of a second, under its lock.
-const PARTS: usize = 256;
+/// The number of shards of the keys by ID. A change locks one of them for less than a microsecond, and its map is so small that
+/// resizing it is fast: with a million keys one map would be copied for a tenth of a second, under its lock.
+const SHARDS: usize = 256;
 
 /// All keys. Requests look in `secrets`; only changes look in `by_id`.
 #[derive(Debug)]
 pub struct Directory {
     secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<AlreadyHashed>>,
-    by_id: Box<[Mutex<ById>; PARTS]>,
+    by_id: Box<[Mutex<ById>; SHARDS]>,
     meters: Meters,
 }
 
@@ -64,13 +64,13 @@ impl Hasher for AlreadyHashed {
     }
 }
 
-/// What changes need to know of a key.
+/// The state of a key that changes need.
 #[derive(Debug)]
 struct Entry {
     revision: i64,
     meter: MeterIndex,
     hash: KeyHash,
-    /// Few keys have one, so it takes no room in the others.
+    /// Boxed, because few keys have one.
     old_hash: Option<Box<KeyHash>>,
 }
 
@@ -85,7 +85,7 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Returns the key with this hash, in force or not.
+    /// Returns the key with this hash, valid or not.
     pub fn find(&self, hash: &KeyHash) -> Option<Key> {
         self.secrets.pin().get(hash).copied()
     }
@@ -95,11 +95,11 @@ impl Directory {
         self.meters.get(key.meter)
     }
 
-    /// Applies a key as the store has it, unless what is known is newer. A secret that works before and after is found at
+    /// Applies a record of the store, unless a newer one has been applied. A secret that is valid before and after is found at
     /// every moment between.
     pub fn apply(&self, record: &KeyRecord) {
         // Held to the end: of two records of the same key, the newer one wins.
-        let mut keys = self.part(record.id);
+        let mut keys = self.shard(record.id);
         let before = keys.get(&record.id);
         if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
@@ -141,17 +141,17 @@ impl Directory {
     /// Adds the usage of a day that is stored already. To be called once, before the first request.
     pub fn restore_usage(&self, day: Day, usage: &[(KeyId, u32)]) {
         for (id, requests) in usage {
-            if let Some(entry) = self.part(*id).get(id) {
+            if let Some(entry) = self.shard(*id).get(id) {
                 self.meters.get(entry.meter).restore_usage(day, *requests);
             }
         }
     }
 
-    /// The part of the keys that this one is in, if it is known at all.
-    fn part(&self, id: KeyId) -> MutexGuard<'_, ById> {
+    /// The shard of a key.
+    fn shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
-        let part = &self.by_id[usize::from(last)];
-        part.lock().unwrap_or_else(PoisonError::into_inner)
+        let shard = &self.by_id[usize::from(last)];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,8 +207,8 @@ mod tests {
             directory.find(&hash(2)).unwrap(),
         );
         assert_eq!(old.meter, new.meter);
-        assert!(old.in_force(Timestamp::from_millis(99_999)) && !old.in_force(grace_ends));
-        assert!(new.in_force(grace_ends));
+        assert!(old.is_valid(Timestamp::from_millis(99_999)) && !old.is_valid(grace_ends));
+        assert!(new.is_valid(grace_ends));
         directory.apply(&KeyRecord {
             hash: hash(3),
             old: Some((hash(2), grace_ends)),
@@ -232,7 +232,7 @@ mod tests {
             !directory
                 .find(&hash(1))
                 .unwrap()
-                .in_force(Timestamp::from_secs(2))
+                .is_valid(Timestamp::from_secs(2))
         );
     }
 
@@ -246,7 +246,7 @@ mod tests {
             ..record(1)
         });
         let key = directory.find(&hash(1)).unwrap();
-        assert!(!key.in_force(Timestamp::from_secs(1)));
+        assert!(!key.is_valid(Timestamp::from_secs(1)));
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
                     let now = Timestamp::from_secs(secs);
                     let is_over = ends.is_some_and(|end| end <= now);
                     assert_eq!(
-                        key.in_force(now),
+                        key.is_valid(now),
                         !is_over,
                         "{expires_at:?} {revoked_at:?} {secs}"
                     );

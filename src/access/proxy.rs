@@ -1,4 +1,4 @@
-//! Whose address counts when a proxy stands in front: the last one that no trusted proxy wrote.
+//! The address of a client behind trusted proxies: the last one in `X-Forwarded-For` that was not added by a trusted proxy.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -8,8 +8,7 @@ use ipnet::{IpNet, Ipv6Net};
 use crate::http::Head;
 use crate::http::header::FORWARDED_FOR;
 
-/// A range of addresses, as in `10.0.0.0/8`. IPv4 is kept in its place within IPv6, so that a range means the same for a listener of either
-/// kind.
+/// A range of addresses, as in `10.0.0.0/8`. IPv4 is mapped to IPv6, so that a range means the same for a listener of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr(Ipv6Net);
 
@@ -38,26 +37,26 @@ impl FromStr for Cidr {
     }
 }
 
-/// Who sent a request, and how.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Where it is.
+    /// Its address.
     pub address: IpAddr,
-    /// Whether it spoke HTTPS to the nearest trusted proxy.
+    /// Whether it used HTTPS to the nearest trusted proxy.
     pub https: bool,
 }
 
-/// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+/// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<Cidr>);
 
 impl TrustedProxies {
-    /// These ranges.
+    /// The proxies in these ranges.
     pub const fn new(ranges: Vec<Cidr>) -> Self {
         Self(ranges)
     }
 
-    /// Who sent a request, and how: the peer itself, or what the nearest trusted proxies say.
+    /// The client of a request: the peer itself, or the client that trusted proxies forward.
     pub fn client(&self, peer: IpAddr, head: &Head<'_>) -> Client {
         if !self.trusts(peer) {
             return Client {
@@ -67,42 +66,42 @@ impl TrustedProxies {
         }
         Client {
             address: match head.is_forwarded {
-                true => self.first_stranger(peer, head),
+                true => self.first_untrusted(peer, head),
                 false => peer,
             },
             https: head.forwarded_proto.is_some_and(is_https),
         }
     }
 
-    /// The last address that no trusted proxy wrote, or the first that one did.
-    fn first_stranger(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
+    /// The last untrusted address, or the first of the trusted ones.
+    fn first_untrusted(&self, peer: IpAddr, head: &Head<'_>) -> IpAddr {
         let mut nearest = peer;
         let lines = head.all(&FORWARDED_FOR).rev();
         for entry in lines.flat_map(|line| line.rsplit(|byte| *byte == b',')) {
             match address(entry) {
                 Some(address) if self.trusts(address) => nearest = address,
                 Some(address) => return address,
-                // What is no address was not written by a trusted proxy, and neither was anything before it.
+                // An invalid entry was not written by a trusted proxy, and neither were the entries before it.
                 None => return nearest,
             }
         }
         nearest
     }
 
-    /// Whether this is one of them.
+    /// Whether this address is trusted.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let address = mapped(address);
         self.0.iter().any(|Cidr(range)| range.contains(&address))
     }
 }
 
-/// Whether the last entry of `X-Forwarded-Proto` is HTTPS: the one that the nearest proxy wrote. What stands before it may be anyone's.
+/// Whether the last entry of `X-Forwarded-Proto` is HTTPS: the one that the nearest proxy wrote. Earlier entries can be forged.
 fn is_https(line: &[u8]) -> bool {
     let last = line.rsplit(|byte| *byte == b',').next();
     last.is_some_and(|entry| entry.trim_ascii().eq_ignore_ascii_case(b"https"))
 }
 
-/// The address in an entry of `X-Forwarded-For`: alone, or with a port, as some proxies write it. IPv6 may stand in brackets.
+/// The address in an entry of `X-Forwarded-For`: alone, or with a port, as some proxies write it. IPv6 may be in brackets.
 fn address(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry).ok()?.trim_ascii();
     let unbracketed = || entry.strip_prefix('[')?.strip_suffix(']');
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_peer_is_believed_and_only_back_to_the_first_stranger() {
+    fn only_a_trusted_peer_is_trusted_and_only_back_to_the_first_untrusted_address() {
         assert_eq!(client("192.0.2.9", &["203.0.113.5"]), "192.0.2.9");
         assert_eq!(client("10.1.2.3", &["203.0.113.5"]), "203.0.113.5");
         assert_eq!(
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_ends_at_an_entry_that_is_no_address_and_at_a_line_that_is_not_ascii() {
+    fn the_search_ends_at_an_invalid_entry_and_at_a_line_that_is_not_ascii() {
         for end in [
             "9.9.9.1:",
             "9.9.9.1:65536",
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_read_or_refused() {
+    fn an_invalid_range_is_rejected() {
         for good in ["0.0.0.0/0", "192.0.2.1", "192.0.2.1/32", "::/0", "fd00::/8"] {
             assert!(good.parse::<Cidr>().is_ok(), "{good}");
         }
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_range_holds_ipv4_addresses_in_either_form_and_no_other() {
+    fn an_ipv4_range_contains_ipv4_addresses_in_either_form_and_no_other() {
         for (range, address, is_within) in [
             ("10.1.2.3/8", "10.9.9.9", true),
             ("10.0.0.0/8", "::ffff:10.9.9.9", true),

@@ -8,15 +8,15 @@ use crate::http::{Field, Head};
 /// The longest host with its port. A name in the DNS has at most 253 characters.
 const LONGEST: usize = 255;
 
-/// A host and perhaps a port, checked, so that it can stand in a link.
+/// A host and perhaps a port, checked, so that it can be part of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'a>(&'a [u8]);
 
-/// Why a request is addressed to nobody.
+/// An invalid or missing host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAuthority {
     /// HTTP/1.1 demands one `Host`; RFC 9112 demands the 400.
-    #[error("must be given, once")]
+    #[error("must be given exactly once")]
     NotOnce,
     /// Neither a name nor an address.
     #[error("must be a host name or an IP address, with or without a port, of at most 255 bytes")]
@@ -24,7 +24,7 @@ pub enum InvalidAuthority {
 }
 
 impl<'a> Authority<'a> {
-    /// The authority of a request: of its target, where that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
+    /// The authority of a request: of its target, if that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
     pub fn of(head: &Head<'a>) -> Result<Option<Self>, InvalidAuthority> {
         let host = match head.host {
             Field::One(host) => Some(Self::parse(host)?),
@@ -39,7 +39,7 @@ impl<'a> Authority<'a> {
 
     fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
         let is_valid = LAST.with_borrow_mut(|last| {
-            // Nothing was taken yet where it is empty, and an empty one is never taken.
+            // Empty before the first one: an empty authority is never accepted.
             if last == bytes && !bytes.is_empty() {
                 return true;
             }
@@ -64,7 +64,7 @@ impl<'a> Authority<'a> {
 }
 
 thread_local! {
-    /// The authority that this thread took last, of at most [`LONGEST`] bytes. Clients know a deployment by one name or very few, and
+    /// The last authority that this thread accepted, of at most [`LONGEST`] bytes. Clients know a deployment by one name or very few, and
     /// comparing costs a quarter of checking: 0.7 % of the instructions of a list.
     static LAST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -81,7 +81,7 @@ fn is_authority(bytes: &[u8]) -> bool {
     is_valid && bytes.len() <= LONGEST
 }
 
-/// What a name or an IPv4 address consists of, besides percent-encoded bytes: what RFC 3986 calls unreserved characters and delimiters.
+/// The bytes of a name or an IPv4 address, besides percent-encoded ones: the unreserved characters and delimiters of RFC 3986.
 const NAME: [bool; 256] = {
     let mut allowed = [false; 256];
     let all = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=";

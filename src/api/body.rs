@@ -43,7 +43,7 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
             if body.is_read() {
                 return Ok(data);
             }
-            // Once, and not twice as much as it needs.
+            // One allocation of the right size.
             let rest = usize::try_from(body.announced()).unwrap_or(MAX);
             collected.reserve(data.len() + rest.min(MAX));
         }

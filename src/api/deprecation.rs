@@ -12,7 +12,7 @@ use super::url::LinkBase;
 use crate::clock::Timestamp;
 use crate::http::{DeprecationHeaders, Response, header};
 
-/// Refuses an operation that has been removed.
+/// Rejects an operation that has been removed.
 pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError> {
     match operation.stability() {
         Stability::Deprecated(deprecation) if now >= deprecation.sunset => {
@@ -47,16 +47,16 @@ static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
     });
 
 thread_local! {
-    /// The link that this thread wrote last. Clients know a deployment by one name, or very few, so one is enough; more would have
+    /// The last link that this thread wrote. Clients know a deployment by one name, or very few, so one is enough; more would have
     /// to be bounded.
     static LAST: RefCell<Option<Link>> = const { RefCell::new(None) };
 }
 
-/// A link, and what it was made from.
+/// A link, and its inputs.
 struct Link {
     successor: &'static str,
     https: bool,
-    place: Vec<u8>,
+    host_and_path: Vec<u8>,
     value: HeaderValue,
 }
 
@@ -65,7 +65,7 @@ impl Link {
         Self {
             successor,
             https: base.is_https(),
-            place: base.place().to_owned(),
+            host_and_path: base.host_and_path().to_owned(),
             value: header::value(format!(
                 "<{base}/v1{successor}>; rel=\"successor-version\", \
                  <{base}/docs>; rel=\"deprecation\"; type=\"text/html\""
@@ -74,7 +74,9 @@ impl Link {
     }
 
     fn is_of(&self, successor: &str, base: LinkBase<'_>) -> bool {
-        self.successor == successor && self.https == base.is_https() && self.place == base.place()
+        self.successor == successor
+            && self.https == base.is_https()
+            && self.host_and_path == base.host_and_path()
     }
 }
 

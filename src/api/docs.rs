@@ -6,7 +6,7 @@ use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
 /// The page itself. Its references are relative, so that it works behind a path prefix too.
 const PAGE: &str = include_str!("docs/index.html");
 
-/// Starts Swagger UI. A file of its own, because the policy allows no script inside the page.
+/// Starts Swagger UI. A separate file, because the policy allows no script inside the page.
 const START: &str = include_str!("docs/start.js");
 
 /// A file of the page.

@@ -1,6 +1,6 @@
 //! The OpenAPI document as it is served: the hand-written `openapi.yaml`, and the same as JSON, with the URLs of this deployment filled in.
 //!
-//! `openapi.json` is made from `openapi.yaml` ahead, so that the server has no parser for YAML. After a change of `openapi.yaml` run
+//! `openapi.json` is generated from `openapi.yaml`, so that the server has no parser for YAML. After a change of `openapi.yaml` run
 //! `ANIMAL_STORE_TEST_WRITE=1 cargo test --lib openapi_json`.
 
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub struct Document {
 
 impl Document {
     /// Makes the document of a deployment. Both URLs include `/v1`; without a public one clients find `/v1` on the server that
-    /// gave them the document.
+    /// sent them the document.
     pub fn new(public_url: Option<&str>, staging_url: Option<&str>) -> Self {
         let servers = [
             (Some(public_url.unwrap_or("/v1")), "This server."),

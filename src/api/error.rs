@@ -54,7 +54,7 @@ impl From<Period> for Limit {
     }
 }
 
-/// Why a request did not succeed.
+/// The failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// No key was sent.
@@ -71,7 +71,7 @@ pub enum ApiError {
         "The admin token is missing: send it in the header Authorization: Bearer <ADMIN_TOKEN>."
     )]
     MissingAdminToken,
-    /// The token is wrong.
+    /// The admin token is invalid.
     #[error("The admin token is invalid.")]
     InvalidAdminToken,
     /// A query parameter or a header is invalid.
@@ -79,7 +79,7 @@ pub enum ApiError {
     InvalidParameter {
         /// Its name.
         name: &'static str,
-        /// What it must be.
+        /// The rule that it breaks.
         problem: String,
     },
     /// The body is not a valid animal.
@@ -120,10 +120,10 @@ pub enum ApiError {
     /// The `Idempotency-Key` was used with a different animal.
     #[error("This Idempotency-Key was already used with a different animal: use a new one.")]
     IdempotencyMismatch,
-    /// A window is used up.
+    /// A window is exhausted.
     #[error("{}{retry_after}{SECONDS}", .by.message())]
     RateLimited {
-        /// Which limit it was.
+        /// The limit.
         by: Limit,
         /// Seconds until a request is served again.
         retry_after: u64,
@@ -190,7 +190,7 @@ impl ApiError {
         }
     }
 
-    /// What the log is told and the caller is not.
+    /// The cause, for the log only.
     pub fn cause(&self) -> Option<&str> {
         match self {
             Self::Internal { cause } | Self::Unavailable { cause } => Some(cause),
@@ -220,15 +220,15 @@ impl ApiError {
             Self::Unavailable { .. } | Self::NotReady(_) | Self::IdempotencyConflict => {
                 response.retry_after = Some(Self::PAUSE);
             }
-            // The rest of the body may still be on its way, or, with a doubtful encoding, a proxy in front may see its end elsewhere:
-            // this connection is of no more use.
+            // The rest of the body may still arrive, or, with an ambiguous encoding, a proxy may see its end elsewhere, so the
+            // connection cannot be reused.
             Self::RequestTimeout | Self::BodyTooLarge | Self::TransferEncoding => {
                 response.close = true;
             }
             Self::MethodNotAllowed(allowed) => {
                 return response.with(ALLOW, HeaderValue::from_static(allowed));
             }
-            // RFC 9110 tells one 415 from the other by this.
+            // By this RFC 9110 distinguishes the two kinds of 415.
             Self::ContentEncoding => {
                 return response.with(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
@@ -237,8 +237,7 @@ impl ApiError {
         response
     }
 
-    /// The body, as it is sent. Those that anyone can ask for, as often as they like, are made once: 6 % of the instructions of
-    /// a 401.
+    /// The body, as it is sent. The bodies of a 401 are built once: 6 % of its instructions.
     fn bytes(&self) -> Bytes {
         static MISSING: LazyLock<Bytes> = LazyLock::new(|| ApiError::MissingApiKey.body().into());
         static INVALID: LazyLock<Bytes> = LazyLock::new(|| ApiError::InvalidApiKey.body().into());
@@ -249,7 +248,7 @@ impl ApiError {
         }
     }
 
-    /// The JSON body. By hand: a refusal must not cost more than what it refuses.
+    /// The JSON body. Written by hand: a 429 must not be more expensive than a 200.
     pub fn body(&self) -> Vec<u8> {
         let (status, code) = self.kind();
         let mut body = Vec::with_capacity(256);
@@ -257,12 +256,12 @@ impl ApiError {
         body.extend_from_slice(code.as_bytes());
         body.extend_from_slice(b"\",\"message\":");
         match self {
-            // Whoever is refused asks again, and soon: without formatting, and nothing in it needs an escape. 4 % of the
-            // instructions of a 429.
+            // A rate-limited client retries often, so this is written without formatting: 4 % of the instructions of a 429.
+            // Nothing in it needs escaping.
             Self::RateLimited { by, retry_after } => {
-                push_refusal(&mut body, by.message(), *retry_after);
+                push_message(&mut body, by.message(), *retry_after);
             }
-            Self::KeyBanned { retry_after } => push_refusal(&mut body, BANNED, *retry_after),
+            Self::KeyBanned { retry_after } => push_message(&mut body, BANNED, *retry_after),
             // Writing to a Vec cannot fail, and a text always has a JSON form.
             _ => drop(serde_json::Serializer::new(&mut body).collect_str(self)),
         }
@@ -273,9 +272,9 @@ impl ApiError {
     }
 }
 
-fn push_refusal(body: &mut Vec<u8>, why: &str, retry_after: u64) {
+fn push_message(body: &mut Vec<u8>, start: &str, retry_after: u64) {
     body.push(b'"');
-    body.extend_from_slice(why.as_bytes());
+    body.extend_from_slice(start.as_bytes());
     body.extend_from_slice(itoa::Buffer::new().format(retry_after).as_bytes());
     body.extend_from_slice(SECONDS.as_bytes());
     body.push(b'"');

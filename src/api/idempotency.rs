@@ -1,5 +1,4 @@
-//! The `Idempotency-Key`: its form, and which of them are being worked on right now.
-//! What became of those that are done is the store's to know.
+//! The `Idempotency-Key`: its format, and which requests with one are in flight. Completed ones are in the store.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +11,7 @@ use crate::key::KeyId;
 use crate::pet::NewPet;
 use crate::store::Retry;
 
-/// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 goes further.
+/// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 is used further.
 pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
     match head.idempotency_key {
         Field::Absent => Ok(None),
@@ -28,8 +27,8 @@ pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
     }
 }
 
-/// What tells one animal from another: the SHA-256 of its category, its status and its name. The bytes that described it do not
-/// matter. The parts cannot run into each other: the first has a fixed length, the second is a word, and the third is the rest.
+/// The SHA-256 of an animal's category, status and name: two bodies with the same animal have the same one. The parts cannot run
+/// into each other: the first has a fixed length, the second is a word, and the third is the rest.
 pub(super) fn fingerprint(pet: &NewPet) -> [u8; 32] {
     Sha256::new()
         .chain_update(pet.category_id.to_be_bytes())
@@ -40,13 +39,13 @@ pub(super) fn fingerprint(pet: &NewPet) -> [u8; 32] {
         .into()
 }
 
-/// The retries whose first try is not answered yet.
+/// The requests with an `Idempotency-Key` that are in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(Mutex<HashSet<(KeyId, [u8; 32])>>);
 
 impl InFlight {
-    /// Marks a creation as being worked on until the mark is dropped; or says that it already is.
-    pub(super) fn enter(&self, retry: &Retry) -> Result<Mark<'_>, ApiError> {
+    /// Marks a creation as in flight until the guard is dropped, unless it already is.
+    pub(super) fn enter(&self, retry: &Retry) -> Result<InFlightGuard<'_>, ApiError> {
         let name = (retry.key, retry.token);
         if self
             .0
@@ -54,21 +53,21 @@ impl InFlight {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name)
         {
-            Ok(Mark { all: self, name })
+            Ok(InFlightGuard { all: self, name })
         } else {
             Err(ApiError::IdempotencyConflict)
         }
     }
 }
 
-/// One creation being worked on.
+/// A creation in flight.
 #[derive(Debug)]
-pub(super) struct Mark<'a> {
+pub(super) struct InFlightGuard<'a> {
     all: &'a InFlight,
     name: (KeyId, [u8; 32]),
 }
 
-impl Drop for Mark<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.all
             .0

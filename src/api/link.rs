@@ -10,8 +10,8 @@ use crate::http::Response;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
-/// The response with a page at `path`, which ends in `?limit=`, and with a link to the one after it, if there is one, with the
-/// parameters of this one.
+/// The response with a page at `path`, which ends in `?limit=`, and with a link to the next one, if there is one, with the
+/// same parameters.
 pub(super) fn respond(
     page: Page,
     base: LinkBase<'_>,
@@ -24,7 +24,7 @@ pub(super) fn respond(
     match response.body.hold() {
         true => Ok(response),
         false => Err(ApiError::Unavailable {
-            cause: "too many large pages are not taken by their clients".into(),
+            cause: "too many large responses have not been read by their clients".into(),
         }),
     }
 }
@@ -36,14 +36,14 @@ fn link(
     limit: PageSize,
     scope: Scope,
 ) -> HeaderValue {
-    let mut link = Vec::with_capacity(base.place().len() + path.len() + 112);
+    let mut link = Vec::with_capacity(base.host_and_path().len() + path.len() + 112);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
     put(if base.is_https() {
         b"<https://"
     } else {
         b"<http://"
     });
-    put(base.place());
+    put(base.host_and_path());
     put(path.as_bytes());
     put(itoa::Buffer::new().format(limit.get()).as_bytes());
     if let Scope::Pets(Some(status)) = scope {

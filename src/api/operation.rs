@@ -1,4 +1,4 @@
-//! The table of operations, and the router that follows it. A new operation is a row of the table, a handler in a file of its own, and
+//! The table of operations, and the router that follows it. A new operation is a row of the table, a handler in a separate file, and
 //! an entry in `openapi.yaml`; a test compares the three.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use http::Method;
 
 use crate::clock::Timestamp;
 
-/// Makes [`Operation`], [`TABLE`] and the router of the rows. The router is a `match`, because a walk over the table would cost two to
-/// four times the instructions.
+/// Generates [`Operation`], [`TABLE`] and the router from the rows. The router is a `match`, because a search of the table would cost
+/// two to four times the instructions.
 macro_rules! operations {
     ($($operation:ident $name:literal $method:ident $path:literal $stability:expr;)+) => {
         /// An operation of the API.
@@ -30,16 +30,16 @@ macro_rules! operations {
             stability: $stability,
         }),+];
 
-        #[expect(unreachable_patterns, reason = "a path stands in as many rows as it has methods")]
+        #[expect(unreachable_patterns, reason = "a path has a row for each of its methods")]
         fn find<'a>(method: &Method, reads: bool, path: &'a str) -> Route<'a> {
             let call = |operation, parameter| Route::Operation(Call { operation, parameter });
             match path {
-                $($path if takes(&Method::$method, method, reads) => call(Operation::$operation, ""),)+
+                $($path if accepts(&Method::$method, method, reads) => call(Operation::$operation, ""),)+
                 $($path => Route::WrongMethod { allowed: allowed($path) },)+
                 _ => {
                     let mut route = Route::Unknown;
                     $(if let Some(parameter) = parameter(path, const { fixed_part($path) }) {
-                        if takes(&Method::$method, method, reads) {
+                        if accepts(&Method::$method, method, reads) {
                             return call(Operation::$operation, parameter);
                         }
                         route = Route::WrongMethod { allowed: allowed($path) };
@@ -72,10 +72,10 @@ struct Row {
     stability: Stability,
 }
 
-/// Whether an operation stays as it is.
+/// The stability of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
-    /// Only additions, within v1.
+    /// Within v1, changes are only additions.
     Stable,
     /// It may change.
     Beta,
@@ -104,7 +104,7 @@ impl Operation {
         self.row().name
     }
 
-    /// Whether it stays as it is.
+    /// Its stability.
     pub const fn stability(self) -> Stability {
         self.row().stability
     }
@@ -115,7 +115,7 @@ impl Operation {
 pub struct Call<'a> {
     /// Which one.
     pub operation: Operation,
-    /// The variable segment of its path; empty where it has none.
+    /// The variable segment of its path; empty if it has none.
     pub parameter: &'a str,
 }
 
@@ -141,7 +141,7 @@ pub enum OpenPage {
 pub enum Route<'a> {
     /// An operation, under `/v1`.
     Operation(Call<'a>),
-    /// A path of operations under `/v1`, with another method than theirs.
+    /// A path of operations under `/v1`, with a method that none of them has.
     WrongMethod {
         /// The methods it supports.
         allowed: &'static str,
@@ -182,15 +182,15 @@ impl<'a> Route<'a> {
     }
 }
 
-/// Whether an operation of this method takes a request.
-fn takes(operation: &Method, method: &Method, reads: bool) -> bool {
+/// Whether an operation with this method accepts a request.
+fn accepts(operation: &Method, method: &Method, reads: bool) -> bool {
     match *operation {
         Method::GET => reads,
         _ => method == operation,
     }
 }
 
-/// The part of a path before its variable segment, where it has one.
+/// The part of a path before its variable segment, if it has one.
 const fn fixed_part(path: &str) -> Option<&str> {
     let mut end = 0;
     while end < path.len() {
@@ -202,7 +202,7 @@ const fn fixed_part(path: &str) -> Option<&str> {
     None
 }
 
-/// The variable segment of a path, if all before it is this.
+/// The variable segment of a path that begins with this fixed part.
 fn parameter<'a>(path: &'a str, fixed: Option<&str>) -> Option<&'a str> {
     let segment = path.strip_prefix(fixed?)?;
     (!segment.is_empty() && !segment.contains('/')).then_some(segment)
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_operations_that_have_a_handler_in_a_file_of_its_own() {
+    fn the_table_has_the_operations_that_have_a_handler_in_a_separate_file() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api");
         let mut handled = BTreeSet::new();
         for file in fs::read_dir(folder).unwrap() {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn another_method_is_told_those_of_the_path() {
+    fn another_method_gets_the_methods_of_the_path_in_allow() {
         for (path, allowed) in [
             ("/v1/pets", "GET, HEAD, POST"),
             ("/v1/pets/7", "GET, HEAD"),

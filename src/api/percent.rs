@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_decoded_or_refused() {
+    fn a_text_is_decoded_or_rejected() {
         assert_eq!(decode("a%20%C3%A9").as_deref(), Some("a é"));
         for bad in ["%", "%2", "%zz", "%ff"] {
             assert_eq!(decode(bad), None, "{bad}");

@@ -21,7 +21,7 @@ pub struct InvalidBaseUrl;
 pub struct LinkBase<'a> {
     https: bool,
     /// Host, port and the path before `/v1`.
-    place: &'a [u8],
+    host_and_path: &'a [u8],
 }
 
 impl<'a> LinkBase<'a> {
@@ -29,7 +29,7 @@ impl<'a> LinkBase<'a> {
     pub const fn requested(https: bool, authority: Authority<'a>) -> Self {
         Self {
             https,
-            place: authority.as_bytes(),
+            host_and_path: authority.as_bytes(),
         }
     }
 
@@ -39,21 +39,21 @@ impl<'a> LinkBase<'a> {
     }
 
     /// Host, port and the path before `/v1`.
-    pub const fn place(self) -> &'a [u8] {
-        self.place
+    pub const fn host_and_path(self) -> &'a [u8] {
+        self.host_and_path
     }
 }
 
 impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
     fn from(url: &'a BaseUrl) -> Self {
         let root = url.root();
-        let (https, place) = match root.strip_prefix("https://") {
-            Some(place) => (true, place),
+        let (https, host_and_path) = match root.strip_prefix("https://") {
+            Some(host_and_path) => (true, host_and_path),
             None => (false, root.strip_prefix("http://").unwrap_or(root)),
         };
         Self {
             https,
-            place: place.as_bytes(),
+            host_and_path: host_and_path.as_bytes(),
         }
     }
 }
@@ -62,7 +62,7 @@ impl fmt::Display for LinkBase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.https { "https://" } else { "http://" })?;
         // It is always ASCII.
-        f.write_str(std::str::from_utf8(self.place).unwrap_or_default())
+        f.write_str(std::str::from_utf8(self.host_and_path).unwrap_or_default())
     }
 }
 
@@ -79,7 +79,7 @@ impl BaseUrl {
 
     /// Its origin: scheme, host and port.
     pub fn origin(&self) -> &str {
-        let host = self.0.find("://").map_or(0, |place| place + 3);
+        let host = self.0.find("://").map_or(0, |end| end + 3);
         match self.0[host..].find('/') {
             Some(path) => &self.0[..host + path],
             None => &self.0,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_http_url_is_refused() {
+    fn an_invalid_base_url_is_rejected() {
         for bad in [
             "",
             "animals.example",

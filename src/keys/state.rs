@@ -44,7 +44,9 @@ impl KeyState {
 
 /// Returns the end of a key's ban, while it is banned.
 pub fn banned_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
-    key.ban.filter(|ban| ban.holds(now)).map(|ban| ban.until)
+    key.ban
+        .filter(|ban| ban.is_active(now))
+        .map(|ban| ban.until)
 }
 
 /// Returns the end of the grace period of a key's last rotation, while its old secret works.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// No ban lasts longer than this.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The maximum length of a ban.
+const MAX: Duration = Duration::from_secs(60 * 60);
 
-/// A further ban within this time of the one before lasts twice as long.
-const MEMORY: Duration = Duration::from_secs(24 * 60 * 60);
+/// A further ban within this time of the previous one lasts twice as long.
+const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A ban, running or over: the next one is measured by it.
+/// A ban, active or expired: the length of the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ban {
     /// When it began.
@@ -20,12 +20,12 @@ pub struct Ban {
 }
 
 impl Ban {
-    /// Whether it is in force at this moment.
-    pub fn holds(&self, now: Timestamp) -> bool {
+    /// Whether it has not expired.
+    pub fn is_active(&self, now: Timestamp) -> bool {
         now < self.until
     }
 
-    /// The same ban from now on, if a clock that ran ahead has dated it into the future: a ban never holds longer than
+    /// The same ban from now on, if a clock that ran ahead has dated it into the future: a ban is never active for longer than
     /// its length from now.
     pub fn moved_to(self, now: Timestamp) -> Option<Self> {
         let ahead = self.began.as_millis().saturating_sub(now.as_millis());
@@ -36,12 +36,12 @@ impl Ban {
     }
 }
 
-/// A ban that is to be stored.
+/// A ban to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanChange {
     /// The ban.
     pub ban: Ban,
-    /// When the same ban began by a clock that ran ahead, if it has been stored so.
+    /// The beginning of the same ban by a clock that ran ahead, if it was stored with that.
     pub replaces: Option<Timestamp>,
 }
 
@@ -54,12 +54,12 @@ impl From<Ban> for BanChange {
     }
 }
 
-/// When keys are banned, and for how long.
+/// The rules of bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
-    /// Refusals within one minute without a ban; one more is a ban. Zero: there are no bans.
+    /// Rejected requests within one minute without a ban; one more is a ban. Zero disables bans.
     pub after: u32,
-    /// How long a first ban lasts.
+    /// The length of a first ban.
     pub first: Duration,
 }
 
@@ -73,23 +73,23 @@ impl Default for BanPolicy {
 }
 
 impl BanPolicy {
-    /// Whether so many refusals within one minute bring a ban.
-    pub const fn exceeded(&self, refusals: u32) -> bool {
-        self.after > 0 && refusals > self.after
+    /// Whether this number of rejected requests within one minute results in a ban.
+    pub const fn exceeded(&self, rejections: u32) -> bool {
+        self.after > 0 && rejections > self.after
     }
 
     /// The ban that begins now, given the last one: twice as long if that began within 24 hours, one hour at most
-    /// (or a first ban's length, where the operator has made that longer).
+    /// (or the length of a first ban, if that is configured to be longer).
     pub fn next(&self, last: Option<Ban>, now: Timestamp) -> Ban {
         let length = match last {
-            Some(last) if now < last.began.after(MEMORY) => {
+            Some(last) if now < last.began.after(DOUBLING_PERIOD) => {
                 let before = last
                     .until
                     .as_millis()
                     .saturating_sub(last.began.as_millis());
                 let twice =
                     Duration::from_millis(u64::try_from(before).unwrap_or(0).saturating_mul(2));
-                twice.min(LONGEST).max(self.first)
+                twice.min(MAX).max(self.first)
             }
             _ => self.first,
         };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ban_begins_with_the_first_refusal_beyond_the_limit_and_never_when_disabled() {
+    fn a_ban_begins_with_the_first_rejection_beyond_the_limit_and_never_when_disabled() {
         assert!(!BanPolicy::default().exceeded(100));
         assert!(BanPolicy::default().exceeded(101));
         assert!(

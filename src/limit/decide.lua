@@ -1,15 +1,15 @@
 -- Ban, minute and day of one API key, decided in one step: nothing runs between the reading and the writing.
--- The same rules as limit/memory.rs and limit/ban.rs, which say why; this file only adds what several nodes need.
+-- The same rules as limit/memory.rs and limit/ban.rs, which have the reasons; this file only adds the rules for several nodes.
 --
 -- KEYS[1]  the state of the key: numbers in the format STATE. It expires by itself
--- ARGV[1]  the request: numbers in the format REQUEST. Times are in milliseconds, and zero where there is none
+-- ARGV[1]  the request: numbers in the format REQUEST. Times are in milliseconds, and zero if there is none
 -- returns  the decision: numbers in the format REPLY
 
 local REQUEST, STATE, REPLY = '>i8i8i8i8i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8'
 local ADMITTED, RATE_LIMITED, BANNED, NEWLY_BANNED = 0, 1, 2, 3
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
 
--- The time, or zero for this server's; the limits; the refusals until a ban, and the length of a first ban; and the state of the
+-- The time, or zero for this server's; the limits; the rejections until a ban, and the length of a first ban; and the state of the
 -- requesting node: number and count of its minute and of its day, the last ban, the last unban.
 local now, per_minute, per_day, ban_after, first_ban,
     node_minute, node_in_minute, node_day, node_in_day, node_banned_at, node_banned_until, node_unbanned_at =
@@ -19,18 +19,18 @@ if now == 0 then
     now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local minute, in_minute, day, in_day, refusals, banned_at, banned_until, unbanned_at = 0, 0, 0, 0, 0, 0, 0, 0
+local minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = 0, 0, 0, 0, 0, 0, 0, 0
 local state = redis.pcall('GET', KEYS[1])
 -- Anything else was not written by this script, and is overwritten.
 if type(state) == 'string' and #state == struct.size(STATE) then
-    minute, in_minute, day, in_day, refusals, banned_at, banned_until, unbanned_at = struct.unpack(STATE, state)
+    minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = struct.unpack(STATE, state)
 end
 
--- A clock that steps back stays in the window it had reached. One that is more than one ahead cannot be true: it becomes the
--- present one, with its count.
+-- A clock that steps back stays in the window it had reached. A window that is more than one ahead is impossible: it becomes the
+-- current window, with its count.
 local this_minute, this_day = math.floor(now / MINUTE), math.floor(now / DAY)
 if this_minute > minute then
-    minute, in_minute, refusals = this_minute, 0, 0
+    minute, in_minute, rejections = this_minute, 0, 0
 elseif minute > this_minute + 1 then
     minute = this_minute
 end
@@ -40,7 +40,7 @@ elseif day > this_day + 1 then
     day = this_day
 end
 
--- What a node knows and this server has lost: it was restarted, or unavailable for a while.
+-- Counts that a node has and this server has lost: it was restarted, or temporarily unavailable.
 if node_minute == minute then
     in_minute = math.max(in_minute, node_in_minute)
 end
@@ -50,22 +50,22 @@ end
 
 -- An unban is applied once, by the first node that has read it; a node that has not must not bring the ban back.
 if node_unbanned_at > unbanned_at then
-    unbanned_at, refusals = node_unbanned_at, 0
+    unbanned_at, rejections = node_unbanned_at, 0
     if banned_at <= unbanned_at then
         banned_at, banned_until = 0, 0
     end
 end
 
--- A ban that a clock which ran ahead has dated into the future begins now: it never holds longer than its length from now.
+-- A ban that a clock which ran ahead has dated into the future begins now: it is never active for longer than its length from now.
 if banned_at > now then
     banned_at, banned_until = now, now + banned_until - banned_at
 end
 -- A ban that a node still has after it read the last unban came after that, whatever their dates. A ban from the future may be the
--- one that holds already.
+-- one that is already active.
 if node_banned_at > banned_at and (node_unbanned_at >= unbanned_at or node_banned_at > unbanned_at)
     and (node_banned_at <= now or now >= banned_until) then
     local length = node_banned_until - node_banned_at
-    banned_at, refusals = math.min(node_banned_at, now), 0
+    banned_at, rejections = math.min(node_banned_at, now), 0
     banned_until = banned_at + length
 end
 
@@ -74,17 +74,17 @@ if now < banned_until then
     admission = BANNED
 elseif in_minute < per_minute and in_day < per_day then
     in_minute, in_day, admission = in_minute + 1, in_day + 1, ADMITTED
-elseif ban_after > 0 and refusals >= ban_after then
+elseif ban_after > 0 and rejections >= ban_after then
     local length = first_ban
     if banned_at > 0 and now < banned_at + DAY then
         length = math.max(first_ban, math.min(2 * (banned_until - banned_at), HOUR))
     end
-    banned_at, banned_until, refusals, admission = now, now + length, 0, NEWLY_BANNED
+    banned_at, banned_until, rejections, admission = now, now + length, 0, NEWLY_BANNED
 else
-    refusals, admission = refusals + 1, RATE_LIMITED
+    rejections, admission = rejections + 1, RATE_LIMITED
 end
 
 -- A ban is kept for a day at least, and every node sends one that lasts longer again; nothing else is needed after this day.
-state = struct.pack(STATE, minute, in_minute, day, in_day, refusals, banned_at, banned_until, unbanned_at)
+state = struct.pack(STATE, minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at)
 redis.call('SET', KEYS[1], state, 'PX', (day + 2) * DAY - now)
 return struct.pack(REPLY, now, admission, minute, in_minute, day, in_day, banned_at, banned_until)

@@ -1,4 +1,4 @@
-//! What was decided about one request, and what its headers show.
+//! The decision about one request, and the rate in its headers.
 
 use super::ban::{Ban, BanChange};
 use super::window::{Period, Rate, Windows};
@@ -12,9 +12,9 @@ pub struct Decision {
     pub admission: Admission,
     /// The window that its headers show.
     pub rate: Rate,
-    /// The time of the decision, by the clock that counts.
+    /// The time of the decision, by the reference clock.
     pub now: Timestamp,
-    /// Whether the meter had nothing to store before.
+    /// Whether the meter had nothing to store before this request.
     pub first_unstored: bool,
     /// The ban, if a clock that ran ahead had dated it into the future, and this request has corrected that.
     pub moved: Option<BanChange>,
@@ -42,7 +42,7 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// The refusal by an exhausted window.
+    /// The rejection by an exhausted window.
     pub(super) fn rate_limited(windows: &Windows, limits: Limits) -> Self {
         Self::RateLimited {
             by: windows.exhausted(limits),
@@ -50,7 +50,7 @@ impl Admission {
         }
     }
 
-    /// The refusal by a ban.
+    /// The rejection by a ban.
     pub(super) fn banned(ban: Ban, is_new: bool, windows: &Windows, limits: Limits) -> Self {
         let rate = windows.rate(limits);
         Self::Banned {
@@ -62,7 +62,7 @@ impl Admission {
         }
     }
 
-    /// Returns what the headers show: a ban is a window with nothing left, beside the two others.
+    /// Returns the rate in the headers: a ban is a window with nothing left, besides the other two.
     pub(super) fn rate(&self, windows: &Windows, limits: Limits) -> Rate {
         let rate = windows.rate(limits);
         match *self {

@@ -1,4 +1,4 @@
-//! One key's counters in this process. One short lock makes a decision atomic: ban, minute and day are read and counted
+//! The counters of one key in this process. One short lock makes a decision atomic: ban, minute and day are read and counted
 //! together, so that no interleaving of requests admits one too many.
 
 #[cfg(feature = "shuttle")]
@@ -15,7 +15,7 @@ use super::{Admission, Decision};
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
 
-/// A key's counters. It outlives every change of the key's terms. Those of other keys are on other cache lines: cores that
+/// The counters of a key, kept when the plan of the key changes. Those of other keys are on other cache lines: cores that
 /// serve different keys do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -24,9 +24,9 @@ pub struct Meter(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     windows: Windows,
-    /// Refusals in the present minute, towards a ban.
-    refusals: u32,
-    /// The last ban, running or over.
+    /// Rejected requests in the current minute, towards a ban.
+    rejections: u32,
+    /// The last ban, active or expired.
     ban: Option<Ban>,
     /// When an operator last unbanned the key.
     unbanned_at: Option<Timestamp>,
@@ -43,17 +43,17 @@ impl Meter {
         let moved = state.move_ban(now);
         let first_unstored = state.unstored.is_empty();
 
-        let admission = if let Some(ban) = state.ban.filter(|ban| ban.holds(now)) {
+        let admission = if let Some(ban) = state.ban.filter(|ban| ban.is_active(now)) {
             Admission::banned(ban, false, &state.windows, limits)
         } else if state.windows.admit(limits) {
             Admission::Admitted
         } else {
-            state.refusals = state.refusals.saturating_add(1);
-            if bans.exceeded(state.refusals) {
+            state.rejections = state.rejections.saturating_add(1);
+            if bans.exceeded(state.rejections) {
                 // This response names the ban already: a Retry-After to the end of the window would be wrong.
                 let ban = bans.next(state.ban, now);
                 state.ban = Some(ban);
-                state.refusals = 0;
+                state.rejections = 0;
                 Admission::banned(ban, true, &state.windows, limits)
             } else {
                 Admission::rate_limited(&state.windows, limits)
@@ -71,7 +71,7 @@ impl Meter {
         }
     }
 
-    /// Returns what this node knows, for a limiter that decides for all nodes.
+    /// Returns the state of this node, for a limiter that decides for all nodes.
     pub fn node_state(&self) -> NodeState {
         let state = self.lock();
         NodeState {
@@ -81,7 +81,7 @@ impl Meter {
         }
     }
 
-    /// Adopts what was decided for all nodes: if this one has to decide alone, it continues from there.
+    /// Adopts a decision for all nodes: if this one has to decide alone, it continues from there.
     pub fn adopt(&self, limits: Limits, decided: &SharedDecision) -> Decision {
         let state = &mut *self.lock();
         let first_unstored = state.unstored.is_empty();
@@ -89,7 +89,7 @@ impl Meter {
         let moved = state.adopt_ban(decided);
         let admission = match decided.ban {
             _ if decided.admitted => Admission::Admitted,
-            Some(ban) if ban.holds(decided.now) => {
+            Some(ban) if ban.is_active(decided.now) => {
                 Admission::banned(ban, decided.is_new_ban, &decided.windows, limits)
             }
             _ => Admission::rate_limited(&decided.windows, limits),
@@ -113,14 +113,14 @@ impl Meter {
         state.windows.day.add(requests);
     }
 
-    /// Applies the key's ban and unban as the store has them: a ban that another node wrote or moved, or an unban by an
+    /// Applies the ban and the unban of the key in the store: a ban that another node wrote or moved, or an unban by an
     /// operator. The store keeps no ban that its unban has ended.
     pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
         let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
         // An unban is applied once, however often it is read: one dated into the future must not end the bans that follow.
         if unbanned_at > state.unbanned_at {
-            state.refusals = 0;
+            state.rejections = 0;
             state.ban = state.ban.filter(|ban| Some(ban.began) > unbanned_at);
         }
         state.unbanned_at = unbanned_at;
@@ -145,7 +145,7 @@ impl Meter {
 impl State {
     fn enter(&mut self, now: Timestamp) {
         if self.windows.minute.enter(now) {
-            self.refusals = 0;
+            self.rejections = 0;
         }
         self.windows.day.enter(now);
     }
@@ -157,7 +157,7 @@ impl State {
         self.windows.minute.catch_up(&decided.windows.minute);
         self.windows.day.catch_up(&decided.windows.day);
         if self.windows.minute.number() != minute {
-            self.refusals = 0;
+            self.rejections = 0;
         }
     }
 
@@ -182,10 +182,11 @@ impl State {
         if before == ban {
             return None;
         }
-        // Another ban, or none after an unban: it does not count what came before.
-        self.refusals = 0;
+        // Another ban, or none after an unban: earlier requests do not count towards it.
+        self.rejections = 0;
         let (before, ban) = (before?, ban?);
-        let is_moved = before.began > decided.now && ban.holds(decided.now) && !decided.is_new_ban;
+        let is_moved =
+            before.began > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
         is_moved.then_some(BanChange {
             ban,
             replaces: Some(before.began),
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unban_ends_the_ban_and_resets_the_refusals() {
+    fn an_unban_ends_the_ban_and_resets_the_rejections() {
         let meter = Meter::default();
         let policy = BanPolicy {
             after: 1,
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_next() {
+    fn rejections_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_next() {
         let meter = Meter::default();
         let policy = BanPolicy {
             after: 10,
@@ -255,7 +256,7 @@ mod tests {
             let decide = |_| meter.decide(limits(1, 99), &policy, now).admission;
             (0..times).map(decide).collect::<Vec<_>>()
         };
-        // Redis is away for 1 request and 8 refusals, decides the first of the next minute, and is away again.
+        // Redis is away for 1 request and 8 rejections, decides the first of the next minute, and is away again.
         assert_eq!(alone(10, 9)[0], Admission::Admitted);
         let decided = SharedDecision {
             now: Timestamp::from_secs(61),
@@ -266,9 +267,10 @@ mod tests {
             unban_known: None,
         };
         meter.adopt(limits(1, 99), &decided);
-        let is_refusal = |admission: &Admission| matches!(admission, Admission::RateLimited { .. });
+        let is_rejection =
+            |admission: &Admission| matches!(admission, Admission::RateLimited { .. });
         let next = alone(62, 3);
-        assert!(next.iter().all(is_refusal), "{next:?}");
+        assert!(next.iter().all(is_rejection), "{next:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The meters of all keys, in blocks that stay where they are until the server ends: a key is never deleted, so a request
-//! borrows its meter, and no reference count has to be written.
+//! The meters of all keys, in blocks that are never moved or freed: a key is never deleted, so a request borrows its meter, and no
+//! reference count has to be written.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ pub struct Meters {
     count: Mutex<usize>,
 }
 
-/// Which of the meters.
+/// The index of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterIndex(usize);
 

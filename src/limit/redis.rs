@@ -42,7 +42,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 /// How often each thread probes Redis.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The limiter of one thread. Each has one connection, which all its requests share at once.
+/// The limiter of one thread. It has one connection, which all requests of the thread share.
 #[derive(Debug)]
 pub struct Redis(Arc<Inner>);
 
@@ -57,14 +57,14 @@ struct Inner {
     thread_health: ThreadHealth,
     /// None while the breaker is open.
     connection: Mutex<Option<RedisConnection>>,
-    /// Of a cluster, the node with this key is the one to probe.
+    /// In a cluster, the node with this key is probed.
     last_failed_key: AtomicI64,
     timers: TimerWheel,
 }
 
 impl Redis {
     /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis' clock, unless this one
-    /// stands still. Its keys in Redis have `deployment` in their names, so that others can use the same Redis.
+    /// is manual. Its keys in Redis have `deployment` in their names, so that deployments can share a Redis.
     pub fn new(
         url: RedisUrl,
         deployment: &str,
@@ -129,7 +129,7 @@ impl Inner {
             is_probe: false,
             limits,
             node: meter.node_state(),
-            now: self.clock.standing(),
+            now: self.clock.manual_time(),
         };
         let decided = self.script.decide(&mut connection, &request).await;
         decided.map(|decided| SharedDecision {
@@ -199,7 +199,7 @@ impl Inner {
     }
 }
 
-/// Waits for Redis so long at most. The error is the cause to log.
+/// Waits for Redis, up to this time. The error is the cause to log.
 async fn within<T>(
     time: Duration,
     work: impl Future<Output = RedisResult<T>>,

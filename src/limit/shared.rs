@@ -1,10 +1,10 @@
-//! What passes between a node and a limiter that decides for all nodes: the state of the one, and the decision of the other.
+//! The messages between a node and a limiter that decides for all nodes: the state of the node, and the decision of the limiter.
 
 use super::ban::Ban;
 use super::window::Windows;
 use crate::clock::Timestamp;
 
-/// What one node knows of a key.
+/// The state of a key on one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeState {
     /// Its windows.
@@ -18,7 +18,7 @@ pub struct NodeState {
 /// A decision for all nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedDecision {
-    /// Its time, by the clock that counts.
+    /// Its time, by the reference clock.
     pub now: Timestamp,
     /// Whether the request was counted.
     pub admitted: bool,
@@ -26,7 +26,7 @@ pub struct SharedDecision {
     pub is_new_ban: bool,
     /// The windows after it.
     pub windows: Windows,
-    /// The last ban, running or over.
+    /// The last ban, active or expired.
     pub ban: Option<Ban>,
     /// The last unban that the requesting node knew of.
     pub unban_known: Option<Timestamp>,

@@ -10,13 +10,13 @@ pub struct DayUsage {
     pub day: Day,
     /// Requests that counted.
     pub requests: u32,
-    /// Requests refused with a 429.
+    /// Requests rejected with a 429.
     pub refused: u32,
-    /// When the last of them came.
+    /// The time of the last request.
     pub last: Timestamp,
 }
 
-/// What is to be stored, by day, the latest last.
+/// The usage to store, by day, the latest last.
 #[derive(Debug, Default)]
 pub(super) struct UnstoredUsage(Vec<DayUsage>);
 
@@ -34,7 +34,7 @@ impl UnstoredUsage {
         }
     }
 
-    /// Takes all of it.
+    /// Removes and returns all of it.
     pub(super) fn take(&mut self) -> Vec<DayUsage> {
         std::mem::take(&mut self.0)
     }

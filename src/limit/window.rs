@@ -4,8 +4,8 @@ use crate::clock::Timestamp;
 use crate::plan::Limits;
 
 /// A counter over one window of fixed length. A clock that steps back stays in the window it had reached:
-/// no window ever admits more than its limit. Only a window more than one ahead of the clock cannot be true: the clock
-/// ran ahead and has been set right, and the count is taken along into the present window.
+/// no window ever admits more than its limit. Only a window more than one ahead of the clock is impossible: the clock
+/// ran ahead and has been corrected, and the count is moved to the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const MILLIS: i64> {
     number: i64,
@@ -27,8 +27,8 @@ impl<const MILLIS: i64> Window<MILLIS> {
         }
     }
 
-    /// Enters the window that `now` lies in, if it is a later one, and returns whether it was. A window that the clock
-    /// cannot have reached becomes the present one, with its count.
+    /// Enters the window of `now`, if it is a later one, and returns whether it was. A window that the clock cannot have reached
+    /// becomes the current one, with its count.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         let number = now.as_millis().div_euclid(MILLIS);
         let later = number > self.number;
@@ -51,14 +51,14 @@ impl<const MILLIS: i64> Window<MILLIS> {
         self.used = self.used.saturating_add(requests);
     }
 
-    /// Adopts what others have counted, in this window or a later one. Nothing that was counted is lost.
+    /// Adopts the count of another node, in this window or a later one. No counted request is lost.
     pub fn catch_up(&mut self, other: &Self) {
         if (other.number, other.used) > (self.number, self.used) {
             *self = *other;
         }
     }
 
-    /// Which window it is, counted from the epoch.
+    /// Its number, counted from the epoch.
     pub const fn number(&self) -> i64 {
         self.number
     }
@@ -73,7 +73,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
         Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
 
-    /// Returns what headers show of this window under `limit`.
+    /// Returns the rate of this window under `limit`.
     pub fn rate(&self, limit: u32) -> Rate {
         Rate {
             limit,
@@ -83,7 +83,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
     }
 }
 
-/// A limit, what is left of it, and when it resets: the three rate headers.
+/// A limit, its remaining requests, and its reset: the three rate headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The limit that applies.
@@ -95,8 +95,8 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Which of two windows the headers show: the one with fewer requests left; on a tie the one that resets later.
-    /// Two exhausted windows tie at nothing left, so the later is shown, which is also the one to wait for.
+    /// Returns the rate that the headers show: the one with fewer requests left; on a tie the one that resets later, which is also
+    /// the one to wait for if both are exhausted.
     pub fn tighter(self, other: Self) -> Self {
         let rank = |rate: &Self| (rate.remaining, std::cmp::Reverse(rate.reset));
         if rank(&other) < rank(&self) {
@@ -107,7 +107,7 @@ impl Rate {
     }
 }
 
-/// Which of a key's windows.
+/// The period of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// The minute.
@@ -126,7 +126,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Nothing counted yet.
+    /// Windows without any requests.
     pub const fn new() -> Self {
         Self {
             minute: Minute::new(),
@@ -134,7 +134,7 @@ impl Windows {
         }
     }
 
-    /// The minute and the day with these numbers, so much of each used.
+    /// Windows with these numbers and counts.
     pub const fn at((minute, in_minute): (i64, u32), (day, in_day): (i64, u32)) -> Self {
         let mut windows = Self::new();
         windows.minute.number = minute;

@@ -90,7 +90,7 @@ impl RedisConnection {
                 };
                 let stream = TcpStream::connect((&**host, *port)).await?;
                 stream.set_nodelay(true)?;
-                // The timer wheel has the timeouts.
+                // The timer wheel enforces the timeouts.
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
                 let settings = info.redis_settings();
                 let (connection, driver) =
@@ -125,7 +125,7 @@ impl RedisConnection {
         }
     }
 
-    /// Closes the connection. What is in flight fails at once.
+    /// Closes the connection. Requests in flight fail at once.
     pub(super) fn close(self) {
         match self {
             Self::One { driver, .. } => driver.0.abort(),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_url_is_refused() {
+    fn an_invalid_url_is_rejected() {
         for text in ["", "redis:", "http://a", "127.0.0.1:6379", "redis://a:port"] {
             assert!(text.parse::<RedisUrl>().is_err(), "{text}");
         }

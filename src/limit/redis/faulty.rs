@@ -1,4 +1,4 @@
-//! The broken variant that the test of exact limits must catch: others may count between the reading and the writing.
+//! A faulty variant that the test of exact limits must catch: other nodes can count between the read and the write.
 
 use redis::RedisResult;
 

@@ -1,10 +1,10 @@
-//! Whether Redis responds in time, as the threads of a node see it.
+//! The health of Redis: whether it responds to each thread of a node in time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::counter::Counter;
 
-/// The health of Redis: unhealthy while it is for any thread.
+/// The health of Redis for a node: unhealthy while it is for any thread.
 #[derive(Debug, Default)]
 pub struct Health {
     /// How many threads it is unhealthy for.

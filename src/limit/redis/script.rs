@@ -1,4 +1,4 @@
-//! The script that decides: its arguments, and its reply.
+//! The decision script: its arguments, and its reply.
 //!
 //! Numbers are sent as eight bytes each, in fixed order. With twelve arguments of text and a hash of eight fields, the script took
 //! Redis 25 µs instead of 11, and a list took a node 34,300 instructions instead of 28,800.
@@ -28,20 +28,20 @@ pub(super) struct Script {
     prefix: Vec<u8>,
 }
 
-/// What the script is asked to decide.
+/// The input of the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecisionRequest {
     pub(super) key: KeyId,
-    /// Whether nothing is to be counted for the key itself.
+    /// Whether nothing is counted for the key itself.
     pub(super) is_probe: bool,
     pub(super) limits: Limits,
     pub(super) node: NodeState,
-    /// The time, where Redis is not to use its own clock.
+    /// The time, if Redis must not use its own clock.
     pub(super) now: Option<Timestamp>,
 }
 
 impl DecisionRequest {
-    /// A request that only shows whether Redis decides: of a cluster, the node with this key.
+    /// A request that only checks whether Redis decides: in a cluster, the node with this key.
     pub(super) fn probe(key: KeyId) -> Self {
         Self {
             key,
@@ -54,7 +54,7 @@ impl DecisionRequest {
 }
 
 impl Script {
-    /// The script of this deployment's keys, which are banned by this policy.
+    /// The script for the keys of this deployment, with this ban policy.
     pub(super) fn new(deployment: &str, bans: BanPolicy) -> Self {
         Self {
             script: redis::Script::new(DECIDE),
@@ -63,7 +63,7 @@ impl Script {
         }
     }
 
-    /// The Redis key with the state of an API key. Redis Cluster chooses the node by what is in braces.
+    /// The Redis key with the state of an API key. Redis Cluster chooses the node by the part in braces.
     pub(super) fn redis_key(&self, request: &DecisionRequest) -> Vec<u8> {
         let mut name = Vec::with_capacity(64);
         name.extend_from_slice(&self.prefix);
@@ -82,7 +82,7 @@ impl Script {
         load
     }
 
-    /// Asks for a decision.
+    /// Requests a decision.
     pub(super) async fn decide(
         &self,
         connection: &mut RedisConnection,
@@ -94,7 +94,7 @@ impl Script {
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);
         match connection.query(&loaded).await {
-            // Redis was restarted, or another one took its place. With the source, one command is enough.
+            // Redis was restarted or replaced. With the source, one command is enough.
             Err(error) if error.kind() == NO_SCRIPT => {
                 connection.query(&self.call("EVAL", DECIDE, request)).await
             }
