@@ -1,4 +1,4 @@
-//! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it asks for a token.
+//! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it requires a token.
 
 mod exposition;
 mod metrics;
@@ -25,7 +25,7 @@ use crate::key::KeyHash;
 use crate::limit::redis::Health;
 use crate::metrics::ServerMetrics;
 use crate::store::Store;
-use metrics::Metrics;
+use metrics::MetricsPage;
 
 /// The service of the admin listener.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Admin {
     token: Option<AdminToken>,
     /// Requests without the token, by address.
     failures: AddressTable,
-    metrics: Metrics,
+    metrics: MetricsPage,
 }
 
 impl Admin {
@@ -48,7 +48,7 @@ impl Admin {
         token: Option<AdminToken>,
         lost_lines: Arc<Counter>,
     ) -> Self {
-        let metrics = Metrics {
+        let metrics = MetricsPage {
             started: clock.now(),
             clock: clock.clone(),
             store,
@@ -84,7 +84,7 @@ impl Admin {
         }
     }
 
-    /// Whether a request has the token, where there is one. Failures are counted by address, as those of API keys are.
+    /// Checks the token, if one is configured. Failures are counted by address, like those of API keys.
     fn admit(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             return Ok(());
@@ -105,7 +105,7 @@ impl Admin {
         Err(match presented {
             Presented::Nothing => ApiError::MissingAdminToken,
             Presented::Key(_) | Presented::Several => {
-                tracing::warn!(client = %peer.to_canonical(), "wrong admin token");
+                tracing::warn!(client = %peer.to_canonical(), "invalid admin token");
                 ApiError::InvalidAdminToken
             }
         })
@@ -123,7 +123,7 @@ impl Service for Admin {
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
-                tracing::error!(id = exchange.id.as_str(), cause, "an admin request failed");
+                tracing::error!(id = exchange.id.as_str(), cause, "admin request failed");
             }
             error.response()
         })

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms that any layer may change and the metrics page reads. No names, no labels, no format.
+//! Counters, gauges and histograms that any layer may change and the metrics page reads. They have no names, labels or format.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the current number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -33,13 +33,13 @@ impl Gauge {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the current number.
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How often a value fell below each of `N` bounds, how often above all, and the sum.
+/// A histogram with `N` bounded buckets, one unbounded bucket, and the sum.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
     bounds: [u64; N],

@@ -1,12 +1,12 @@
-//! Broken variants that the tests must catch. They exist only in a build with the feature `faults`, and there only
-//! when `ANIMAL_STORE_FAULT` names them; in every other build each question is a constant no.
+//! Deliberate bugs that the tests must catch. They exist only in builds with the feature `faults`, and there only if
+//! `ANIMAL_STORE_FAULT` names them; in all other builds `is_on` is always false.
 
-/// A way to be broken.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
     AckBeforeCommit,
-    /// Panics in a request that asks for it with the header `X-Fault: panic`.
+    /// Panics in a request with the header `X-Fault: panic`.
     PanicInRequest,
     /// Panics in the writer at the first animal called `writer, die`.
     WriterDies,
@@ -14,20 +14,20 @@ pub enum Fault {
     WorkerDies,
     /// Closes the listening socket with connections in its queue.
     DropsQueue,
-    /// Waits for PostgreSQL without end.
+    /// Waits for PostgreSQL without a timeout.
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
     NoRetryRecord,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
     NoUsageBatchId,
-    /// Takes identifiers on PostgreSQL from a sequence, which commits do not follow.
+    /// Takes IDs on PostgreSQL from a sequence, which does not follow the commit order.
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
     ReadThenWrite,
 }
 
 impl Fault {
-    /// Whether this build, in this run, is broken in this way.
+    /// Whether this fault is enabled.
     #[cfg(feature = "faults")]
     pub fn is_on(self) -> bool {
         static WANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
@@ -47,15 +47,15 @@ impl Fault {
         *wanted == Some(self)
     }
 
-    /// Panics where this build, in this run, is broken in this way and `condition` holds.
-    #[expect(clippy::panic, reason = "a panic that a test asked for")]
+    /// Panics if this fault is enabled and the condition holds.
+    #[expect(clippy::panic, reason = "a panic that a test requires")]
     pub fn panic_if(self, condition: impl FnOnce() -> bool) {
         if self.is_on() && condition() {
-            panic!("{self:?}, as asked for");
+            panic!("fault {self:?}");
         }
     }
 
-    /// Whether this build is broken in this way: it is not.
+    /// Whether this fault is enabled: never, in this build.
     #[cfg(not(feature = "faults"))]
     pub const fn is_on(self) -> bool {
         false

@@ -1,15 +1,15 @@
-//! Liveness and readiness of the server: cheap, neither logged nor limited.
+//! Liveness and readiness of the server: cheap, neither logged nor rate-limited.
 
 mod readiness;
 
-pub(crate) use readiness::{Check, Readiness, State};
+pub(crate) use readiness::{Check, CheckState, Readiness};
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::api::ApiError;
 use crate::http::Response;
-use readiness::Page;
+use readiness::ReadinessPage;
 
 /// `/livez`: whether the process is alive.
 pub(crate) fn live() -> Response {
@@ -24,7 +24,7 @@ pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Respon
             .any(|pair| pair.split('=').next() == Some("verbose"))
     });
     match readiness.page(verbose) {
-        Page::Ready(body) => Ok(Response::json(StatusCode::OK, body)),
-        Page::NotReady(message) => Err(ApiError::NotReady(message)),
+        ReadinessPage::Ready(body) => Ok(Response::json(StatusCode::OK, body)),
+        ReadinessPage::NotReady(message) => Err(ApiError::NotReady(message)),
     }
 }

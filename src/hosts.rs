@@ -1,7 +1,7 @@
-//! The servers that one URL names: `SCHEME://USER:PASSWORD@HOST:PORT,HOST:PORT/REST`. Each can then be tried for itself, so that
-//! one which does not answer cannot keep us from the others.
+//! The servers that one URL names: `SCHEME://USER:PASSWORD@HOST:PORT,HOST:PORT/REST`. Each can be tried separately, so
+//! that a server that does not respond does not delay the others.
 
-/// One URL for each server, and their hosts alone, without the password. `None` where the scheme is another.
+/// Returns one URL for each server, and their hosts without the password. `None` if the scheme is another.
 pub(crate) fn of(scheme: &str, url: &str) -> Option<(Vec<String>, String)> {
     let rest = url.strip_prefix(scheme)?.strip_prefix("://")?;
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));

@@ -1,16 +1,16 @@
 //! Animal Store: an HTTP JSON API for animals offered for adoption.
 //!
-//! A request goes one way, and back out as bytes:
+//! The path of a request:
 //!
 //! ```text
-//! server ──► access ──► limit ──► api ──► store
-//! sockets,   who is     may it    what    where animals, keys
-//! threads    calling    go on     it is   and their use are
+//!            http       server       access          limit     api         store
+//! client ──► accept ──► pipeline ──► authenticate ─► count ──► handler ──► cache or engine
+//!            parse                   401, 429        429
+//! client ◄── write ◄─── headers, log, metrics ◄────────────────┘
 //! ```
 //!
-//! [`http`] lies below them all: what a request and a response are made of.
-//! Nothing below knows anything above. The domain, [`pet`], [`order`], [`page`], [`plan`] and [`key`], knows no one.
-//! The [`clock`] is handed in. [`config`] and [`cli`] stand before the server, [`admin`] beside it.
+//! [`admin`] is a second service of [`http`], for metrics and health checks. [`pet`], [`order`], [`page`], [`plan`] and [`key`] are
+//! the domain. A module imports only from lower layers; ARCHITECTURE.md lists them.
 
 pub mod access;
 pub mod admin;

@@ -1,4 +1,4 @@
-//! The program: parse, then dispatch.
+//! The program `animal-store`.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! What the server counts, for the metrics page. Each worker has counters of its own, which are summed when the page is read:
-//! a counter that all cores write costs each of them a cache miss for each request.
+//! The metrics of the server. Each worker has separate counters, which are summed when the metrics page is requested: a counter that
+//! all cores write costs each of them a cache miss for each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
 
-/// What a request was about, in the log and in metrics.
+/// The operation label of a request, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An operation.
     Operation(Operation),
-    /// A path or method that is no operation.
+    /// A path or method without an operation.
     Unknown,
     /// The docs and the OpenAPI document.
     Docs,
     /// Health checks, which are not logged.
     Health,
-    /// No request: a connection that was refused, or whose request head never ended.
+    /// No request: a connection that was rejected, or whose request head was not completed.
     Connection,
 }
 
 impl Subject {
-    /// How many there are.
+    /// The number of subjects.
     pub const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
 
     const OTHERS: [Self; 4] = [Self::Unknown, Self::Docs, Self::Health, Self::Connection];
@@ -36,7 +36,7 @@ impl Subject {
         operations.into_iter().chain(Self::OTHERS)
     }
 
-    /// Its place among all.
+    /// Its index in [`all`](Self::all).
     pub const fn index(self) -> usize {
         let others = Operation::ALL.len();
         match self {
@@ -61,7 +61,7 @@ impl Subject {
         }
     }
 
-    /// Its name: the `operationId`, where there is one.
+    /// Its name: the `operationId` of an operation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Operation(operation) => operation.name(),
@@ -76,15 +76,15 @@ impl Subject {
 /// The status counted for a request that was cancelled before its response was ready.
 pub const CANCELLED: u16 = 499;
 
-/// Every status the server can send. One that is missing here would be counted as the last.
+/// Every status that the server can send. One that is missing here would be counted as the last.
 pub const STATUSES: [u16; 19] = [
     200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, CANCELLED,
     0,
 ];
 
-/// Why a request was refused with a 429.
+/// Why a request was rejected with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RejectedBy {
     /// A window of the key was exhausted.
     Window,
     /// The key was banned.
@@ -96,11 +96,11 @@ pub enum Refused {
 /// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Polls the store for changes that others made.
+    /// Polls the store for changes made by other processes.
     Poll,
-    /// Stores what was counted.
+    /// Stores usage and bans.
     Flush,
-    /// Deletes what is too old.
+    /// Deletes old records.
     Sweep,
     /// Checks whether the server can serve.
     Check,
@@ -121,15 +121,15 @@ impl Task {
     }
 }
 
-/// The counters of one worker. Only its thread writes them, and they share no cache line with another's.
+/// The counters of one worker. Only its thread writes them, and they share no cache line with those of another worker.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RequestMetrics {
     requests: [[Counter; STATUSES.len()]; Subject::COUNT],
     /// Microseconds from the request head to the response, by subject.
     pub durations: [Histogram<12>; Subject::COUNT],
-    refused: [Counter; 3],
-    /// Bans begun.
+    rejected: [Counter; 3],
+    /// Bans imposed.
     pub bans: Counter,
     /// Connections accepted.
     pub connections: Counter,
@@ -145,7 +145,7 @@ impl Default for RequestMetrics {
         Self {
             requests: Default::default(),
             durations: std::array::from_fn(|_| Histogram::new(BOUNDS)),
-            refused: Default::default(),
+            rejected: Default::default(),
             bans: Counter::default(),
             connections: Counter::default(),
             open_connections: Gauge::default(),
@@ -164,12 +164,12 @@ impl RequestMetrics {
         self.durations[subject.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a refusal.
-    pub fn refuse(&self, why: Refused) {
-        self.refused[why as usize].add(1);
+    /// Counts a rejected request.
+    pub fn reject(&self, by: RejectedBy) {
+        self.rejected[by as usize].add(1);
     }
 
-    /// Requests by subject and status, those that occurred.
+    /// Requests by subject and status, without those that have not occurred.
     pub fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
         Subject::all().flat_map(move |subject| {
             let counts = self.requests[subject.index()].iter().map(Counter::get);
@@ -181,20 +181,20 @@ impl RequestMetrics {
         })
     }
 
-    /// Refusals by reason.
-    pub fn refusals(&self) -> [(&'static str, u64); 3] {
-        let count = |why: Refused| self.refused[why as usize].get();
+    /// Rejected requests by reason.
+    pub fn rejections(&self) -> [(&'static str, u64); 3] {
+        let count = |by: RejectedBy| self.rejected[by as usize].get();
         [
-            ("window", count(Refused::Window)),
-            ("ban", count(Refused::Ban)),
-            ("address", count(Refused::Address)),
+            ("window", count(RejectedBy::Window)),
+            ("ban", count(RejectedBy::Ban)),
+            ("address", count(RejectedBy::Address)),
         ]
     }
 
     fn counters(&self) -> impl Iterator<Item = &Counter> {
         let requests = self.requests.as_flattened().iter();
         let connections = [&self.bans, &self.connections];
-        requests.chain(&self.refused).chain(connections)
+        requests.chain(&self.rejected).chain(connections)
     }
 
     /// Adds the counts of another worker.
@@ -220,7 +220,7 @@ pub struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// The metrics of a server with so many workers.
+    /// The metrics of a server with this number of workers.
     pub fn new(workers: usize) -> Self {
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
@@ -234,7 +234,7 @@ impl ServerMetrics {
         &self.workers[number]
     }
 
-    /// What all workers have counted together.
+    /// The sum of the counters of all workers.
     pub fn requests(&self) -> RequestMetrics {
         let total = RequestMetrics::default();
         for worker in &self.workers {
@@ -257,18 +257,18 @@ mod tests {
     const GET_PET: Subject = Subject::Operation(Operation::GetPet);
 
     #[test]
-    fn every_subject_has_counters_of_its_own() {
+    fn every_subject_has_separate_counters() {
         let indexes: Vec<_> = Subject::all().map(Subject::index).collect();
         assert_eq!(indexes, (0..Subject::COUNT).collect::<Vec<_>>());
     }
 
     #[test]
-    fn what_workers_count_is_summed_when_it_is_read() {
+    fn the_counters_of_all_workers_are_summed_when_they_are_read() {
         let metrics = ServerMetrics::new(2);
         for (number, micros) in [(0, 60), (1, 60), (1, 600)] {
             let worker = metrics.worker(number);
             worker.count(GET_PET, 200, Duration::from_micros(micros));
-            worker.refuse(Refused::Ban);
+            worker.reject(RejectedBy::Ban);
             worker.bans.add(1);
             worker.connections.add(1);
             worker
@@ -284,7 +284,7 @@ mod tests {
             .collect();
         assert_eq!(counts, [(Some(100), 2), (Some(1_000), 1)]);
         assert_eq!(durations.sum(), 720);
-        assert_eq!(total.refusals()[1], ("ban", 3));
+        assert_eq!(total.rejections()[1], ("ban", 3));
         assert_eq!((total.bans.get(), total.connections.get()), (3, 3));
         assert_eq!(total.open_connections.get(), 3);
     }

@@ -1,9 +1,9 @@
-//! The network that an address is counted by.
+//! The network by which an address is counted.
 
 use std::net::IpAddr;
 
-/// Returns a number for what counts as one address: an IPv4 address, or the /64 that one IPv6 customer has. IPv4 takes the place of
-/// prefixes that IPv6 reserves and nobody has.
+/// Returns the network of an address as a number: an IPv4 address, or the /64 that an IPv6 customer usually has. IPv4 addresses map
+/// to IPv6 prefixes that are reserved.
 pub(crate) fn network(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_bits().into(),

@@ -1,6 +1,5 @@
-//! The server: puts the layers together and runs them on threads.
-//! One single-threaded runtime for each core, each with its own listening socket; one for the admin listener, and one for
-//! background work.
+//! The server: creates the layers and runs them on threads. There is one single-threaded runtime for each core, with a separate
+//! listening socket, one for the admin listener, and one for background tasks.
 
 mod background;
 mod failure_log;
@@ -36,7 +35,7 @@ pub use running::Running;
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;
 
-/// A server that has its sockets and its data, and does not serve yet.
+/// A server that has opened its sockets and its store, and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     store: Arc<Store>,
@@ -46,14 +45,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the addresses and opens the data, in this order: a first start that finds its port taken leaves nothing behind.
+    /// Binds the sockets, then opens the store: a first start whose port is in use creates no files.
     pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets = http::listen_for_each(config.listen, workers)
-            .with_context(|| format!("--listen {}: cannot listen there", config.listen))?;
+        let sockets = http::listen_for_each(config.listen, workers).with_context(|| {
+            format!("--listen {}: cannot listen on this address", config.listen)
+        })?;
         let admin_socket = http::listen(config.admin_listen).with_context(|| {
             format!(
-                "--admin-listen {}: cannot listen there",
+                "--admin-listen {}: cannot listen on this address",
                 config.admin_listen
             )
         })?;
@@ -65,7 +65,7 @@ impl Server {
         store
             .correct(&clock)
             .await
-            .context("cannot ask the database for its time")?;
+            .context("cannot read the time of the database")?;
         Ok(Self {
             store: Arc::new(store),
             clock,
@@ -74,12 +74,12 @@ impl Server {
         })
     }
 
-    /// The data.
+    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Serves from now on.
+    /// Starts all threads.
     pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
         let Self {
             store,
@@ -148,7 +148,7 @@ impl Server {
         })?);
         if shared.store.is_shared() && shared.redis.is_none() {
             tracing::warn!(
-                "without --redis, limits hold for each node only: a key may use them up on every one"
+                "without --redis each node counts separately: a key can use its full limit on every node"
             );
         }
         tracing::info!(%address, %admin_address, max_connections, "ready");

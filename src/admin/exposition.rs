@@ -1,5 +1,5 @@
-//! The exposition formats of Prometheus: its own text format, and OpenMetrics on request. They differ in the names of counters and at
-//! the end.
+//! The exposition formats of Prometheus: its own text format, and OpenMetrics on request. They differ in the names of counters and in
+//! the last line.
 
 use std::fmt::{self, Display, Write};
 
@@ -51,7 +51,7 @@ impl Format {
     }
 }
 
-/// A page under construction. Names, labels and help texts are our own, and need no escaping.
+/// A page under construction. Names, labels and help texts are constants that need no escaping.
 #[derive(Debug)]
 pub(super) struct Exposition {
     format: Format,

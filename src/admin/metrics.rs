@@ -13,20 +13,20 @@ use crate::limit::redis::Health;
 use crate::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
 use crate::store::Store;
 
-/// The page.
+/// The metrics page.
 #[derive(Debug)]
-pub(super) struct Metrics {
+pub(super) struct MetricsPage {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) redis: Option<Arc<Health>>,
-    /// Lines that the log has dropped.
+    /// Log lines that were dropped.
     pub(super) lost_lines: Arc<Counter>,
     pub(super) clock: Clock,
     /// When the server started.
     pub(super) started: Timestamp,
 }
 
-impl Metrics {
+impl MetricsPage {
     /// Returns the page in the format that the request accepts.
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
         let format = Format::accepted(head.all(&ACCEPT));
@@ -68,7 +68,7 @@ impl Metrics {
         );
         page.counter(
             "animal_store_writes_refused_total",
-            "Writes refused with 503 because the queue was full",
+            "Writes rejected with 503 because the queue was full",
             commits.rejected.get(),
         );
         if let Some(bytes) = self.store.wal_bytes() {
@@ -158,9 +158,9 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
     );
     page.counters(
         "animal_store_refused_total",
-        "Requests refused with 429, by reason",
+        "Requests rejected with 429, by reason",
         metrics
-            .refusals()
+            .rejections()
             .map(|(reason, count)| ([("reason", reason)], count)),
     );
     page.counter(

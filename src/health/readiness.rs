@@ -1,5 +1,5 @@
-//! Whether the server can serve: a value that background work maintains, so that a request for it asks neither the store nor
-//! anybody else. The responses are built when a check changes, not when they are asked for.
+//! Whether the server can serve. A background task maintains it, so that a request needs no check, and the responses are built when
+//! a check changes, not for each request.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// How old the value may become before it counts as not ready: background work is stuck then.
+/// The age of the last checks after which the server is not ready: the background task is stuck then.
 const STALE: Duration = Duration::from_secs(5);
 
-/// What is checked.
+/// A check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// The data can be read.
@@ -24,7 +24,7 @@ pub(crate) enum Check {
     Keys,
     /// Redis responds in time.
     Redis,
-    /// The clock of this machine agrees with the database's, which decides.
+    /// The clock of this machine agrees with the database's, the reference clock.
     Clock,
 }
 
@@ -49,18 +49,18 @@ impl Check {
     }
 }
 
-/// What a check found. A reason is read by everyone: a few words, never the text of an error.
+/// The result of a check. Reasons are public: a few words, never the text of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// All is well.
+pub(crate) enum CheckState {
+    /// The check has passed.
     Ready,
-    /// Worse than it should be; the server goes on serving.
+    /// The server continues to serve, with a restriction.
     Degraded(Cow<'static, str>),
-    /// The server cannot serve as it should, and traffic should go elsewhere.
+    /// The server is not ready, and traffic should go to another one.
     Failed(Cow<'static, str>),
 }
 
-impl State {
+impl CheckState {
     const fn word(&self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -81,29 +81,29 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Readiness {
     checks: Mutex<Checks>,
-    pages: RwLock<Arc<Pages>>,
-    /// When this began, and milliseconds from then to the last round of checks.
+    pages: RwLock<Arc<ReadinessPages>>,
+    /// When this was created, and milliseconds from then to the last round of checks.
     began: Instant,
     checked: AtomicU64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Checks {
-    states: [Option<State>; Check::ALL.len()],
+    states: [Option<CheckState>; Check::ALL.len()],
     shutdown: bool,
 }
 
-/// The responses, or the messages of an error.
+/// The current responses.
 #[derive(Debug)]
-struct Pages {
+struct ReadinessPages {
     ready: bool,
-    plain: Page,
-    verbose: Page,
+    plain: ReadinessPage,
+    verbose: ReadinessPage,
 }
 
-/// A response to a request for readiness.
+/// A response of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Page {
+pub(crate) enum ReadinessPage {
     /// A JSON body.
     Ready(Bytes),
     /// The message of an error.
@@ -122,50 +122,53 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Notes what a check has found.
-    pub(crate) fn set(&self, check: Check, state: State) {
+    /// Records the result of a check, and logs it if it has changed.
+    pub(crate) fn set(&self, check: Check, state: CheckState) {
         self.change(|checks| {
-            let place = &mut checks.states[check as usize];
-            if place.as_ref() == Some(&state) {
+            let last = &mut checks.states[check as usize];
+            if last.as_ref() == Some(&state) {
                 return false;
             }
-            // Told at each turn. The first round tells nothing unless something is wrong, and another reason is no turn.
+            // The first result is logged only if the check has not passed, and another reason is no change.
             match &state {
-                State::Ready if place.is_none() => {}
-                _ if place.as_ref().map(State::word) == Some(state.word()) => {}
-                State::Ready => tracing::info!(check = check.name(), "ready again"),
-                State::Degraded(reason) | State::Failed(reason) => {
+                CheckState::Ready if last.is_none() => {}
+                _ if last.as_ref().map(CheckState::word) == Some(state.word()) => {}
+                CheckState::Ready => tracing::info!(check = check.name(), "ready again"),
+                CheckState::Degraded(reason) | CheckState::Failed(reason) => {
                     tracing::warn!(check = check.name(), reason = %reason, "{}", state.word());
                 }
             }
-            *place = Some(state);
+            *last = Some(state);
             true
         });
     }
 
-    /// Notes that a round of checks is done.
+    /// Records that a round of checks is complete.
     pub(crate) fn checked(&self) {
         let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.checked.store(millis, Ordering::Relaxed);
     }
 
-    /// Whether the data cannot be read, by the last round of checks.
+    /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
         let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(checks.states[Check::Store as usize], Some(State::Failed(_)))
+        matches!(
+            checks.states[Check::Store as usize],
+            Some(CheckState::Failed(_))
+        )
     }
 
-    /// Not ready from now on: the server is shutting down.
+    /// Makes the server permanently not ready: it is shutting down.
     pub(crate) fn shut_down(&self) {
         self.change(|checks| !std::mem::replace(&mut checks.shutdown, true));
     }
 
-    /// The response to a request.
-    pub(crate) fn page(&self, verbose: bool) -> Page {
+    /// Returns the response to a request.
+    pub(crate) fn page(&self, verbose: bool) -> ReadinessPage {
         let checked = self.began + Duration::from_millis(self.checked.load(Ordering::Relaxed));
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
         if pages.ready && checked.elapsed() > STALE {
-            return Page::NotReady("Not ready: the checks are out of date.".into());
+            return ReadinessPage::NotReady("Not ready: the checks are out of date.".into());
         }
         match verbose {
             true => pages.verbose.clone(),
@@ -183,21 +186,21 @@ impl Readiness {
 }
 
 impl Checks {
-    fn pages(&self) -> Pages {
+    fn pages(&self) -> ReadinessPages {
         if self.shutdown {
-            let page = Page::NotReady("Not ready: the server is shutting down.".into());
-            return Pages {
+            let page = ReadinessPage::NotReady("Not ready: the server is shutting down.".into());
+            return ReadinessPages {
                 ready: false,
                 plain: page.clone(),
                 verbose: page,
             };
         }
-        let known: Vec<(Check, &State)> = Check::ALL
+        let known: Vec<(Check, &CheckState)> = Check::ALL
             .into_iter()
             .zip(&self.states)
             .filter_map(|(check, state)| Some((check, state.as_ref()?)))
             .collect();
-        let failed = |(_, state): &(Check, &State)| matches!(state, State::Failed(_));
+        let failed = |(_, state): &(Check, &CheckState)| matches!(state, CheckState::Failed(_));
         if known.is_empty() || known.iter().any(failed) {
             let mut verbose = "Not ready.".to_owned();
             for (check, state) in known {
@@ -208,10 +211,10 @@ impl Checks {
                     None => write!(verbose, "."),
                 };
             }
-            return Pages {
+            return ReadinessPages {
                 ready: false,
-                plain: Page::NotReady("Not ready. Try again in a moment.".into()),
-                verbose: Page::NotReady(verbose.into()),
+                plain: ReadinessPage::NotReady("Not ready. Try again in a moment.".into()),
+                verbose: ReadinessPage::NotReady(verbose.into()),
             };
         }
         let words = known
@@ -225,10 +228,10 @@ impl Checks {
         if !reasons.is_empty() {
             verbose["reasons"] = reasons.into();
         }
-        Pages {
+        ReadinessPages {
             ready: true,
-            plain: Page::Ready(Bytes::from_static(b"{\"status\":\"ready\"}")),
-            verbose: Page::Ready(verbose.to_string().into()),
+            plain: ReadinessPage::Ready(Bytes::from_static(b"{\"status\":\"ready\"}")),
+            verbose: ReadinessPage::Ready(verbose.to_string().into()),
         }
     }
 }
@@ -237,42 +240,42 @@ impl Checks {
 mod tests {
     use super::*;
 
-    fn text(page: Page) -> String {
+    fn text(page: ReadinessPage) -> String {
         match page {
-            Page::Ready(body) => String::from_utf8(body.into()).unwrap(),
-            Page::NotReady(message) => message.as_ref().to_owned(),
+            ReadinessPage::Ready(body) => String::from_utf8(body.into()).unwrap(),
+            ReadinessPage::NotReady(message) => message.as_ref().to_owned(),
         }
     }
 
     #[test]
     fn it_is_ready_when_no_check_has_failed() {
         let readiness = Readiness::default();
-        assert!(matches!(readiness.page(false), Page::NotReady(_)));
-        readiness.set(Check::Store, State::Ready);
-        readiness.set(Check::Redis, State::Degraded("late".into()));
+        assert!(matches!(readiness.page(false), ReadinessPage::NotReady(_)));
+        readiness.set(Check::Store, CheckState::Ready);
+        readiness.set(Check::Redis, CheckState::Degraded("late".into()));
         assert_eq!(text(readiness.page(false)), r#"{"status":"ready"}"#);
         assert_eq!(
             text(readiness.page(true)),
             r#"{"status":"ready","checks":{"store":"ready","redis":"degraded"},"reasons":{"redis":"late"}}"#
         );
-        readiness.set(Check::Store, State::Failed("no response".into()));
+        readiness.set(Check::Store, CheckState::Failed("no response".into()));
         assert_eq!(
             readiness.page(true),
-            Page::NotReady(
+            ReadinessPage::NotReady(
                 "Not ready. store: failed (no response). redis: degraded (late).".into()
             )
         );
-        readiness.set(Check::Store, State::Ready);
-        assert!(matches!(readiness.page(false), Page::Ready(_)));
+        readiness.set(Check::Store, CheckState::Ready);
+        assert!(matches!(readiness.page(false), ReadinessPage::Ready(_)));
     }
 
     #[test]
     fn it_is_never_ready_again_once_the_server_shuts_down() {
         let readiness = Readiness::default();
-        readiness.set(Check::Store, State::Ready);
+        readiness.set(Check::Store, CheckState::Ready);
         readiness.shut_down();
-        readiness.set(Check::Store, State::Failed("gone".into()));
-        readiness.set(Check::Store, State::Ready);
+        readiness.set(Check::Store, CheckState::Failed("gone".into()));
+        readiness.set(Check::Store, CheckState::Ready);
         assert_eq!(
             text(readiness.page(true)),
             "Not ready: the server is shutting down."

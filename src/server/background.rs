@@ -1,6 +1,6 @@
-//! Background work, on a thread of its own: neither a request nor a slow page of the admin listener delays a revocation.
-//! Each task is a small unit with its interval; a failure is counted, and logged once at each turn. A server whose background
-//! work has died would go on serving keys that were revoked, so its end is the server's.
+//! Background tasks, on a separate thread: neither a request nor a slow page of the admin listener delays a revocation.
+//! Each task has its interval. A failure is counted, and logged when it starts and when it ends. Without this thread the server
+//! would continue to accept revoked keys, so the server stops with it.
 
 mod checks;
 mod poll;
@@ -14,35 +14,35 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::shared::Shared;
 use crate::metrics::Task;
 use crate::store;
-use poll::Poll;
+use poll::Poller;
 
-/// How often what was counted is stored.
+/// How often usage and bans are stored.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// How often records that are too old are deleted.
+/// How often old records are deleted.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// The background work of one server.
+/// The background tasks of one server.
 #[derive(Debug)]
 pub(super) struct Background {
     shared: Arc<Shared>,
-    poll: Poll,
+    poller: Poller,
 }
 
 impl Background {
-    /// Loads what the server needs before its first request.
+    /// Loads the state that the server needs before its first request.
     pub(super) async fn load(shared: Arc<Shared>) -> store::Result<Self> {
-        let poll = Poll::load(&shared).await?;
+        let poller = Poller::load(&shared).await?;
         checks::run(&shared).await?;
-        Ok(Self { shared, poll })
+        Ok(Self { shared, poller })
     }
 
     /// Runs all tasks until the server shuts down.
     pub(super) async fn run(mut self) {
-        let (shared, poll) = (&*self.shared, &mut self.poll);
+        let (shared, poller) = (&*self.shared, &mut self.poller);
         let every = shared.store.poll_interval();
         tokio::join!(
-            repeat(Task::Poll, every, shared, async || poll.run(shared).await),
+            repeat(Task::Poll, every, shared, async || poller.run(shared).await),
             repeat(Task::Flush, FLUSH, shared, async || {
                 let (directory, now) = (&shared.access.directory, shared.clock.now());
                 shared
@@ -75,7 +75,7 @@ async fn repeat(
             _ = ticks.tick() => {}
             _ = shutdown.wait_for(|stop| *stop) => return,
         }
-        // Whatever is under way can be left at any point, and may take longer than a shutdown.
+        // Work in progress can be cancelled at any point, and may take longer than the shutdown.
         let done = tokio::select! {
             done = work() => done,
             _ = shutdown.wait_for(|stop| *stop) => return,
@@ -84,11 +84,11 @@ async fn repeat(
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
                 if !failing {
-                    tracing::warn!(task = task.name(), %error, "a background task fails");
+                    tracing::warn!(task = task.name(), %error, "background task failed");
                 }
             }
             Ok(()) if failing => {
-                tracing::info!(task = task.name(), "a background task works again")
+                tracing::info!(task = task.name(), "background task recovered")
             }
             Ok(()) => {}
         }

@@ -13,14 +13,14 @@ use crate::api::{ApiError, docs};
 use crate::health::{self, Readiness};
 use crate::http::{Response, header};
 
-/// The pages, made once.
+/// The pages, built once.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct OpenPages {
     document: Document,
     policy: HeaderValue,
 }
 
-impl Pages {
+impl OpenPages {
     pub(super) fn new(public: Option<&BaseUrl>, staging: Option<&BaseUrl>) -> Self {
         let origins: Vec<&str> = public
             .into_iter()
@@ -33,7 +33,7 @@ impl Pages {
         }
     }
 
-    /// One page.
+    /// Returns a page.
     pub(super) fn show(
         &self,
         page: OpenPage,
@@ -67,7 +67,7 @@ impl Pages {
     }
 }
 
-/// A page that a client may keep, and asks for again before it shows it.
+/// A page that clients may cache and must revalidate (`no-cache`).
 fn cached(content_type: HeaderValue, body: &Bytes) -> Response {
     Response::with_type(content_type, body.clone()).with(CACHE_CONTROL, header::NO_CACHE)
 }

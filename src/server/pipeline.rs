@@ -1,5 +1,5 @@
-//! The pipeline of a request: authenticate, limit, perform, finish with every header that a response must have.
-//! The order of these steps is decided here and nowhere else.
+//! The pipeline of a request: authenticate, limit, perform, and add the headers that every response has.
+//! The order of these steps is defined only here.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -25,9 +25,9 @@ use crate::http::{
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED, Refused, RequestMetrics, Subject};
+use crate::metrics::{CANCELLED, RejectedBy, RequestMetrics, Subject};
 
-/// Asks for a fault, in builds that have them.
+/// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 
 /// The longest path and query.
@@ -103,7 +103,7 @@ impl Service for Pipeline {
             };
             self.shared.api.fail(&route, destination, &error)
         };
-        // In one match: a response is large, and each step on its way moves it as a whole.
+        // One match, because a response is large, and each step would move it.
         let mut response = match result {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => fail(error),
@@ -142,7 +142,7 @@ impl Service for Pipeline {
         self.shared.clock.now()
     }
 
-    /// An ID is logged, so that a key that was put into the wrong header is not one.
+    /// Rejects IDs that look like a key: IDs are logged.
     fn accepts_id(&self, id: &[u8]) -> bool {
         !KeyHash::is_like_a_key(id)
     }
@@ -237,7 +237,7 @@ impl Pipeline {
             }
             Identity::TooManyFailures(rate) => {
                 learned.rate.set(Some(rate));
-                self.metrics.refuse(Refused::Address);
+                self.metrics.reject(RejectedBy::Address);
                 Err(ApiError::RateLimited {
                     by: Limit::Failures,
                     retry_after: rate.reset.seconds_from(now),
@@ -246,8 +246,7 @@ impl Pipeline {
         }
     }
 
-    /// Logs the cause of a 5xx. During an outage every request fails for the same cause, which was logged when that began:
-    /// thousands of lines would hide everything else.
+    /// Logs the cause of a 5xx. During an outage, [`FailureLog`](super::failure_log::FailureLog) limits the lines.
     fn log_failure(&self, record: &Record<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
         let (id, operation) = (record.id.as_str(), record.subject.name());
@@ -259,9 +258,9 @@ impl Pipeline {
         } = &*self.shared;
         let is_logged = match (error, record.subject) {
             (ApiError::Unavailable { .. }, Subject::Operation(Operation::CreatePet)) => {
-                store.write_failure().is_none() && failure_log.has_room(record.now, readiness)
+                store.write_failure().is_none() && failure_log.allows(record.now, readiness)
             }
-            (ApiError::Unavailable { .. }, _) => failure_log.has_room(record.now, readiness),
+            (ApiError::Unavailable { .. }, _) => failure_log.allows(record.now, readiness),
             _ => true,
         };
         match is_logged {
@@ -290,14 +289,14 @@ impl Pipeline {
         match decision.admission {
             Admission::Admitted => Ok(()),
             Admission::RateLimited { by, until } => {
-                self.metrics.refuse(Refused::Window);
+                self.metrics.reject(RejectedBy::Window);
                 Err(ApiError::RateLimited {
                     by: by.into(),
                     retry_after: until.seconds_from(now),
                 })
             }
             Admission::Banned { until, new } => {
-                self.metrics.refuse(Refused::Ban);
+                self.metrics.reject(RejectedBy::Ban);
                 if let Some(ban) = new {
                     self.metrics.bans.add(1);
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
@@ -312,7 +311,7 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// Stores a ban at once, so that it outlives even a crash; the next flush tries again if this fails.
+    /// Stores a ban at once, so that it survives a crash. If this fails, the next flush retries it.
     fn store_ban(&self, key: KeyId, ban: BanChange) {
         let shared = Arc::clone(&self.shared);
         shared.write_behind.record_ban(key, ban);
@@ -332,12 +331,12 @@ fn rate_limit(rate: Rate) -> RateLimit {
     }
 }
 
-/// Checks what every request must be like, and returns the host that it is addressed to.
+/// Checks the form of a request, and returns its host.
 fn check_form<'a>(head: &Head<'a>, body: &RequestBody) -> Result<Option<Authority<'a>>, ApiError> {
     if head.target_length > LONGEST_TARGET {
         return Err(ApiError::UriTooLong);
     }
-    // hyper takes any list that ends in chunked. Only such a body has an unknown length.
+    // hyper accepts any list that ends in chunked. Only such a body has an unknown length.
     let is_chunked_once = match head.transfer_encoding {
         Field::Absent => true,
         Field::One(encoding) => encoding.eq_ignore_ascii_case(b"chunked"),
@@ -352,7 +351,7 @@ fn check_form<'a>(head: &Head<'a>, body: &RequestBody) -> Result<Option<Authorit
     })
 }
 
-/// The name of a method for the log. An unknown one may hold anything, and is not repeated.
+/// The name of a method for the log. Unknown ones are not logged, because they may contain anything.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

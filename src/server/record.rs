@@ -1,4 +1,4 @@
-//! What is counted and logged of a request.
+//! The metrics and the log line of a request.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -10,12 +10,12 @@ use crate::limit::Rate;
 use crate::log::{RequestLine, RequestLog};
 use crate::metrics::{RequestMetrics, Subject};
 
-/// A request, for the metrics and the log. It is written when this is dropped, so that a request whose client went away leaves one too.
+/// A request, for the metrics and the log. It is written when this is dropped, so that cancelled requests are recorded too.
 pub(super) struct Record<'a> {
     pub(super) metrics: &'a RequestMetrics,
     pub(super) log: &'a RequestLog,
     pub(super) now: Timestamp,
-    /// None where the request was not read.
+    /// None if the request was not read.
     pub(super) exchange: Option<&'a Exchange>,
     pub(super) id: &'a RequestId,
     pub(super) method: Option<&'static str>,
@@ -25,7 +25,7 @@ pub(super) struct Record<'a> {
     pub(super) learned: Learned,
 }
 
-/// What the pipeline learns of a request, for its response and its record.
+/// What the pipeline learns about a request, for its response and its record.
 #[derive(Default)]
 pub(super) struct Learned {
     pub(super) key: Cell<Option<KeyId>>,

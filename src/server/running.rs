@@ -1,4 +1,4 @@
-//! A server that serves, until it is shut down.
+//! A running server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::http::DRAIN;
 use crate::log::Sink;
 use crate::store::{self, Store};
 
-/// How long after a failure the last flush is tried again.
-const AGAIN: Duration = Duration::from_millis(200);
+/// The pause before a failed last flush is retried.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// A server that serves.
+/// A running server.
 #[derive(Debug)]
 pub struct Running {
     pub(super) shared: Arc<Shared>,
@@ -29,37 +29,37 @@ pub struct Running {
     pub(super) address: SocketAddr,
     pub(super) admin_address: SocketAddr,
     pub(super) max_connections: usize,
-    // Dropped last: what was logged on the way out is still written.
+    // Dropped last, so that lines logged during the shutdown are still written.
     pub(super) _sink: Sink,
 }
 
 impl Running {
-    /// Where the API can be reached from this machine.
+    /// The URL of the API on this machine.
     pub fn local_url(&self) -> &BaseUrl {
         &self.local
     }
 
-    /// Where the API listens.
+    /// The address of the API listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the admin listener is.
+    /// The address of the admin listener.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
 
-    /// How many connections the API takes at once: as many as were asked for, or as the system allows.
+    /// The connection limit: the option, or what the limit of open files allows.
     pub fn max_connections(&self) -> usize {
         self.max_connections
     }
 
-    /// The data.
+    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
     }
 
-    /// Returns, with the reason, when the server cannot keep its promises any more.
+    /// Returns the reason when the server has failed.
     pub async fn failed(&mut self) -> String {
         tokio::select! {
             () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored".into(),
@@ -68,13 +68,13 @@ impl Running {
         }
     }
 
-    /// Shuts down gracefully: no new connection is accepted, requests at work get their responses, and what was counted is stored.
+    /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN;
         self.shared.readiness.shut_down();
         self.shutdown.send_replace(true);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has logged it; the others still have their work to finish.
+            // A panic was logged by its thread; the other threads still have to finish.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         self.last_flush(deadline)
@@ -82,7 +82,7 @@ impl Running {
             .context("cannot store the last second of usage")
     }
 
-    /// Stores what was counted last. A store that fails for a moment must not cost it, so it is tried until the deadline.
+    /// Stores the last usage. A temporary failure must not lose it, so it is retried until the deadline.
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         let Shared {
             write_behind,
@@ -95,10 +95,10 @@ impl Running {
             let flushed = write_behind
                 .flush(store, &access.directory, clock.now())
                 .await;
-            if flushed.is_ok() || Instant::now() + AGAIN >= deadline {
+            if flushed.is_ok() || Instant::now() + RETRY_PAUSE >= deadline {
                 return flushed;
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }

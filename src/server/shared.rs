@@ -1,4 +1,4 @@
-//! What the threads of a server share.
+//! State shared by the threads of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use tokio::sync::watch;
 
 use super::failure_log::FailureLog;
-use super::pages::Pages;
+use super::pages::OpenPages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
 use crate::api::url::BaseUrl;
@@ -19,16 +19,16 @@ use crate::limit::redis::Health;
 use crate::metrics::ServerMetrics;
 use crate::store::Store;
 
-/// What all threads share.
+/// The state shared by all threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) access: Access,
-    /// How Redis is, where there is one.
+    /// The health of Redis, if it is used.
     pub(super) redis: Option<Arc<Health>>,
     pub(super) api: Api,
-    pub(super) pages: Pages,
+    pub(super) pages: OpenPages,
     pub(super) proxies: TrustedProxies,
     pub(super) clock: Clock,
     pub(super) write_behind: WriteBehind,
@@ -41,7 +41,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Everything but the keys, which are loaded before the first request. `local` is the URL of this server on this machine.
+    /// The state without the keys, which are loaded before the first request. `local` is the URL of this server on this machine.
     pub(super) fn new(
         config: &Config,
         store: Arc<Store>,
@@ -58,7 +58,7 @@ impl Shared {
             access: Access::default(),
             redis: config.redis.is_some().then(Arc::default),
             api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
-            pages: Pages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
+            pages: OpenPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
             proxies: config.trusted_proxies.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,

@@ -1,4 +1,4 @@
-//! The threads of the server: each has a runtime of its own, and its end is noticed.
+//! The threads of the server: each has a separate runtime, and reports its end.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
-/// Starts a thread with a runtime of its own. Its end is told to `ended`, with the reason: it panicked, it failed, or it was
-/// done because the server shuts down.
+/// Starts a thread with a separate runtime. Its end is reported to `ended`, with the reason: it panicked, it failed, or the server
+/// shuts down.
 pub(super) fn spawn(
     name: &str,
     ended: mpsc::UnboundedSender<String>,
@@ -32,7 +32,7 @@ pub(super) fn spawn(
     })
 }
 
-/// Tells the end of a thread when it is dropped, so that a panic tells it too.
+/// Reports the end of a thread when it is dropped, so that a panic is reported too.
 struct End {
     ended: mpsc::UnboundedSender<String>,
     reason: String,
@@ -40,7 +40,7 @@ struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // Nobody listens any more when the server has shut down.
+        // The receiver is gone when the server has shut down.
         let _ = self.ended.send(std::mem::take(&mut self.reason));
     }
 }

@@ -1,5 +1,4 @@
-//! What is yet to be stored: which keys have been used, once for each key and second instead of once for each request, and
-//! which have been banned.
+//! Usage and bans that are not stored yet. Usage is stored once for each key and second, not for each request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +9,10 @@ use crate::key::KeyId;
 use crate::limit::BanChange;
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
-/// The most keys in one batch of usage: so few that a creation that waits with it for the same commit waits briefly.
+/// The most keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
 const BATCH: usize = 500;
 
-/// The usage and the bans that are yet to be stored.
+/// The usage and the bans that are not stored yet.
 #[derive(Debug)]
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
@@ -23,13 +22,13 @@ pub(super) struct WriteBehind {
     outbox: tokio::sync::Mutex<Outbox>,
 }
 
-/// The list of one worker, on a cache line of its own: workers do not wait for each other.
+/// The list of one worker, on a separate cache line: workers do not wait for each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct UsedKeys(Mutex<Vec<Key>>);
 
 impl WriteBehind {
-    /// Nothing to store yet, with so many workers.
+    /// Nothing to store yet, for this number of workers.
     pub(super) fn new(workers: usize) -> std::io::Result<Self> {
         Ok(Self {
             used: (0..workers).map(|_| UsedKeys::default()).collect(),
@@ -41,7 +40,7 @@ impl WriteBehind {
         })
     }
 
-    /// Records that a key has been used. To be called by the worker with this number.
+    /// Records that a key has been used. Called by the worker with this number.
     pub(super) fn record_usage(&self, worker: usize, key: &Key) {
         lock(&self.used[worker].0).push(*key);
     }
@@ -51,7 +50,7 @@ impl WriteBehind {
         lock(&self.bans).push((key, ban));
     }
 
-    /// Stores everything. What cannot be stored is kept for the next time.
+    /// Stores everything. What cannot be stored is kept for the next flush.
     pub(super) async fn flush(
         &self,
         store: &Store,
@@ -62,7 +61,7 @@ impl WriteBehind {
         self.flush_usage(store, directory, now).await.and(bans)
     }
 
-    /// Stores the bans. One that was stored already changes nothing: the store takes only a later one.
+    /// Stores the bans. Repeating one changes nothing: the store accepts only a later one.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
         let mut taken = Taken::all([&self.bans]);
         // In the order in which they came: of two for one key, the later one stays.
@@ -103,7 +102,7 @@ impl WriteBehind {
 #[derive(Debug)]
 struct Outbox {
     recorder: UsageRecorder,
-    /// A batch that may be stored or not, because the store has not confirmed it. It is sent again unchanged, before any other.
+    /// A batch with an unknown outcome, because the store has not confirmed it. It is sent again unchanged, before any other.
     unconfirmed: Option<Arc<UsageBatch>>,
 }
 
@@ -138,7 +137,7 @@ impl Outbox {
     }
 }
 
-/// What is being stored. What was not stored goes back, also if the flush is cancelled.
+/// Entries that are being stored. Those that were not stored are put back, also if the flush is cancelled.
 struct Taken<'a, T> {
     list: Vec<T>,
     back_to: Option<&'a Mutex<Vec<T>>>,
@@ -148,7 +147,7 @@ impl<'a, T> Taken<'a, T> {
     fn all(lists: impl IntoIterator<Item = &'a Mutex<Vec<T>>>) -> Self {
         let (mut list, mut back_to) = (Vec::new(), None);
         for each in lists {
-            // Taken under the lock, and joined without it.
+            // Taken under the lock, and appended without it.
             let mut taken = std::mem::take(&mut *lock(each));
             list.append(&mut taken);
             back_to.get_or_insert(each);
@@ -182,7 +181,7 @@ mod tests {
     use crate::plan::Limits;
     use crate::store::{Database, Mode};
 
-    /// How many keys are in use at once.
+    /// The number of keys in use.
     fn keys_in_use() -> usize {
         let long = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1");
         if long { 100_000 } else { 20_000 }
@@ -195,7 +194,7 @@ mod tests {
         runtime.enable_all().build().unwrap().block_on(future)
     }
 
-    /// A store with so many keys, and the keys.
+    /// A store with this number of keys, and the keys.
     fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Directory, Vec<Key>) {
         let path = folder.path().join("a.db");
         let database = Database::Sqlite(path.clone());
@@ -218,7 +217,7 @@ mod tests {
         (store, directory, keys)
     }
 
-    /// Creates animals one after the other until it is told to stop: how long each took, in ascending order.
+    /// Creates animals until `stop` is set. Returns how long each took, in ascending order.
     fn create_until(store: &Store, stop: &AtomicBool) -> Vec<Duration> {
         let mut took = Vec::new();
         while !stop.load(Ordering::Relaxed) {

@@ -243,11 +243,12 @@ fn two_deployments_on_one_redis_do_not_touch_each_others_keys() {
 }
 
 #[test]
-fn a_node_without_redis_says_that_limits_hold_for_it_alone() {
+fn a_node_without_redis_warns_that_it_counts_separately() {
     let cluster = Cluster::start();
     let words = ["--no-first-key", "--database", &cluster.postgres.url()];
     let node = harness::Process::serve(crate::PROGRAM, cluster.folder.path(), &words);
     eventually(Duration::from_secs(1), "a warning", || {
-        node.log().contains("limits hold for each node only")
+        node.log()
+            .contains("without --redis each node counts separately")
     });
 }

@@ -35,7 +35,10 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
     let refused = ask(Some(wrong), "/metrics");
     refused.is_error(401, "invalid_admin_token");
     assert_eq!(refused.message(), "The admin token is invalid.");
-    let log = logged(&process, &["WARN", "wrong admin token", "client=127.0.0.1"]);
+    let log = logged(
+        &process,
+        &["WARN", "invalid admin token", "client=127.0.0.1"],
+    );
     assert!(!log.contains(wrong), "{log}");
     let page = ask(Some(token), "/metrics");
     assert_eq!(page.status, 200, "{page}");

@@ -1,17 +1,17 @@
-//! Polls the store for changes that others made, and applies them.
+//! Polls the store for changes made by other processes, and applies them.
 
 use super::super::shared::Shared;
 use crate::access::Access;
 use crate::store::{self, KeyRecord, Revisions, Store};
 
-/// What has been applied so far.
+/// Applies changes, and keeps the revisions that have been applied.
 #[derive(Debug)]
-pub(super) struct Poll {
+pub(super) struct Poller {
     seen: Revisions,
 }
 
-impl Poll {
-    /// Fills the directory and the counters of the day from the store: nothing is served before that.
+impl Poller {
+    /// Fills the directory and the counters of the day from the store, before the first request.
     pub(super) async fn load(shared: &Shared) -> store::Result<Self> {
         let Shared {
             store,
@@ -30,7 +30,7 @@ impl Poll {
         Ok(Self { seen })
     }
 
-    /// Applies what has changed since the last poll.
+    /// Applies the changes since the last poll.
     pub(super) async fn run(&mut self, shared: &Shared) -> store::Result<()> {
         let Shared { store, access, .. } = shared;
         let began = shared.clock.now();

@@ -1,4 +1,4 @@
-//! Deletes records that are too old to be needed.
+//! Deletes old records.
 
 use super::super::{Shared, pace};
 use crate::store::{self, Retry, UsageBatch};

@@ -49,7 +49,7 @@ impl Fixture {
         }
     }
 
-    /// Sends a request, with the key unless it has an `Authorization` of its own.
+    /// Sends a request, with the key unless it has an `Authorization`.
     async fn send(&self, request: http::request::Builder, body: &str) -> Response {
         let (mut parts, body) = request.body(body.to_owned()).unwrap().into_parts();
         let bearer = format!("Bearer {}", self.key).parse().unwrap();
@@ -94,7 +94,7 @@ async fn an_animal_that_is_created_can_be_read_and_each_request_counts() {
 }
 
 #[tokio::test]
-async fn a_response_to_an_unknown_key_says_what_its_address_has_left() {
+async fn a_response_to_an_unknown_key_has_the_rate_of_its_address() {
     let fixture = Fixture::new().await;
     let request = http::Request::get("/v1/pets").header("authorization", "Bearer wrong");
     let response = fixture.send(request, "").await;
@@ -104,14 +104,14 @@ async fn a_response_to_an_unknown_key_says_what_its_address_has_left() {
 }
 
 #[tokio::test]
-async fn the_sixty_first_request_of_a_minute_is_refused_until_the_next() {
+async fn the_sixty_first_request_of_a_minute_is_rejected_until_the_next() {
     let fixture = Fixture::new().await;
     for _ in 0..60 {
         assert_eq!(fixture.get("/v1/pets").await.status, 200);
     }
-    let refused = fixture.get("/v1/pets").await;
-    assert_eq!(refused.status, 429);
-    assert_eq!(refused.retry_after, Some(60));
+    let rejected = fixture.get("/v1/pets").await;
+    assert_eq!(rejected.status, 429);
+    assert_eq!(rejected.retry_after, Some(60));
     fixture.clock.advance(std::time::Duration::from_secs(60));
     assert_eq!(fixture.get("/v1/pets").await.status, 200);
 }
