@@ -1,5 +1,5 @@
 //! Authentication: a valid key, or an address and the failures it has left.
-//! Asks the store only for a key that the directory does not know; knows nothing of responses.
+//! Queries the store only for a key that is not in the directory. Knows nothing of responses.
 
 pub mod address;
 pub mod bearer;

@@ -37,7 +37,7 @@ use url::{BaseUrl, LinkBase};
 pub struct Api {
     store: Arc<Store>,
     addresses: Addresses,
-    /// How long a body may take to arrive, in all.
+    /// The timeout for a whole body.
     body_timeout: Duration,
     in_flight: InFlight,
 }

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_until_a_moment_round_up_and_are_at_least_one() {
+    fn seconds_until_a_timestamp_round_up_and_are_at_least_one() {
         let now = Timestamp::from_millis(10_000);
         assert_eq!(Timestamp::from_millis(11_001).seconds_from(now), 2);
         assert_eq!(Timestamp::from_millis(11_000).seconds_from(now), 1);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_read_from_a_date_or_a_date_and_time() {
+    fn a_timestamp_is_parsed_from_a_date_or_a_date_and_time() {
         for (text, shown) in [
             ("2026-12-24", "2026-12-24T00:00:00Z"),
             ("2026-12-24T18:00:00Z", "2026-12-24T18:00:00Z"),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_and_days_read_as_dates() {
+    fn timestamps_and_days_are_displayed_as_dates() {
         let moment = Timestamp::from_secs(1_794_700_800);
         assert_eq!(moment.to_string(), "2026-11-15T00:00:00Z");
         assert_eq!(moment.day().to_string(), "2026-11-15");

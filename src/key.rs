@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_type_prints_what_it_holds() {
+    fn neither_type_prints_its_content() {
         let secret = Secret::generate().unwrap();
         assert_eq!(
             format!("{secret:?} {:?}", secret.hash()),

@@ -233,7 +233,7 @@ mod tests {
         for hash in 1..CAPACITY as u64 {
             *failures.count_mut(hash) += 1;
         }
-        assert_eq!(failures.count(0), 0, "there is room for one more");
+        assert_eq!(failures.count(0), 0, "the table is not full");
         *failures.count_mut(0) += 1;
         assert_eq!((failures.count(0), failures.count(u64::MAX)), (1, 7));
     }

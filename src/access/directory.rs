@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_use_of_a_day_counts_for_its_key_alone() {
+    fn the_stored_usage_of_a_day_counts_for_its_key_alone() {
         let directory = Directory::default();
         for (id, byte) in [(1, 1), (2, 2)] {
             directory.apply(&KeyRecord {

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_and_all_it_refers_to_are_there() {
+    fn the_page_and_all_files_that_it_refers_to_exist() {
         let page = asset("/docs").unwrap();
         assert_eq!(page.content_type, "text/html; charset=utf-8");
         let references = references();

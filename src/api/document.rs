@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn openapi_json_says_what_openapi_yaml_says() {
+    fn openapi_json_is_generated_from_openapi_yaml() {
         let expected = format!("{:#}\n", parsed(YAML.as_bytes()));
         if std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some() {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi.json");

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_says_what_the_error_says_also_where_it_is_written_by_hand() {
+    fn a_body_that_is_written_by_hand_has_the_message_of_the_error() {
         for error in [
             ApiError::RateLimited {
                 by: Limit::Minute,

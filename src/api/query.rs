@@ -88,7 +88,7 @@ mod tests {
     use crate::pet::PetStatus;
 
     #[test]
-    fn known_parameters_are_read_and_unknown_ignored() {
+    fn known_parameters_are_parsed_and_unknown_ones_ignored() {
         assert_eq!(of_pets(None).unwrap(), PetQuery::default());
         assert_eq!(of_pets(Some("")).unwrap(), PetQuery::default());
         let query = of_pets(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_or_repeated_parameter_is_named_with_what_it_must_be() {
+    fn an_invalid_or_repeated_parameter_is_named_with_its_rule() {
         for (query, message) in [
             ("limit=0", "limit must be between 1 and 100."),
             ("limit", "limit must be between 1 and 100."),

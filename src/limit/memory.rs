@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_use_that_is_taken_is_all_that_came_since_the_last_time() {
+    fn the_usage_to_store_is_all_since_the_last_time() {
         let meter = Meter::default();
         let count = |secs| {
             meter.decide(

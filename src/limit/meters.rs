@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_meter_has_two_cache_lines_of_its_own() {
+    fn every_meter_has_two_separate_cache_lines() {
         let meters = Meters::default();
         let places: Vec<_> = (0..2 * BLOCK + 1)
             .map(|_| std::ptr::from_ref(meters.get(meters.add())).addr())

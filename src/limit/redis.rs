@@ -29,13 +29,13 @@ use health::ThreadHealth;
 use script::{DecisionRequest, Script};
 use timer::TimerWheel;
 
-/// How long connecting may take, while no request waits for it: to a cluster it is several steps.
+/// The timeout for connecting, while no request waits for it: to a cluster it is several steps.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a thread waits for Redis before it serves its first request: without it, it would have to count alone.
+/// The timeout for Redis before a thread serves its first request: without Redis, it would have to count alone.
 const START_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How fast Redis has to decide before requests are sent to it again. Less than the timeout of a request, so that a slow Redis
+/// The timeout of a probe before requests are sent to Redis again. Less than the timeout of a request, so that a slow Redis
 /// does not open and close the breaker all the time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 

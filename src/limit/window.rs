@@ -46,7 +46,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
         self.used = self.used.saturating_add(1);
     }
 
-    /// Counts requests that were made before, and stored.
+    /// Counts requests that are stored already.
     pub fn add(&mut self, requests: u32) {
         self.used = self.used.saturating_add(requests);
     }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_more_than_one_ahead_of_the_clock_becomes_the_present_one_with_its_count() {
+    fn a_window_more_than_one_ahead_of_the_clock_becomes_the_current_one_with_its_count() {
         let mut minute = Minute::new();
         minute.enter(Timestamp::from_secs(240));
         minute.count();

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_and_what_is_ignored_by_default_is_blank_and_nothing_else_is() {
+    fn only_white_space_and_default_ignorable_characters_are_blank() {
         let blank = (0..=u32::from(char::MAX))
             .filter_map(char::from_u32)
             .filter(|character| is_blank(*character));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_body_is_read_and_status_is_available_when_omitted() {
+    fn a_complete_body_is_parsed_and_status_is_available_when_omitted() {
         let pet =
             NewPet::from_json(br#" {"id":9,"x":[{}],"name":"Rex","categoryId":-0} "#).unwrap();
         assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_gets_a_message_about_what_to_send() {
+    fn a_body_that_is_not_an_object_gets_a_message_about_the_fields_to_send() {
         for body in [
             "",
             "  ",
@@ -294,7 +294,7 @@ mod tests {
         let deep = format!(r#"{{"name":"a","categoryId":1,"x":{open}{close}}}"#);
         assert!(
             NewPet::from_json(deep.as_bytes()).is_ok(),
-            "what is ignored may be as deep as it likes"
+            "an unknown field may be nested deeply"
         );
         assert!(NewPet::from_json(b"{\"name\":\"\xff\",\"categoryId\":1}").is_err());
         assert!(NewPet::from_json(b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}").is_err());
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_surrogate_is_no_name() {
+    fn a_lone_surrogate_is_not_a_valid_name() {
         assert!(
             problem(r#"{"name":"\ud800","categoryId":1}"#)
                 .contains("name must be valid Unicode text")

@@ -165,7 +165,7 @@ fn every_problem_of_a_body_is_reported_in_one_message() {
 }
 
 #[test]
-fn a_member_given_twice_is_400_also_an_unknown_one() {
+fn a_repeated_field_is_400_also_an_unknown_one() {
     let (_app, _, key) = App::start();
     for (body, named) in [
         (r#"{"name":"a","name":"a","categoryId":1}"#, "name"),

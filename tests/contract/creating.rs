@@ -158,7 +158,7 @@ fn a_whole_number_is_one_however_it_is_written() {
 }
 
 #[test]
-fn unknown_members_are_ignored_and_id_is_one_of_them() {
+fn unknown_fields_are_ignored_and_id_is_one_of_them() {
     let (_app, _, key) = App::start();
     let plain = json!({"name": "Rex", "categoryId": 1, "status": "sold"});
     let mut body = plain.clone();
@@ -172,7 +172,7 @@ fn unknown_members_are_ignored_and_id_is_one_of_them() {
 }
 
 #[test]
-fn the_order_of_members_and_space_around_them_do_not_matter() {
+fn the_order_of_fields_and_space_around_them_do_not_matter() {
     let (_app, _, key) = App::start();
     let body = "\r\n\t{ \"status\" : \"sold\",\n\"categoryId\" :1 , \"name\":\"Rex\" }\n ";
     let request = key.request("POST", "/v1/pets").body(body);

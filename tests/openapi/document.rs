@@ -11,11 +11,9 @@ fn document() -> Value {
 /// Every `$ref` below a value.
 fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
-        Value::Object(members) => {
-            found.extend(members.get("$ref").and_then(Value::as_str));
-            members
-                .values()
-                .for_each(|member| references(member, found));
+        Value::Object(fields) => {
+            found.extend(fields.get("$ref").and_then(Value::as_str));
+            fields.values().for_each(|value| references(value, found));
         }
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
         _ => {}
@@ -25,12 +23,10 @@ fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 /// Every example of an error below a value.
 fn errors<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
-        Value::Object(members)
-            if members.contains_key("code") && members.contains_key("message") =>
-        {
+        Value::Object(fields) if fields.contains_key("code") && fields.contains_key("message") => {
             found.push(value);
         }
-        Value::Object(members) => members.values().for_each(|member| errors(member, found)),
+        Value::Object(fields) => fields.values().for_each(|value| errors(value, found)),
         _ => {}
     }
 }
@@ -94,14 +90,14 @@ fn members(class: &str) -> Vec<(u32, u32)> {
 #[test]
 fn the_order_is_the_written_one() {
     let document = document();
-    let members: Vec<_> = document
+    let fields: Vec<_> = document
         .as_object()
         .unwrap()
         .keys()
         .map(String::as_str)
         .collect();
     assert_eq!(
-        members,
+        fields,
         [
             "openapi",
             "info",
@@ -201,15 +197,15 @@ fn every_code_has_an_example_under_its_own_status() {
 /// Every schema that closes what it describes, by its path in the document.
 fn closed(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
-        Value::Object(members) => {
+        Value::Object(fields) => {
             if ["additionalProperties", "unevaluatedProperties"]
                 .iter()
-                .any(|name| members.get(*name) == Some(&Value::Bool(false)))
+                .any(|name| fields.get(*name) == Some(&Value::Bool(false)))
             {
                 found.push(path.to_owned());
             }
-            for (name, member) in members {
-                closed(member, &format!("{path}/{name}"), found);
+            for (name, value) in fields {
+                closed(value, &format!("{path}/{name}"), found);
             }
         }
         Value::Array(items) => items.iter().for_each(|item| closed(item, path, found)),
@@ -227,7 +223,10 @@ fn what_additions_may_come_to_is_not_closed() {
     for closing in ["enum", "const", "pattern"] {
         assert_eq!(code[closing], Value::Null, "{code}");
     }
-    assert_eq!(document["info"]["license"]["ID"], "MIT OR Apache-2.0");
+    assert_eq!(
+        document["info"]["license"]["identifier"],
+        "MIT OR Apache-2.0"
+    );
     assert_ne!(document["info"]["contact"]["name"], Value::Null);
 }
 

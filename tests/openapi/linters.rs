@@ -73,7 +73,7 @@ fn redocly_and_spectral_find_nothing() {
 fn each_of_them_would_find_a_missing_licence_or_contact() {
     let (_folder, path) = document(&[]);
     let text = fs::read_to_string(&path).unwrap();
-    let broken = text.replacen("    ID: MIT OR Apache-2.0\n", "", 1);
+    let broken = text.replacen("    identifier: MIT OR Apache-2.0\n", "", 1);
     fs::write(&path, &broken).unwrap();
     assert!(!redocly(&path).0);
     let broken = text.replacen(

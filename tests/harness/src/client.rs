@@ -352,13 +352,13 @@ impl Response {
         }
         if self.status >= 400 && !self.asked.starts_with("HEAD ") {
             let error = self.json();
-            let members: Vec<_> = error
+            let fields: Vec<_> = error
                 .as_object()
                 .expect("an object")
                 .keys()
                 .map(String::as_str)
                 .collect();
-            assert_eq!(members, ["code", "message", "status"], "{self}");
+            assert_eq!(fields, ["code", "message", "status"], "{self}");
             assert_eq!(error["status"], self.status, "{self}");
             assert_eq!(
                 self.header("content-type"),

@@ -18,7 +18,7 @@ fn create_prints_the_secret_alone_on_stdout_and_everything_else_on_stderr() {
 }
 
 #[test]
-fn create_with_json_prints_exactly_the_published_members_in_their_order() {
+fn create_with_json_prints_exactly_the_published_fields_in_their_order() {
     let operator = operator();
     let text = line(keys(&operator, "create --name me --plan free --json"));
     let (before, after) = text.split_once("as_").unwrap();
