@@ -60,7 +60,7 @@ pub struct Order {
     pub id: OrderId,
     /// The animal it is for.
     pub pet: PetId,
-    /// When the animal leaves, where that is known.
+    /// When the animal leaves, if known.
     pub ship_date: Option<Timestamp>,
     /// Its state.
     pub state: OrderState,
@@ -71,7 +71,7 @@ pub struct Order {
 pub struct NewOrder {
     /// The animal it is for.
     pub pet: PetId,
-    /// When the animal leaves, where that is known.
+    /// When the animal leaves, if known.
     pub ship_date: Option<Timestamp>,
 }
 
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ship_date_is_shown_where_it_is_known() {
+    fn a_ship_date_is_shown_if_it_is_known() {
         let mut order = Order {
             id: OrderId(1),
             pet: PetId(2),

@@ -116,7 +116,7 @@ impl Server {
         let mut threads = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
-            let limiter = limiter(config, &shared, deployment.as_str());
+            let limiter = limiter(config, &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
             let name = format!("http-{number}");

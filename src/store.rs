@@ -1,6 +1,6 @@
-//! The store of animals, orders, keys and their usage. `impl Store` is the contract that every engine fulfils, by noun: what a
-//! method MUST do is documented there and nowhere else. Below it are the engines, each with its migrations; below those, the types
-//! of the contract and what the writers have in common.
+//! The store of animals, orders, keys and their usage. `impl Store` is the contract of the engines, one file per
+//! resource: only there is documented what a method MUST do. Below it are the engines, each with its migrations; below those, the
+//! types of the contract and the code that the writers share.
 
 mod cache;
 mod contract;
@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use cache::Cache;
 use engine::{Engine, dispatch};
 
-/// The store: an engine, and a cache of what was read from it.
+/// A store: an engine, and a cache of what was read from it.
 #[derive(Debug)]
 pub struct Store {
     engine: Engine,
@@ -68,7 +68,7 @@ impl Store {
         })
     }
 
-    /// What opening it did to its format.
+    /// The migration that opening it carried out, if any.
     pub fn migration(&self) -> Migration {
         self.migration
     }
@@ -88,7 +88,7 @@ impl Store {
         dispatch!(self.revisions())
     }
 
-    /// How often to poll for [`Revisions`]: often enough that a change takes effect in time, seldom enough to cost nothing.
+    /// How often to poll for [`Revisions`]: often enough that a change takes effect in time, rarely enough to be cheap.
     pub fn poll_interval(&self) -> Duration {
         Duration::from_millis(if self.is_shared() { 500 } else { 100 })
     }
@@ -109,8 +109,7 @@ impl Store {
         dispatch!(self.ready())
     }
 
-    /// Why writes fail, in two or three words, for as long as they do. Logged when it begins and when it ends, not for each
-    /// write.
+    /// Why writes fail, in two or three words, while they do. Logged when it starts and when it ends, not for each write.
     pub fn write_failure(&self) -> Option<&'static str> {
         self.engine.writer().failure()
     }
@@ -143,7 +142,7 @@ impl Store {
         }
     }
 
-    /// What the cache holds: the kind of entries, how many, and their bytes.
+    /// The content of the cache: for each kind of entry its name, the number of entries, and their bytes.
     pub fn cached(&self) -> [(&'static str, usize, u64); 2] {
         self.cache.size()
     }

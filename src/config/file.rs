@@ -5,7 +5,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -41,7 +40,8 @@ pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, 
     for (name, value) in table.get_ref() {
         let start = name.span().start;
         let name = name.get_ref().as_ref();
-        let Some(option) = known(&command, name) else {
+        let known = usage::find(&command, name).filter(|_| name != "config");
+        let Some(option) = known else {
             let meant = meant(&command, name).map(|meant| format!(": did you mean {meant}?"));
             let what = format!("unknown option {name}{}", meant.unwrap_or_default());
             return Err(at(start, &what));
@@ -68,20 +68,8 @@ fn meant(command: &Command, name: &str) -> Option<String> {
     let error = serve
         .try_get_matches_from(["serve", &format!("--{name}")])
         .err()?;
-    match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(meant)) => meant.strip_prefix("--").map(str::to_owned),
-        _ => None,
-    }
-}
-
-/// The option of this name, if a file can set it: those that have an environment variable.
-fn known<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
-    command
-        .get_subcommands()
-        .flat_map(Command::get_arguments)
-        .find(|option| {
-            option.get_long() == Some(name) && option.get_env().is_some() && name != "config"
-        })
+    let meant = usage::suggestion(&error)?;
+    meant.strip_prefix("--").map(str::to_owned)
 }
 
 /// The values, each with its place in the file.

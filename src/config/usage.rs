@@ -74,7 +74,7 @@ fn named(error: &clap::Error) -> Option<&str> {
 }
 
 /// The word that was probably meant.
-fn suggestion(error: &clap::Error) -> Option<&str> {
+pub(super) fn suggestion(error: &clap::Error) -> Option<&str> {
     let kinds = [
         ContextKind::SuggestedArg,
         ContextKind::SuggestedSubcommand,
@@ -104,7 +104,8 @@ fn variable(error: &clap::Error, command: &Command, words: &[OsString]) -> Optio
     std::env::var_os(name).map(|_| name.to_string_lossy().into_owned())
 }
 
-fn find<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
+/// The option with this name that has an environment variable, and so can be set in a file.
+pub(super) fn find<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
     let here = command
         .get_arguments()
         .find(|option| option.get_long() == Some(long) && option.get_env().is_some());

@@ -1,12 +1,12 @@
-//! What an action of an operator changes. The decision is made here, once, on what a store has read, and the store carries it
-//! out: it decides nothing.
+//! The changes of an action. They are decided here, once for all engines, on the state that a store has read; the store only writes
+//! them.
 
 use super::transition::{Action, InvalidTransition, next};
 use super::{NewOrder, Order, OrderId};
 use crate::clock::Timestamp;
 use crate::pet::{PetId, PetStatus};
 
-/// What an action names.
+/// The animal or order that an action names.
 #[derive(Clone, Copy, Debug)]
 pub enum ActionTarget {
     /// An animal: the order is the one that is open for it, if any.
@@ -15,7 +15,7 @@ pub enum ActionTarget {
     Order(OrderId),
 }
 
-/// What a store has read, in the transaction in which it will write.
+/// The state that an action is decided on, read in the transaction that writes the changes.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentState {
     /// The status of the animal, if it exists.
@@ -24,14 +24,14 @@ pub struct CurrentState {
     pub order: Option<Order>,
 }
 
-/// What a store has to write, in one transaction.
+/// The changes that a store writes, in one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeSet {
     /// The animal.
     pub pet: PetId,
     /// Its status before.
     pub before: PetStatus,
-    /// Its new status, where that differs.
+    /// Its new status, if that differs.
     pub status: Option<PetStatus>,
     /// The change of an order, if any.
     pub order: Option<OrderChange>,
@@ -46,7 +46,7 @@ pub enum OrderChange {
     End(Order),
 }
 
-/// What an action has changed.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActionOutcome {
     /// The animal's status before.
@@ -55,7 +55,7 @@ pub struct ActionOutcome {
     pub order: Option<Order>,
 }
 
-/// Why an action is not allowed.
+/// Why an action is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionRejection {
     /// There is no animal with this ID.
@@ -73,7 +73,7 @@ pub enum ActionRejection {
 }
 
 impl Action {
-    /// What it names.
+    /// The animal or order that it names.
     pub fn target(self) -> ActionTarget {
         match self {
             Self::Place { pet, .. } | Self::SetStatus { pet, .. } => ActionTarget::Pet(pet),
@@ -81,7 +81,7 @@ impl Action {
         }
     }
 
-    /// Decides what it changes, or why it is not allowed.
+    /// Decides what it changes, or why it is rejected.
     pub fn decide(self, found: CurrentState, now: Timestamp) -> Result<ChangeSet, ActionRejection> {
         if let Self::Place {
             ship_date: Some(date),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_becomes_different_is_written() {
+    fn only_differences_are_written() {
         let open = Some(order(OrderState::Open));
         let set = |to, force| Action::SetStatus {
             pet: PET,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_refused_for_the_first_reason() {
+    fn an_action_that_is_not_allowed_is_rejected_for_the_first_reason() {
         let past = NOW.before(std::time::Duration::from_millis(1));
         let place = |ship_date| Action::Place {
             pet: PET,

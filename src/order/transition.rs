@@ -1,4 +1,4 @@
-//! The life of an animal's status, together with its order. All that is allowed:
+//! The transitions of an order and of its animal's status:
 //!
 //! | what happens              | animal    | order | animal becomes | order becomes |
 //! |---------------------------|-----------|-------|----------------|---------------|
@@ -16,14 +16,14 @@ use super::{OrderId, OrderState};
 use crate::clock::Timestamp;
 use crate::pet::{PetId, PetStatus};
 
-/// What an operator does to an animal or its order.
+/// An action of an operator on an animal or its order.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Places an order.
     Place {
         /// The animal.
         pet: PetId,
-        /// When it leaves, where that is known.
+        /// When it leaves, if known.
         ship_date: Option<Timestamp>,
     },
     /// Completes an order.
@@ -36,12 +36,12 @@ pub enum Action {
         pet: PetId,
         /// Its new status.
         to: PetStatus,
-        /// Also against an open order, which is then cancelled.
+        /// Whether an open order is cancelled.
         force: bool,
     },
 }
 
-/// Why an action is not allowed.
+/// A transition that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
     /// Only an available animal can be ordered.

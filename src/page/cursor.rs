@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::pet::PetStatus;
 
-/// A place in a list: after the row with this ID.
+/// A position in a list: after the row with this ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// The place after the row with this ID. No ID is negative, so a list begins after zero.
+    /// The position after the row with this ID. No ID is negative, so a list begins after zero.
     pub const fn after(id: i64) -> Self {
         Self(if id < 0 { 0 } else { id.unsigned_abs() })
     }
@@ -62,9 +62,9 @@ impl Scope {
 
 /// A cursor with its scope, as it appears in a `Link`.
 ///
-/// As text it is the code of its scope, and then the ID in sixteen hex digits, each followed by a letter of its own (`0g`,
+/// As text it is the code of its scope, and then the ID in sixteen hex digits, each followed by its check letter (`0g`,
 /// `1h`, … `fv`). A cursor that lost, gained or changed a character is noticed, and yet a regular expression in the OpenAPI
-/// document says exactly which cursors are whole.
+/// document describes exactly which cursors are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundCursor {
     scope: Scope,
@@ -88,7 +88,7 @@ pub struct InvalidCursor;
 pub struct ForeignCursor;
 
 impl BoundCursor {
-    /// The place, if it is one in this list.
+    /// The position, if it is in this list.
     pub fn within(self, scope: Scope) -> Result<Cursor, ForeignCursor> {
         if self.scope == scope {
             Ok(self.cursor)

@@ -1,5 +1,5 @@
-//! Finished JSON of what cannot go stale by a creation: animals that exist, and full pages with more after them.
-//! Bounded by bytes. What a thread reads most it keeps at hand, so that cores do not share locks and reference counts.
+//! A cache of JSON that a creation cannot make stale: animals that exist, and full pages with more after them. Bounded by bytes.
+//! Each thread also keeps its most-read entries, so that cores do not share locks and reference counts.
 
 mod front;
 
@@ -15,23 +15,23 @@ use crate::page::PetQuery;
 use crate::pet::PetId;
 use front::Fronted;
 
-/// Bytes of JSON kept for pages, and for animals: each.
-const ROOM: u64 = 24 * 1024 * 1024;
+/// The capacity for pages, and for animals, in bytes.
+const CAPACITY: u64 = 24 * 1024 * 1024;
 
-/// What an entry costs beside its JSON.
+/// The overhead of an entry besides its JSON.
 const OVERHEAD: u64 = 160;
 
 /// The cache of one store.
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// Part of every entry's key. Another one hides all entries at once, and also what a reader puts in late that it had read
-    /// before the change.
+    /// Part of every entry's key. A new one invalidates all entries at once, also those that a reader adds late, with what it
+    /// read before the change.
     generation: AtomicU64,
     pets: Bounded<(u64, PetId), Bytes, ByBytes>,
     pages: Bounded<(u64, PetQuery), Page, ByBytes>,
 }
 
-/// A generation that no cache of this process has had: what threads keep at hand belongs to one cache only.
+/// A generation that no cache of this process has had: thread-local entries belong to one cache only.
 fn next_generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::SeqCst)
@@ -41,8 +41,8 @@ impl Cache {
     pub(super) fn new() -> Self {
         Self {
             generation: AtomicU64::new(next_generation()),
-            pets: Bounded::with_weighter(expected(100), ROOM, ByBytes),
-            pages: Bounded::with_weighter(expected(1_500), ROOM, ByBytes),
+            pets: Bounded::with_weighter(expected(100), CAPACITY, ByBytes),
+            pages: Bounded::with_weighter(expected(1_500), CAPACITY, ByBytes),
         }
     }
 
@@ -62,14 +62,14 @@ impl Cache {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(super) fn clear(&self) {
         self.generation.store(next_generation(), Ordering::SeqCst);
         self.pets.clear();
         self.pages.clear();
     }
 
-    /// What it holds: the kind of entries, how many, and their bytes.
+    /// For each kind of entry its name, the number of entries, and their bytes.
     pub(super) fn size(&self) -> [(&'static str, usize, u64); 2] {
         [
             ("animals", self.pets.len(), self.pets.weight()),
@@ -83,10 +83,10 @@ impl Cache {
 }
 
 fn expected(json: u64) -> usize {
-    usize::try_from(ROOM / (json + OVERHEAD)).unwrap_or(usize::MAX)
+    usize::try_from(CAPACITY / (json + OVERHEAD)).unwrap_or(usize::MAX)
 }
 
-/// Where one entry is kept, in the generation in which it was asked for.
+/// The slot of one entry, in the generation of the lookup.
 pub(super) struct CacheSlot<'a, K: Fronted> {
     entries: &'a Bounded<(u64, K), K::Value, ByBytes>,
     key: (u64, K),
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_before_a_change_is_never_seen_after_it() {
+    fn an_entry_read_before_a_change_is_never_seen_after_it() {
         let cache = Cache::new();
         let slow_reader = cache.pet(PetId(1));
         cache.clear();
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_has_at_hand_is_not_seen_after_a_change_nor_in_another_cache() {
+    fn a_thread_local_entry_is_not_seen_after_a_change_nor_in_another_cache() {
         let (cache, other) = (Cache::new(), Cache::new());
         let page = |text: &'static str| Page {
             json: Bytes::from_static(text.as_bytes()),
             next: None,
         };
         let read = |cache: &Cache| {
-            // The second time it is taken from the shared entries it is kept at hand.
+            // The second time it is read from the shared cache it becomes thread-local.
             let reads = [(); 3].map(|()| cache.page(PetQuery::default()).get());
             reads.map(|page| page.map(|page| page.json))
         };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_read_again_is_kept_at_hand_and_one_that_is_read_once_does_not_take_its_place()
+    fn an_entry_that_is_read_again_becomes_thread_local_and_one_that_is_read_once_does_not_replace_it()
      {
         let cache = Cache::new();
         let pets: Vec<_> = (0..1_000).map(PetId).collect();
@@ -176,10 +176,10 @@ mod tests {
         for id in &pets {
             assert_eq!(cache.pet(*id).get(), Some(Bytes::from(id.0.to_string())));
         }
-        // Only what the thread has at hand is left.
+        // Only thread-local entries are left.
         cache.pets.clear();
-        let at_hand = pets.iter().filter(|id| cache.pet(**id).get().is_some());
-        assert_eq!(at_hand.collect::<Vec<_>>(), [&pets[7]]);
+        let local = pets.iter().filter(|id| cache.pet(**id).get().is_some());
+        assert_eq!(local.collect::<Vec<_>>(), [&pets[7]]);
         assert_eq!(cache.pet(PetId(-1)).get(), None, "it is too long");
     }
 
@@ -189,7 +189,7 @@ mod tests {
         for id in 0..200_000 {
             cache.pet(PetId(id)).put(Bytes::from(vec![b'x'; 1_000]));
         }
-        assert!(cache.pets.weight() <= ROOM);
+        assert!(cache.pets.weight() <= CAPACITY);
         assert!(cache.pets.len() > 10_000);
     }
 }

@@ -1,5 +1,4 @@
-//! The types of the contract between a store and the rest of the service. They lie below the engines, which take nothing from
-//! the files above them.
+//! The types of the contract between a store and the rest of the service. The engines import only these.
 
 mod creation;
 mod database;
@@ -14,6 +13,7 @@ pub use database::{Database, InvalidDatabaseUrl};
 pub use error::{Result, StoreError};
 pub use format::{Migration, WrongFormat};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
+pub(crate) use key::{KEY_COLUMNS, plan_columns};
 pub use mode::Mode;
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
@@ -38,19 +38,7 @@ pub struct Page {
 
 /// Distinguishes this deployment from others that share a Redis with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeploymentId(String);
-
-impl DeploymentId {
-    /// The ID as it is stored.
-    pub fn new(id: String) -> Self {
-        Self(id)
-    }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+pub struct DeploymentId(pub String);
 
 /// Counters that rise when this process or another one changes what is cached or held in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,9 +47,9 @@ pub struct Revisions {
     pub pets: i64,
     /// Raised by every change of a key that a server must apply.
     pub keys: i64,
-    /// The time of the database, where several nodes share it: its clock decides for all of them.
+    /// The time of the database, where several nodes share it: its clock is the reference clock.
     pub time: Option<Sample>,
 }
 
-/// The result of an action on orders, or why the domain does not allow it.
+/// The result of an action on orders, or why it is rejected.
 pub type Allowed<T> = Result<std::result::Result<T, ActionRejection>>;

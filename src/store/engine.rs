@@ -5,7 +5,7 @@ use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use super::writer::WriterMonitor;
 
-/// What keeps the data.
+/// A storage engine.
 #[derive(Debug)]
 pub(super) enum Engine {
     Sqlite(Sqlite),
@@ -13,7 +13,7 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// Opens the data in this mode, and returns what that did to its format. With a `notice`, a lock on an embedded file is waited for as a command does.
+    /// Opens the data in this mode. With a `notice` it waits for a lock on an embedded file, as commands do.
     pub(super) async fn open(
         database: &Database,
         mode: Mode,
@@ -41,8 +41,8 @@ impl Engine {
     }
 }
 
-/// Calls a method of the store's engine. A future of PostgreSQL's is boxed: its state is large, and would otherwise be part of
-/// every request, also where the data is embedded.
+/// Calls a method of the store's engine. The futures of PostgreSQL are boxed: their state is large, and would otherwise be part
+/// of every request, also with SQLite.
 macro_rules! dispatch {
     ($store:ident.$method:ident($($argument:expr),*)) => {
         match &$store.engine {

@@ -30,13 +30,13 @@ impl Store {
         })
     }
 
-    /// Passes every key that changed after this revision to `each`, in the order of changes, a few at a time: there may be a
-    /// million. After an error some have been passed, and all of them come again the next time.
+    /// Passes every key that changed after this revision to `each`, in the order of changes, in chunks: there may be a
+    /// million. After an error some have been passed, and all of them are passed again the next time.
     pub async fn keys_since(&self, revision: i64, each: impl FnMut(Vec<KeyRecord>)) -> Result<()> {
         dispatch!(self.keys_since(revision, each))
     }
 
-    /// Changes a key as `decide` says, which gets the key as it is. MUST read, decide and write in one transaction, so that no
+    /// Makes the change that `decide` returns for the current key. MUST read, decide and write in one transaction, so that no
     /// two changes are decided on the same state. An error of `decide` changes nothing. It may be called again, when the
     /// transaction is repeated. An unban MUST be dated no earlier than the ban it ends, and later than every unban before it:
     /// servers know by that what it ends.
@@ -50,7 +50,7 @@ impl Store {
 
     /// Stores that a key is banned. MUST NOT replace a later ban, nor store one that has been ended by an unban; an unban dated
     /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A ban that replaces the same one, dated into
-    /// the future, MUST take its place.
+    /// the future, MUST replace it.
     pub async fn record_ban(&self, id: KeyId, ban: impl Into<BanChange>) -> Result<()> {
         dispatch!(self.record_ban(id, ban.into()))
     }

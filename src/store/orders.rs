@@ -24,7 +24,7 @@ impl Store {
         })
     }
 
-    /// Places an order, and the animal is pending.
+    /// Places an order; the animal becomes pending.
     pub async fn place_order(
         &self,
         pet: PetId,
@@ -35,17 +35,17 @@ impl Store {
         changed_order(self.act(action, now).await)
     }
 
-    /// Completes an order, and the animal is sold.
+    /// Completes an order; the animal becomes sold.
     pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
         changed_order(self.act(Action::Complete(id), now).await)
     }
 
-    /// Cancels an order, and the animal is available again.
+    /// Cancels an order; the animal becomes available.
     pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
         changed_order(self.act(Action::Cancel(id), now).await)
     }
 
-    /// Sets the status of an animal. With `force` also against an open order, which is cancelled.
+    /// Sets the status of an animal. With `force` an open order is cancelled.
     pub async fn set_status(
         &self,
         pet: PetId,

@@ -1,4 +1,4 @@
-//! A page of rows as finished JSON, whatever the rows are and whichever engine they come from.
+//! The JSON of a page, for every kind of row and engine.
 
 use bytes::Bytes;
 
@@ -25,7 +25,7 @@ impl PageWriter {
         }
     }
 
-    /// Returns where to write the next row, or `None` when the page is full: then there is a next page, because there is a row.
+    /// The buffer for the next row, or `None` if the page is full: then there is a next page, because there is a row.
     pub(super) fn row(&mut self) -> Option<&mut Vec<u8>> {
         if self.remaining == 0 {
             self.next = Some(Cursor::after(self.last));
@@ -53,6 +53,6 @@ impl PageWriter {
 }
 
 /// How many rows to read: one more than fit, to know whether there is a next page.
-pub(super) fn asked_for(limit: PageSize) -> i64 {
+pub(super) fn rows_to_read(limit: PageSize) -> i64 {
     limit.get() as i64 + 1
 }

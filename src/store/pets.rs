@@ -11,34 +11,34 @@ use crate::pet::{NewPet, Pet, PetId, PetStatus};
 
 impl Store {
     /// Adds an animal. MUST return only when it would survive a crash; its ID MUST be larger than that of every animal committed
-    /// before. With a [`Retry`], MUST create at most one animal within [`Retry::KEPT`].
+    /// before. With a [`Retry`], MUST create at most one animal within [`Retry::RETENTION`].
     pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
         dispatch!(self.create(Creation { pet, retry }))
     }
 
     /// An animal as finished JSON.
     pub async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
-        let place = self.cache.pet(id);
-        if let Some(json) = place.get() {
+        let slot = self.cache.pet(id);
+        if let Some(json) = slot.get() {
             return Ok(Some(json));
         }
         let json = dispatch!(self.pet(id))?;
         if let Some(json) = &json {
-            place.put(json.clone());
+            slot.put(json.clone());
         }
         Ok(json)
     }
 
     /// A page of animals in ascending order of IDs.
     pub async fn page(&self, query: PetQuery) -> Result<Page> {
-        let place = self.cache.page(query);
-        if let Some(page) = place.get() {
+        let slot = self.cache.page(query);
+        if let Some(page) = slot.get() {
             return Ok(page);
         }
         let page = dispatch!(self.page(query))?;
-        // A page with nothing after it grows by the next creation, so it is not kept.
+        // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {
-            place.put(page.clone());
+            slot.put(page.clone());
         }
         Ok(page)
     }
@@ -56,8 +56,8 @@ impl Store {
         self.cache.clear();
     }
 
-    /// Deletes some of the retries that came before this moment: so few that a creation that arrives meanwhile waits a few
-    /// milliseconds at most. Returns whether there may be more.
+    /// Deletes some of the records of retries before this time: so few that a creation waits for it a few milliseconds at most.
+    /// Returns whether there may be more.
     pub async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
         dispatch!(self.sweep_retries(before))
     }

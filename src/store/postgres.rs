@@ -1,8 +1,7 @@
-//! PostgreSQL: the engine that several nodes share. The same contract as the embedded one; what differs is that it can be
-//! late, unreachable or replaced at any moment, so everything here has a deadline, and every connection can be thrown away.
+//! PostgreSQL: the engine that several nodes share. The same contract as the embedded one; but it can be late,
+//! unreachable or replaced at any moment, so everything here has a deadline, and every connection can be discarded.
 //!
-//! Only what its relatives (CockroachDB, YugabyteDB, Citus) take as well: no triggers, no sequences, no advisory locks,
-//! nothing that depends on LISTEN.
+//! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no advisory locks, no LISTEN.
 
 mod connector;
 mod counters;
@@ -31,7 +30,7 @@ use deadline::{LONG_TIMEOUT, in_time};
 use writer::Writer;
 
 impl Postgres {
-    /// Connects, and does to the format what this mode allows. At most `max_waiting` creations wait.
+    /// Connects, and migrates the database if this mode allows that. At most `max_waiting` creations wait.
     pub(crate) async fn open(
         database: &Database,
         servers: &[Config],

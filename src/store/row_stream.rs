@@ -1,4 +1,4 @@
-//! Rows as a stream, in bounded memory.
+//! Streams of rows, in bounded memory.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use super::contract::{CHUNK, Result};
 
 type Chunk<'a, T> = Pin<Box<dyn Future<Output = Result<Vec<T>>> + 'a>>;
 
-/// Rows that are read a chunk at a time, as they are taken. Between two chunks the stream holds neither a transaction nor a
+/// Rows that are read in chunks, as they are consumed. Between two chunks the stream holds neither a transaction nor a
 /// connection, so a slow reader, or one that stops early, delays no writer. A row that exists from the first chunk to the last is
 /// seen exactly once; one that is added meanwhile is seen if it comes after those already read.
 pub struct RowStream<'a, T> {
@@ -33,7 +33,7 @@ impl<'a, T: Clone> RowStream<'a, T> {
         }
     }
 
-    /// The next row; none at the end. After an error, or where the future was dropped, the same row comes next.
+    /// The next row; none at the end. After an error, or if the future was dropped, the same row comes next.
     pub async fn next(&mut self) -> Result<Option<T>> {
         if let Some(row) = self.chunk.next() {
             return Ok(Some(row));
@@ -48,7 +48,7 @@ impl<'a, T: Clone> RowStream<'a, T> {
         Ok(self.chunk.next())
     }
 
-    /// All rows at once, where they are known to be few.
+    /// All rows at once, for when they are few.
     pub async fn collect(mut self) -> Result<Vec<T>> {
         let mut rows = Vec::new();
         while let Some(row) = self.next().await? {

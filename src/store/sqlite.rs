@@ -1,5 +1,5 @@
 //! The embedded engine: one SQLite file in WAL mode, one writer thread, a few readers.
-//! Every write goes through the writer, every read through a reader; neither waits for the other.
+//! Writers and readers do not wait for each other.
 
 mod connect;
 mod creation;

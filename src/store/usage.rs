@@ -9,8 +9,8 @@ use crate::clock::{Day, Timestamp};
 use crate::key::KeyId;
 
 impl Store {
-    /// Adds a batch to the usage by day. MUST add all of it or nothing, and MUST add it once, however often it is sent and whatever
-    /// the outcome before, within [`UsageBatch::RETENTION`].
+    /// Adds a batch to the usage by day. MUST add all of it or nothing, and MUST add it once, however often it is sent,
+    /// within [`UsageBatch::RETENTION`].
     pub async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
         dispatch!(self.record_usage(batch))
     }
@@ -27,8 +27,8 @@ impl Store {
         })
     }
 
-    /// Deletes some of the usage on days before this one, and some of the records of batches that were made before this moment; as
-    /// few as [`sweep_retries`](Self::sweep_retries) does. Returns whether there may be more.
+    /// Deletes some of the usage on days before this one, and some of the records of batches before this time; as few
+    /// as [`sweep_retries`](Self::sweep_retries) does. Returns whether there may be more.
     pub async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
         dispatch!(self.sweep_usage(day, batches))
     }

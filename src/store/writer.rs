@@ -1,5 +1,5 @@
-//! What the writers of both engines have in common: a thread whose death is noticed, a bound on the creations that wait for it,
-//! and the outcome of its transactions.
+//! The shared parts of the writers of both engines: a thread whose death is detected, a limit of waiting creations, and the outcome
+//! of transactions.
 
 mod commits;
 mod health;
@@ -15,7 +15,7 @@ use crate::store::contract::{Created, Result};
 use health::WriteHealth;
 use queue::QueueLimit;
 
-/// What a writer's thread and its users share.
+/// State shared by the thread of a writer and its users.
 #[derive(Debug)]
 pub(crate) struct WriterState {
     queue: QueueLimit,
@@ -38,7 +38,7 @@ impl WriterState {
         self.queue.enter(&self.commits)
     }
 
-    /// Records that so many creations have left the queue.
+    /// Records that this number of creations have left the queue.
     pub(crate) fn leave(&self, creations: usize) {
         self.queue.leave(creations);
     }
@@ -56,11 +56,11 @@ impl WriterState {
     }
 }
 
-/// A writer as others see it. Dropping it waits for the thread, whose queue has to be dropped before.
+/// The state and the thread of a writer. Dropping it waits for the thread, so its queue has to be dropped before.
 #[derive(Debug)]
 pub(crate) struct WriterMonitor {
     state: Arc<WriterState>,
-    /// None where the database is only read.
+    /// None if the database is open for reading only.
     thread: Option<WriterThread>,
 }
 

@@ -244,7 +244,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             store.usage(id.map(KeyId)).collect().await.expect(FAILED)
         ),
         Act::Forget => {
-            let forgotten = store.sweep_retries(now.before(Retry::KEPT)).await;
+            let forgotten = store.sweep_retries(now.before(Retry::RETENTION)).await;
             format!("{:?}", forgotten.expect(FAILED))
         }
         Act::Wait(_) => String::new(),

@@ -59,7 +59,7 @@ fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
             0o555,
             Some(0o644),
             &serve[..],
-            "permission denied: cannot open data/shop.db for writing, because SQLite keeps its log beside it and data is not writable",
+            "permission denied: cannot open data/shop.db for writing, because SQLite keeps its write-ahead log next to it and data is not writable",
         ),
         (
             0o000,

@@ -12,7 +12,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         ..
     } = shared;
     let now = clock.now();
-    let before = now.before(Retry::KEPT);
+    let before = now.before(Retry::RETENTION);
     pace::in_chunks(async || store.sweep_retries(before).await).await?;
     let first_day = now.before(*keep_usage).day();
     let batches = now.before(UsageBatch::RETENTION);

@@ -16,7 +16,7 @@ const SLOTS: usize = 64;
 /// The longest JSON that is kept: with it a thread holds at most 1 MiB of a kind beyond the bound of the shared cache.
 const LONGEST: usize = 16 * 1024;
 
-/// What identifies an entry that a thread may keep.
+/// The key of an entry that a thread may keep.
 pub(crate) trait Fronted: Copy + Eq + 'static {
     /// The entry.
     type Value: Clone + 'static;
@@ -24,38 +24,38 @@ pub(crate) trait Fronted: Copy + Eq + 'static {
     /// The entries of this kind that the thread keeps.
     fn front() -> &'static LocalKey<RefCell<Front<Self>>>;
 
-    /// A number that tells most keys apart.
-    fn number(&self) -> u64;
+    /// A hash of the key.
+    fn hash(&self) -> u64;
 
-    /// The same value with a reference count of its own, unless it is too long to be kept.
+    /// The same value with a separate reference count, unless it is too long to be kept.
     fn detached(value: &Self::Value) -> Option<Self::Value>;
 }
 
-/// What a thread keeps of one kind. Empty until the thread reads its first entry.
-pub(crate) struct Front<K: Fronted>(Vec<Slot<K>>);
+/// The entries of one kind that a thread keeps. Empty until it reads its first one.
+pub(crate) struct Front<K: Fronted>(Vec<FrontSlot<K>>);
 
-/// One place for all keys whose numbers fall on it.
-struct Slot<K: Fronted> {
+/// A slot, shared by all keys with the same slot number.
+struct FrontSlot<K: Fronted> {
     kept: Option<((u64, K), K::Value)>,
     /// The key that was last read from the shared cache. If that happens again, its entry is kept here: one that is read once
-    /// does not take the place of one that is read often.
+    /// does not replace one that is read often.
     candidate: Option<(u64, K)>,
 }
 
-/// Returns the entry with this key, of this generation: the one at hand, or the shared one.
+/// Returns the entry with this key, of this generation: the thread-local one, or the shared one.
 pub(super) fn get<K: Fronted>(
     key: (u64, K),
     shared: impl FnOnce() -> Option<K::Value>,
 ) -> Option<K::Value> {
     K::front().with_borrow_mut(|Front(slots)| {
         if slots.is_empty() {
-            slots.resize_with(SLOTS, || Slot {
+            slots.resize_with(SLOTS, || FrontSlot {
                 kept: None,
                 candidate: None,
             });
         }
-        // The highest bits of a product depend on all bits of the number.
-        let index = key.1.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
+        // The highest bits of a product depend on all bits of the hash.
+        let index = key.1.hash().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         let slot = &mut slots[index as usize % SLOTS];
         if let Some((kept, value)) = &slot.kept
             && *kept == key
@@ -70,7 +70,7 @@ pub(super) fn get<K: Fronted>(
     })
 }
 
-impl<K: Fronted> Slot<K> {
+impl<K: Fronted> FrontSlot<K> {
     #[cold]
     fn keep(&mut self, key: (u64, K), value: K::Value) -> Option<K::Value> {
         if let Some(own) = K::detached(&value) {
@@ -92,7 +92,7 @@ impl Fronted for PetId {
         &PETS
     }
 
-    fn number(&self) -> u64 {
+    fn hash(&self) -> u64 {
         self.0.cast_unsigned()
     }
 
@@ -108,7 +108,7 @@ impl Fronted for PetQuery {
         &PAGES
     }
 
-    fn number(&self) -> u64 {
+    fn hash(&self) -> u64 {
         let status = self.status.map_or(0, |status| status as u64 + 1);
         (self.cursor.id().cast_unsigned() << 9) ^ ((self.limit.get() as u64) << 2) ^ status
     }

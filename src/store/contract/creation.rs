@@ -1,4 +1,4 @@
-//! The creation of an animal, and what makes a retry of it safe.
+//! The creation of an animal, and the record that makes a retry of it safe.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ pub struct Creation {
     pub retry: Option<Retry>,
 }
 
-/// What makes the retry of a creation safe.
+/// The identity of a creation, which makes a retry safe.
 #[derive(Clone, Debug)]
 pub struct Retry {
     /// The key that authenticated the request.
     pub key: KeyId,
-    /// The SHA-256 of the client's `Idempotency-Key`, which may be a secret of the client's.
+    /// The SHA-256 of the client's `Idempotency-Key`, which may be secret.
     pub token: [u8; 32],
     /// The SHA-256 of the animal, not of the bytes that described it.
     pub fingerprint: [u8; 32],
@@ -30,7 +30,7 @@ pub struct Retry {
 
 impl Retry {
     /// How long a creation can be retried.
-    pub const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+    pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 }
 
 /// The outcome of a creation.
@@ -38,7 +38,7 @@ impl Retry {
 pub enum Created {
     /// The animal is on disk.
     New(Pet),
-    /// It has been since the first attempt.
+    /// It was created by an earlier attempt.
     Replayed(Pet),
     /// The same `Idempotency-Key` was used before with another animal. Nothing was created.
     Mismatch,

@@ -13,7 +13,7 @@ use crate::hosts;
 pub enum Database {
     /// An embedded file.
     Sqlite(PathBuf),
-    /// A server that several nodes share; or several, of which one takes writes.
+    /// A server that several nodes share; or several, of which one accepts writes.
     Postgres(Vec<tokio_postgres::Config>),
 }
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_url_is_refused() {
+    fn an_invalid_url_is_rejected() {
         for text in [
             "",
             "sqlite:",

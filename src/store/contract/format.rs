@@ -1,13 +1,13 @@
-//! The format of a database: which one was found, which one is needed, and what to do where they differ.
+//! The format of a database, and what to do if it is not that of this version.
 
 use std::fmt;
 
 use super::mode::Mode;
 
-/// What opening a database did to its format.
+/// The format of a database before and after it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// The format before; none where there was no database.
+    /// The format before; none if there was no database.
     pub before: Option<i64>,
     /// The format now.
     pub now: i64,
@@ -55,7 +55,7 @@ pub enum WrongFormat {
 }
 
 impl WrongFormat {
-    /// Refuses a format that cannot be used in this mode. `found` is none where there is no database.
+    /// Rejects a format that cannot be used in this mode. `found` is none if there is no database.
     pub(crate) fn check(
         database: &dyn fmt::Display,
         found: Option<i64>,

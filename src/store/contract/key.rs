@@ -5,6 +5,21 @@ use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
 use crate::plan::Plan;
 
+/// The columns of a key, the same in every engine.
+pub(crate) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
+                       revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+
+/// The values of the columns of a plan: only plan enterprise has limits per key.
+pub(crate) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
+    let limits = match plan {
+        Plan::Enterprise(limits) => Some(limits),
+        _ => None,
+    };
+    let per_minute = limits.map(|limits| limits.per_minute().into());
+    let per_day = limits.map(|limits| limits.per_day().into());
+    (plan.name().word(), per_minute, per_day)
+}
+
 /// A key to issue.
 #[derive(Clone, Debug)]
 pub struct NewKey {
@@ -31,7 +46,7 @@ pub struct KeyRecord {
     pub prefix: String,
     /// The hash of its secret.
     pub hash: KeyHash,
-    /// The hash of the secret before, and until when that still works.
+    /// The hash of the old secret, and when it stops working.
     pub old: Option<(KeyHash, Timestamp)>,
     /// When it was issued.
     pub created_at: Timestamp,
@@ -60,12 +75,12 @@ pub enum KeyChange {
         hash: KeyHash,
         /// Its first characters.
         prefix: String,
-        /// When the current secret ends.
+        /// When the current secret stops working.
         old_until: Timestamp,
     },
     /// Revoked at this time, unless it is already.
     Revoke(Timestamp),
-    /// Unbanned at this time, and its bans forgotten.
+    /// Unbanned at this time, which resets the length of its next ban.
     Unban(Timestamp),
 }
 

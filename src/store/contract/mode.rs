@@ -10,7 +10,7 @@ pub enum Mode {
     /// Creates a missing database, and brings an older one to the format of this version.
     Migrate,
     /// Serves requests: the one server of an embedded file. A missing database is created and an older one is migrated, unless
-    /// the operator does that.
+    /// the operator migrates.
     Serve {
         /// Whether this server may migrate.
         migrate: bool,

@@ -9,8 +9,7 @@ use crate::clock::{Day, Timestamp};
 use crate::key::KeyId;
 use crate::limit::DayUsage;
 
-/// Numbers the batches of one process. They are sent one after the other, so the number of the last one is all that the store
-/// has to remember of a process.
+/// Numbers the batches of one process. They are sent one after the other, so the store keeps only the number of the last one.
 #[derive(Debug)]
 pub struct UsageRecorder {
     id: String,
@@ -28,7 +27,7 @@ impl UsageRecorder {
         })
     }
 
-    /// The next batch. The one before MUST have been stored, or must not be sent again.
+    /// The next batch. The previous one MUST have been stored, or must not be sent again.
     pub fn batch(
         &mut self,
         usage: impl IntoIterator<Item = (KeyId, DayUsage)>,
@@ -51,18 +50,18 @@ pub struct UsageBatch {
     pub recorder: String,
     /// Its number among the batches of that process.
     pub number: i64,
-    /// When it was put together.
+    /// When it was created.
     pub made_at: Timestamp,
-    /// One entry for each day and key, in this order on every node: two that add to the same keys wait for each other
-    /// instead of blocking each other.
+    /// One entry for each day and key, in this order on every node: transactions that add to the same keys wait for
+    /// each other instead of deadlocking.
     pub usage: Vec<(KeyId, DayUsage)>,
 }
 
 impl UsageBatch {
-    /// How long the store remembers the last batch of a process that sends none.
+    /// How long the store keeps the number of the last batch of a process that sends no more.
     pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-    /// Whether it is too old to be sent again: the store might have forgotten that it has it. Half the time is left for clocks
+    /// Whether it is too old to be sent again: the store might no longer know its number. Half the retention is left for clocks
     /// that differ.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
         self.made_at <= now.before(Self::RETENTION / 2)
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_batches_share_an_id_and_one_is_too_old_long_before_it_is_forgotten() {
+    fn no_two_batches_share_an_id_and_one_is_too_old_long_before_its_id_is_deleted() {
         let (mut one, mut two) = (UsageRecorder::new().unwrap(), UsageRecorder::new().unwrap());
         let now = Timestamp::from_secs(1_794_830_410);
         let batches = [one.batch([], now), one.batch([], now), two.batch([], now)];

@@ -1,4 +1,4 @@
-//! How connections are made, and which timeouts they have.
+//! The creation of connections, and their timeouts.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,22 +19,22 @@ use tokio_postgres::{Config, NoTls};
 
 use super::fault;
 
-/// The most connections of one node.
+/// The maximum number of connections of one node.
 pub(super) const CONNECTIONS: usize = 16;
 
-/// How long a connection may take to be made, unless the URL says so with `connect_timeout`.
+/// The timeout for connecting, unless the URL has a `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// How long one server has before the next one is tried as well.
 const STAGGER: Duration = Duration::from_millis(750);
 
-/// How many connections are kept that were made too late for what needed them. One is enough to begin with.
+/// How many connections are kept that were completed after their request had timed out. One is enough to start.
 const SPARES: usize = 4;
 
-/// How long the network may stay silent before a connection counts as lost.
+/// How long sent data may stay unacknowledged before a connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// The limits that the server enforces by itself, should this node be gone before it could cancel.
+/// The limits that the server enforces, in case this node ends before it can cancel.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
@@ -56,7 +56,7 @@ fn with_limits(server: &Config) -> Config {
     server
 }
 
-/// How long making a connection to this server may take.
+/// The timeout for connecting to this server.
 fn connect_timeout(server: &Config) -> Duration {
     fault::timeout(server.get_connect_timeout().copied().unwrap_or(CONNECT))
 }
@@ -64,21 +64,21 @@ fn connect_timeout(server: &Config) -> Duration {
 /// Makes connections on one thread, whichever thread needs them: a connection must not end because the thread of the request that
 /// happened to need it first has ended.
 #[derive(Debug)]
-pub(super) struct Connector(Arc<State>);
+pub(super) struct Connector(Arc<ConnectorState>);
 
 #[derive(Debug)]
-struct State {
+struct ConnectorState {
     thread: Handle,
-    /// One for each server that may take writes.
+    /// One for each server that may accept writes.
     servers: Vec<Config>,
-    /// The one that took them last: it is tried first.
+    /// The one that accepted them last: it is tried first.
     last: AtomicUsize,
-    /// What each connection prepares.
+    /// The statements that each connection prepares.
     statements: Arc<[&'static str]>,
-    /// Attempts to connect that may still begin. They outlive whatever waits for them, and would otherwise pile up at a server
+    /// Permits for attempts to connect. Attempts outlive whatever waits for them, and would otherwise pile up at a server
     /// that does not respond.
     attempts: Arc<Semaphore>,
-    /// Pool that were made too late.
+    /// Connections that were completed too late.
     spares: Mutex<Vec<ClientWrapper>>,
 }
 
@@ -89,7 +89,7 @@ impl Connector {
         thread: Handle,
     ) -> anyhow::Result<Self> {
         servers.first().context("no server")?;
-        Ok(Self(Arc::new(State {
+        Ok(Self(Arc::new(ConnectorState {
             thread,
             servers: servers.iter().map(with_limits).collect(),
             last: AtomicUsize::new(0),
@@ -122,9 +122,9 @@ impl Manager for Connector {
             });
             match connected.await {
                 Ok(Some(connected)) => return connected,
-                // All servers were late. What waits here has a deadline of its own.
+                // All servers were late. The caller has a deadline.
                 Ok(None) => {}
-                // The thread is ending, and so is what waits here.
+                // The thread is ending, and so is the caller.
                 Err(_) => return std::future::pending().await,
             }
         }
@@ -142,8 +142,8 @@ impl Manager for Connector {
     }
 }
 
-impl State {
-    /// A connection that was made too late for what needed it.
+impl ConnectorState {
+    /// An open connection that was completed too late.
     fn spare(&self) -> Option<ClientWrapper> {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
         std::iter::from_fn(|| spares.pop()).find(|client| !client.is_closed())
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// Connects to a server that takes writes. One that does not respond does not delay the next, and is not abandoned for it: it
+    /// Connects to a server that accepts writes. One that does not respond does not delay the next, and is not abandoned for it: it
     /// may just be far away. None if all of them were late.
     async fn connect(&self) -> Option<Connected> {
         let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
@@ -204,8 +204,8 @@ async fn connect_to(thread: &Handle, server: &Config, statements: &[&str]) -> Co
     Ok(client)
 }
 
-/// Prepares what transactions need, and sets the limits. All of it is sent at once and costs one round trip; prepared one by one, as
-/// they are needed, the statements of a creation would cost more than its deadline where the database is far away.
+/// Prepares the statements of transactions, and sets the limits, in one round trip. Prepared one by one, as they are needed, the
+/// statements of a creation would take longer than its deadline if the database is far away.
 async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), tokio_postgres::Error> {
     let mut preparing: Vec<Pin<Box<_>>> = statements
         .iter()
@@ -235,7 +235,7 @@ mod tests {
     use crate::store::Database;
 
     #[test]
-    fn the_url_says_how_long_connecting_may_take() {
+    fn the_url_sets_the_timeout_for_connecting() {
         for (url, seconds) in [
             (
                 "postgres://me@one:5432,two:5433/animals?connect_timeout=12",

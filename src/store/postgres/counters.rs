@@ -1,5 +1,5 @@
-//! Rows that count. Each stays locked until the commit, so that IDs and revisions ascend in the order of commits: a node that has
-//! seen one has missed none before it.
+//! Counters. The row of a counter stays locked until the commit, so that IDs and revisions ascend in the order of commits: a node
+//! that has seen one has missed none before it.
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
@@ -33,5 +33,5 @@ pub(super) fn digest(row: &Row, column: usize) -> PgResult<[u8; 32]> {
     let bytes: &[u8] = row.try_get(column)?;
     bytes
         .try_into()
-        .map_err(|_| PgError::Failed("a hash has not 32 bytes".into()))
+        .map_err(|_| PgError::Failed("a hash must have 32 bytes".into()))
 }

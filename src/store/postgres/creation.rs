@@ -8,13 +8,13 @@ use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
 use super::counters::digest;
-use super::error::{PgError, PgResult};
+use super::error::PgResult;
 use super::fault;
 use crate::pet::{NewPet, PetId};
 use crate::store::contract::{Created, Creation, Retry};
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records of retries
-/// that we write.
+/// that this one writes.
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
 const KNOWN_RETRIES: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
@@ -54,13 +54,10 @@ pub(super) async fn create(
     let mut new = Rows::default();
     let created: Vec<_> = batch
         .iter()
-        .map(|creation| new.take(creation, last, &mut known))
+        .map(|creation| new.add(creation, last, &mut known))
         .collect();
     new.insert(transaction, last).await?;
-    match created.len() == batch.len() {
-        true => Ok(created),
-        false => Err(PgError::Failed("a batch came back incomplete".into())),
-    }
+    Ok(created)
 }
 
 /// The last ID that was given out.
@@ -91,7 +88,7 @@ async fn known_retries(
     let tokens: Vec<&[u8]> = retries.iter().map(|retry| &retry.token[..]).collect();
     let since: Vec<i64> = retries
         .iter()
-        .map(|retry| retry.now.before(Retry::KEPT).as_millis())
+        .map(|retry| retry.now.before(Retry::RETENTION).as_millis())
         .collect();
     let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
     rows.iter()
@@ -113,8 +110,8 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Takes a creation, and returns its outcome.
-    fn take(
+    /// Adds a creation, and returns its outcome.
+    fn add(
         &mut self,
         creation: &'a Creation,
         last: i64,
@@ -122,7 +119,7 @@ impl<'a> Rows<'a> {
     ) -> Created {
         let pet = &creation.pet;
         let Some(retry) = &creation.retry else {
-            return Created::New(pet.clone().with_id(self.add(pet, last)));
+            return Created::New(pet.clone().with_id(self.add_pet(pet, last)));
         };
         match known.entry((retry.key.0, retry.token)) {
             // The same body makes the same animal, so the first response can be made again from the retry.
@@ -131,7 +128,7 @@ impl<'a> Rows<'a> {
             }
             Entry::Occupied(_) => Created::Mismatch,
             Entry::Vacant(record) => {
-                let id = self.add(pet, last);
+                let id = self.add_pet(pet, last);
                 record.insert((id, retry.fingerprint));
                 self.retries.push((retry, id.0));
                 Created::New(pet.clone().with_id(id))
@@ -139,7 +136,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn add(&mut self, pet: &'a NewPet, last: i64) -> PetId {
+    fn add_pet(&mut self, pet: &'a NewPet, last: i64) -> PetId {
         let id = last + self.ids.len() as i64 + 1;
         self.ids.push(id);
         self.names.push(pet.name.as_str());

@@ -1,15 +1,15 @@
-//! How long anything may take.
+//! Timeouts.
 
 use std::time::Duration;
 
 use super::error::{PgError, PgResult};
 use super::fault;
 
-/// The timeout of whatever a request waits for. With a second to connect within it, the response is sent within 2.5 s.
+/// The timeout of everything that a request waits for. With a second to connect within it, the response is sent within 2.5 s.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The timeout of what is large, such as one chunk of all keys, and of what a command changes: no request waits for it, and it may
-/// take many round trips.
+/// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request waits for them, and they
+/// may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits for something until the timeout.

@@ -1,4 +1,4 @@
-//! The engine: connections, and a writer. The files of the nouns implement the rest of it.
+//! The engine: connections, and a writer. The other files implement the rest, one per resource.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl Postgres {
     pub(crate) async fn deployment(&self) -> Result<DeploymentId> {
         self.read(async |lease| {
             let row = lease.query_one("SELECT id FROM deployment", &[]).await?;
-            Ok(DeploymentId::new(row.try_get(0)?))
+            Ok(DeploymentId(row.try_get(0)?))
         })
         .await
     }
@@ -65,8 +65,8 @@ impl Postgres {
         self.read_within(TIMEOUT, read).await
     }
 
-    /// Reads what may be much, such as the usage of all keys on a day.
-    pub(super) async fn read_much<T>(
+    /// Reads many rows, such as the usage of all keys on a day.
+    pub(super) async fn read_many<T>(
         &self,
         read: impl AsyncFn(&Lease) -> PgResult<T>,
     ) -> Result<T> {
@@ -93,7 +93,7 @@ impl Postgres {
         Ok(in_time(timeout, reading).await?)
     }
 
-    /// Does something in one transaction until the timeout.
+    /// Runs `write` in one transaction, with a timeout.
     pub(super) async fn transact<T>(
         &self,
         timeout: Duration,

@@ -8,12 +8,12 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::store::contract::StoreError;
 
-/// An error.
+/// An error of PostgreSQL.
 #[derive(Debug)]
 pub(super) enum PgError {
     /// The server rolled the transaction back because of others; a repetition may succeed.
     Conflict(String),
-    /// Temporary: the server cannot be reached, is late, or is not the one that takes writes.
+    /// Temporary: the server cannot be reached, is late, or is does not accept writes.
     Unavailable(String),
     /// Permanent: a repetition would fail, too.
     Failed(String),

@@ -12,11 +12,10 @@ use super::pool::{Lease, Session};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
-use crate::plan::{Plan, PlanName};
-use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
-
-const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
-                       revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+use crate::plan::PlanName;
+use crate::store::contract::{
+    CHUNK, Changed, KEY_COLUMNS, KeyChange, KeyChanged, KeyRecord, NewKey, Result, plan_columns,
+};
 
 const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
@@ -30,7 +29,7 @@ impl Postgres {
         self.transact(LONG_TIMEOUT, async |transaction| {
             let id = KeyId(next_id(transaction, "api_keys").await?);
             let revision = raise_revision(transaction, "api_keys").await?;
-            let (plan, per_minute, per_day) = columns(key.plan);
+            let (plan, per_minute, per_day) = plan_columns(key.plan);
             transaction
                 .execute(
                     "INSERT INTO api_keys (id, name, plan, per_minute, per_day, prefix, hash, created_at, expires_at, revision)
@@ -71,7 +70,7 @@ impl Postgres {
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_much(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+        self.read_many(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
             .await
     }
 
@@ -125,9 +124,9 @@ impl Postgres {
     }
 }
 
-/// One statement whose rows are fetched a chunk at a time. Chunks of their own would have to begin after a revision, and many keys
-/// that are changed by hand may share one. Each chunk has a deadline of its own: how long all of them take depends on how many
-/// there are and on how far away the database is.
+/// One statement whose rows are fetched a chunk at a time. Separate statements would have to start after a revision, and many
+/// keys that are changed by hand may share one. Each chunk has a separate deadline: the total time depends on the number of keys
+/// and on the round trip.
 async fn since(
     lease: &mut Lease,
     revision: i64,
@@ -140,7 +139,7 @@ async fn since(
             .await?;
         let which = "WHERE revision > $1 ORDER BY revision";
         let statement = transaction
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))
+            .prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {which}"))
             .await?;
         let portal = transaction.bind(&statement, &[&revision]).await?;
         Ok((transaction, portal))
@@ -170,7 +169,7 @@ async fn write(
     let (id, revision) = (&id.0, &revision);
     match change {
         KeyChange::Plan(plan) => {
-            let (plan, per_minute, per_day) = columns(plan);
+            let (plan, per_minute, per_day) = plan_columns(plan);
             let how = "SET plan = $3, per_minute = $4, per_day = $5, revision = $2 WHERE id = $1";
             update(
                 transaction,
@@ -226,20 +225,9 @@ async fn select(
     which: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> PgResult<Vec<KeyRecord>> {
-    let statement = format!("SELECT {COLUMNS} FROM api_keys {which}");
+    let statement = format!("SELECT {KEY_COLUMNS} FROM api_keys {which}");
     let rows = client.rows(&statement, values).await?;
     rows.iter().map(record).collect()
-}
-
-fn columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
-    match plan {
-        Plan::Enterprise(limits) => (
-            plan.name().word(),
-            Some(limits.per_minute().into()),
-            Some(limits.per_day().into()),
-        ),
-        _ => (plan.name().word(), None, None),
-    }
 }
 
 fn record(row: &Row) -> PgResult<KeyRecord> {

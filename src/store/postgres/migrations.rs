@@ -1,5 +1,5 @@
-//! The formats of the database, each made from the one before. The one row of `animal_store_format` says which one it has;
-//! that row is also the lock between nodes that start at once.
+//! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
+//! and is also the lock between nodes that start at the same time.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::error::{PgError, PgResult};
 use super::pool::{Lease, Pool};
 use super::transaction::{pause, transact};
 
-/// One script for each format, the first makes format 1.
+/// One script for each format, starting with format 1.
 const SCRIPTS: [&str; 3] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_use_batches.sql"),
@@ -21,19 +21,19 @@ const SCRIPTS: [&str; 3] = [
 /// The format this version writes.
 pub(super) const KNOWN: i64 = SCRIPTS.len() as i64;
 
-/// How often the first step is tried: two nodes that create the same table at once get into each other's way.
+/// How often the creation of the lock is tried: two nodes that create the same table at once conflict.
 const TRIES: usize = 20;
 
-/// How often the log says that it is still going on.
+/// The interval of log lines about a migration in progress.
 const REPORT: Duration = Duration::from_secs(3);
 
-/// Nothing else has no limit: a new index on a large table takes as long as it takes, and so does waiting for another node
-/// that creates one. Should this node end, its connection does, and with it the whole transaction.
+/// A migration has no time limit, and neither has waiting for that of another node: a new index on a large table can take long. If
+/// this node ends, so do its connection and the transaction.
 const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// The format of the database; none if it holds none of these tables.
+/// The format of the database; none if it has none of these tables.
 pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
     let lease = pool.borrow().await?;
     let number = number(&lease).await?;
@@ -52,12 +52,12 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
     Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
-/// Brings the database to the present format, however long that takes. Gives the format it had before.
+/// Migrates the database to the current format, and returns the previous one.
 pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     let mut tries = 1;
-    while let Err(error) = in_time(LONG_TIMEOUT, make_lock(pool)).await {
-        let may_pass = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
-        if !may_pass || tries == TRIES {
+    while let Err(error) = in_time(LONG_TIMEOUT, create_lock(pool)).await {
+        let is_temporary = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
+        if !is_temporary || tries == TRIES {
             return Err(error);
         }
         tries += 1;
@@ -88,7 +88,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     .await
 }
 
-/// Waits for something, and says every few seconds that it is still going on.
+/// Waits for `work`, and logs every few seconds that it is in progress.
 async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let mut work = pin!(work);
@@ -109,8 +109,8 @@ async fn has_table(lease: &Lease) -> PgResult<bool> {
     Ok(there.is_some())
 }
 
-/// Makes the row that is the lock, where there is none.
-async fn make_lock(pool: &Pool) -> PgResult<()> {
+/// Creates the row that is the lock, if it is missing.
+async fn create_lock(pool: &Pool) -> PgResult<()> {
     let lease = pool.borrow().await?;
     // Only where it is missing: another node that migrates may have locked it.
     if number(&lease).await?.is_none() {

@@ -18,7 +18,7 @@ use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{Allowed, CHUNK, Page, Result};
-use crate::store::pages::{PageWriter, asked_for};
+use crate::store::pages::{PageWriter, rows_to_read};
 
 impl Postgres {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
@@ -48,7 +48,7 @@ impl Postgres {
     pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(async |lease| {
             let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
-            let values: [&(dyn ToSql + Sync); 2] = [&query.cursor.id(), &asked_for(query.limit)];
+            let values: [&(dyn ToSql + Sync); 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
             let mut page = PageWriter::new(query.limit);
             for order in select(&**lease, which, &values).await? {
                 let Some(json) = page.row() else { break };
@@ -62,7 +62,7 @@ impl Postgres {
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
         let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_much(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+        self.read_many(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
             .await
     }
 }

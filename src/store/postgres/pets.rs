@@ -5,11 +5,11 @@ use tokio_postgres::Row;
 
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
-use super::pool::Lease;
+use super::pool::{Lease, Session};
 use crate::page::PetQuery;
 use crate::pet::{self, Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
-use crate::store::pages::{PageWriter, asked_for};
+use crate::store::pages::{PageWriter, rows_to_read};
 
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -34,7 +34,7 @@ impl Postgres {
 
     pub(crate) async fn page(&self, query: PetQuery) -> Result<Page> {
         self.read(async |lease| {
-            let (after, most) = (query.cursor.id(), asked_for(query.limit));
+            let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
             let mut page = PageWriter::new(query.limit);
             for row in &rows_after(lease, after, query.status, most).await? {
                 let Some(json) = page.row() else { break };
@@ -51,7 +51,7 @@ impl Postgres {
         after: PetId,
         status: Option<PetStatus>,
     ) -> Result<Vec<Pet>> {
-        self.read_much(async |lease| {
+        self.read_many(async |lease| {
             let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
             rows.iter().map(read_pet).collect()
         })
@@ -65,22 +65,14 @@ async fn rows_after(
     status: Option<PetStatus>,
     most: i64,
 ) -> PgResult<Vec<Row>> {
+    let all = "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
     let Some(status) = status else {
-        let statement = lease
-            .prepare_cached(
-                "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2",
-            )
-            .await?;
-        return Ok(lease.query(&statement, &[&after, &most]).await?);
+        return Ok(lease.rows(all, &[&after, &most]).await?);
     };
-    let statement = lease
-        .prepare_cached(
-            "SELECT id, name, category_id, status FROM pets
-             WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2",
-        )
-        .await?;
-    let status = status.word();
-    Ok(lease.query(&statement, &[&after, &most, &status]).await?)
+    let some = "SELECT id, name, category_id, status FROM pets
+                WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2";
+    let rows = lease.rows(some, &[&after, &most, &status.word()]).await?;
+    Ok(rows)
 }
 
 fn write_json(json: &mut Vec<u8>, row: &Row) -> PgResult<i64> {

@@ -20,7 +20,8 @@ pub(super) use super::connector::SET_LIMITS;
 pub(super) struct Pool(managed::Pool<Connector>);
 
 impl Pool {
-    /// Pool to whichever of these servers takes writes. All of them live on `thread`, and prepare these statements.
+    /// A pool of connections to whichever of these servers accepts writes. Their tasks run on `thread`, and they prepare these
+    /// statements.
     pub(super) fn new(
         servers: &[Config],
         statements: Vec<&'static str>,
@@ -34,20 +35,20 @@ impl Pool {
         ))
     }
 
-    /// Borrows one.
+    /// Borrows a connection.
     pub(super) async fn borrow(&self) -> PgResult<Lease> {
         Ok(Lease(Some(self.0.get().await?)))
     }
 
-    /// Borrows one, for something that may take so long in all: half of that is left for it. A connection to a server that is
-    /// far away would otherwise be made, and closed again because there was no time left to use it.
+    /// Borrows a connection for work with this timeout, within half of it. A connection to a server that is far away would
+    /// otherwise be opened, and closed because no time was left to use it.
     pub(super) async fn borrow_within(&self, timeout: Duration) -> PgResult<Lease> {
         in_time(timeout / 2, self.borrow()).await
     }
 }
 
-/// A borrowed connection. Only [`release`](Self::release) returns it to the pool: one that is dropped on the way, because of an
-/// error or a deadline, may still have a statement in flight, and is closed.
+/// A borrowed connection. Only [`release`](Self::release) returns it to the pool: one that is dropped because of an error or
+/// a deadline, may still have a statement in flight, and is closed.
 pub(super) struct Lease(Option<Object<Connector>>);
 
 impl Lease {

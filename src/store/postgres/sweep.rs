@@ -1,5 +1,5 @@
-//! Deletes what is too old to keep, a chunk at a time: each is a transaction of its own, well within the time that a statement
-//! may take. Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
+//! The deletion of old rows, in chunks: each is a separate transaction, well within the timeout of a statement.
+//! Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
 
 use super::deadline::TIMEOUT;
 use super::engine::Postgres;

@@ -1,4 +1,4 @@
-//! Transactions, which are repeated where other transactions made them fail.
+//! Transactions, which are repeated after conflicts with others.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::pool::Pool;
 /// How often a transaction is tried. Its deadline passes before that, as a rule.
 const TRIES: u32 = 20;
 
-/// Does something in one transaction, and repeats all of it, on the same connection, after a conflict with others.
+/// Runs `write` in one transaction, and repeats it, on the same connection, after a conflict with others.
 pub(super) async fn transact<T>(
     pool: &Pool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,

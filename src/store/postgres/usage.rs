@@ -38,7 +38,7 @@ impl Postgres {
     }
 
     pub(crate) async fn usage_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
-        self.read_much(async |lease| {
+        self.read_many(async |lease| {
             let rows = lease
                 .query(
                     "SELECT api_key_id, requests FROM usage_by_day WHERE day = $1 ORDER BY api_key_id",
@@ -63,7 +63,7 @@ impl Postgres {
         last: Option<&UsageRow>,
     ) -> Result<Vec<UsageRow>> {
         let day = last.map_or(UsageRow::AFTER_ALL_DAYS, |last| &last.day);
-        self.read_much(async |lease| {
+        self.read_many(async |lease| {
             if let Some(key) = key {
                 let which = "api_key_id = $1 AND day < $2 ORDER BY day DESC LIMIT $3";
                 return select(lease, which, &[&key.0, &day, &i64::from(CHUNK)]).await;

@@ -1,5 +1,5 @@
-//! Group commit on one node: what waits is created in one transaction, with one insert of many rows, and acknowledged when the
-//! commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
+//! Group commit on one node: all waiting animals are created in one transaction, with one insert of many rows, and acknowledged
+//! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::transaction::transact;
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 
-/// The most creations in one transaction.
+/// The maximum number of creations in one transaction.
 const BATCH: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    // The queue closes before the thread is waited for, which writes what is in it.
+    // Dropped before the monitor, which waits for the thread to write the rest of the queue.
     queue: mpsc::UnboundedSender<Job>,
     monitor: WriterMonitor,
 }
 
-/// An animal to create, and what waits for it.
+/// An animal to create, and the channel for its outcome.
 type Job = (Creation, oneshot::Sender<Result<Created>>);
 
 impl Writer {
@@ -46,7 +46,7 @@ impl Writer {
         };
         let thread = WriterThread::start("postgres", move |alive| {
             runtime.block_on(async move {
-                // Dropped here, and not with the runtime, which may end slowly: a death is noticed at once.
+                // Dropped here, and not with the runtime, which may end slowly: a death is detected at once.
                 let _alive = alive;
                 work.run().await;
             });

@@ -1,4 +1,4 @@
-//! Connections to a file, how each is configured, and the names of the files beside it.
+//! Connections to a file, their configuration, and the names of the files next to it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 /// How long a read waits for a lock, which in WAL mode it hardly ever needs.
 const READ_WAIT: Duration = Duration::from_millis(500);
 
-/// A connection that can only read. The file exists by then.
+/// A read-only connection to a file that exists.
 pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -33,25 +33,25 @@ pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Sets what every connection needs.
+/// Configures a connection.
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    // A savepoint that changes many pages would need a temporary file, which cannot be had where only the folder of the data can
-    // be written, or where all files that may be open are. It is small.
+    // A savepoint that changes many pages would need a temporary file, which is not available if only the data directory is
+    // writable, or if the limit of open files is reached. It is small.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    // Otherwise SQLite prepares a statement anew whenever a bound value changes, in case another plan fits it better. There is
+    // Otherwise SQLite prepares a statement again whenever a bound value changes, in case another plan is better. There is
     // one plan for each of these, and preparing was 42 % of the instructions of a page.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
-/// Whether no log lies beside the file.
+/// Whether there is no write-ahead log or journal next to the file.
 pub(super) fn is_at_rest(path: &Path) -> bool {
     !beside(path, "-wal").exists() && !beside(path, "-journal").exists()
 }
 
-/// The name of a file that SQLite or the lock keeps beside this one.
+/// The name of a file next to this one, of SQLite or of the lock.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

@@ -21,7 +21,7 @@ pub(super) fn create(
                 params![
                     retry.key.0,
                     retry.token,
-                    retry.now.before(Retry::KEPT).as_millis()
+                    retry.now.before(Retry::RETENTION).as_millis()
                 ],
                 |row| Ok((PetId(row.get(0)?), row.get(1)?)),
             )

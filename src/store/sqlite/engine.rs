@@ -1,4 +1,4 @@
-//! The engine: a writer, readers, and the lock of the file. The files of the nouns implement the rest of it.
+//! The engine: a writer, readers, and the lock of the file. The other files implement the rest, one per resource.
 
 use std::path::Path;
 
@@ -16,16 +16,16 @@ use crate::store::writer::WriterMonitor;
 /// An open database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
-    // The readers close before the writer does, whose closing folds the log into the file.
+    // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
     readers: Readers,
     pub(super) writer: Writer,
-    // The last to go, when everything is closed.
+    // Dropped last.
     _lock: Option<FileLock>,
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` writes wait. With a `notice`, locks are
-    /// waited for as a command does.
+    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` writes wait. With a `notice` it waits
+    /// for locks, as commands do.
     pub(crate) fn open(
         path: &Path,
         mode: Mode,
@@ -49,7 +49,7 @@ impl Sqlite {
         self.writer.monitor()
     }
 
-    /// The size of the log beside the file, which is empty where there is none. The log is never opened here.
+    /// The size of the write-ahead log, which is 0 if there is none.
     pub(crate) fn wal_bytes(&self) -> u64 {
         self.readers.wal_bytes()
     }
@@ -57,7 +57,7 @@ impl Sqlite {
     pub(crate) async fn deployment(&self) -> Result<DeploymentId> {
         self.read(|connection| {
             let id = connection.query_row("SELECT id FROM deployment", (), |row| row.get(0));
-            id.map(DeploymentId::new)
+            id.map(DeploymentId)
         })
     }
 

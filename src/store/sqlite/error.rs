@@ -4,7 +4,7 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::store::contract::StoreError;
 
-/// An error as the contract has it.
+/// The error of the contract for this one.
 pub(super) fn store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(
@@ -24,7 +24,7 @@ pub(super) fn kind(error: &Error) -> &'static str {
     }
 }
 
-/// Whether the file or the disk cannot be trusted any more: a second sync may claim what the first one lost.
+/// Whether the file or the disk can no longer be trusted: a second sync may succeed although the first one lost data.
 pub(super) fn is_fatal(error: &Error) -> bool {
     matches!(
         error.sqlite_error_code(),

@@ -7,20 +7,20 @@ use super::connect;
 use super::migrations;
 use super::open_error::OpenError;
 
-/// No SQLite database is smaller. SQLite itself would take a file of one byte for an empty one, and write over it.
+/// The smallest SQLite database. SQLite treats a file of one byte as empty, and would overwrite it.
 const SMALLEST: u64 = 512;
 
-/// Up to this size a file is checked whole at every start; beyond it that would take too long.
+/// Up to this size a whole file is checked at every start; for larger ones that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
-/// What is at a path.
+/// The state of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
-    /// Nothing.
+    /// There is none.
     Missing,
-    /// An empty file, to SQLite a database without anything in it.
+    /// An empty file or database.
     Empty,
-    /// A whole database of this program, of this format.
+    /// A database of this program, with this format.
     Format(i32),
 }
 
@@ -34,7 +34,7 @@ impl FileState {
     }
 }
 
-/// Inspects what is at a path, without leaving a trace. Refuses files of other programs and damaged ones.
+/// Inspects what is at a path, without creating files. Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let cannot = |what: &str| OpenError::CannotOpen {
         path: path.into(),
@@ -61,7 +61,7 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     if length < SMALLEST {
         return Err(OpenError::NotADatabase(path.into()));
     }
-    // Where no log lies beside the file, it can be read as if it could not change, which leaves no trace.
+    // Without a write-ahead log it can be read as if it could not change, which creates no files.
     let connection = match connect::is_at_rest(path) {
         true => connect::at_rest(path),
         false => connect::reader(path),

@@ -1,4 +1,4 @@
-//! The jobs of the writer, and what waits for each of them.
+//! The jobs of the writer, and the channels for their results.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::error::{is_fatal, store_error};
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::dead;
 
-/// One thing to write, and what waits for it.
+/// A write, and the channel for its result.
 pub(super) enum Job {
     Create {
         creation: Creation,
@@ -22,7 +22,7 @@ pub(super) enum Job {
 
 pub(super) trait OtherJob: Send {
     fn write(&mut self, connection: &Connection) -> rusqlite::Result<()>;
-    /// Whether the log is to be folded into the file after the commit.
+    /// Whether the write-ahead log is checkpointed after the commit.
     fn wants_checkpoint(&self) -> bool;
     /// Replies, once it is known whether the transaction was committed.
     fn reply(self: Box<Self>, committed: Result<()>);
@@ -38,13 +38,13 @@ pub(super) enum Written {
 }
 
 impl Job {
-    /// A job that runs `write`, and replies with its result. With `checkpoint`, the log is folded into the file after the commit.
+    /// A job that runs `write`, and replies with its result.
     pub(super) fn other<T: Send + 'static>(
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
         checkpoint: bool,
         reply: oneshot::Sender<Result<T>>,
     ) -> Self {
-        Self::Other(Box::new(Task {
+        Self::Other(Box::new(WriteJob {
             write: Some(write),
             checkpoint,
             result: None,
@@ -88,7 +88,7 @@ impl Job {
 }
 
 impl Written {
-    /// What was created, if this is a creation.
+    /// The outcome, if this is a creation.
     pub(super) fn created(&self) -> Option<&Created> {
         match self {
             Self::Create { created, .. } => Some(created),
@@ -108,14 +108,14 @@ impl Written {
     }
 }
 
-struct Task<W, T> {
+struct WriteJob<W, T> {
     write: Option<W>,
     checkpoint: bool,
     result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<W, T> OtherJob for Task<W, T>
+impl<W, T> OtherJob for WriteJob<W, T>
 where
     W: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
     T: Send,

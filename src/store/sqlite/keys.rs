@@ -7,17 +7,16 @@ use super::engine::Sqlite;
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::{Ban, BanChange};
-use crate::plan::{Plan, PlanName};
-use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
-
-const COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
-                       revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+use crate::plan::PlanName;
+use crate::store::contract::{
+    CHUNK, Changed, KEY_COLUMNS, KeyChange, KeyChanged, KeyRecord, NewKey, Result, plan_columns,
+};
 
 impl Sqlite {
     pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
         let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
         self.write(move |connection| {
-            let (plan, per_minute, per_day) = columns(key.plan);
+            let (plan, per_minute, per_day) = plan_columns(key.plan);
             connection.execute(
                 "INSERT INTO api_keys (name, plan, per_minute, per_day, prefix, hash, created_at, expires_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -52,8 +51,7 @@ impl Sqlite {
         self.read(|connection| select(connection, which, params![after.0, CHUNK]))
     }
 
-    /// A read of its own for each chunk: a long one would keep the log from being folded into the file. A trigger gives every
-    /// change a revision of its own.
+    /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change a new revision.
     pub(crate) async fn keys_since(
         &self,
         mut revision: i64,
@@ -119,7 +117,7 @@ impl Sqlite {
 fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Result<()> {
     match change {
         KeyChange::Plan(plan) => {
-            let (plan, per_minute, per_day) = columns(plan);
+            let (plan, per_minute, per_day) = plan_columns(plan);
             connection.execute(
                 "UPDATE api_keys SET plan = ?2, per_minute = ?3, per_day = ?4 WHERE id = ?1",
                 params![id.0, plan, per_minute, per_day],
@@ -157,19 +155,8 @@ fn select(
     params: impl Params,
 ) -> rusqlite::Result<Vec<KeyRecord>> {
     let mut statement =
-        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM api_keys {which}"))?;
+        connection.prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {which}"))?;
     statement.query_map(params, record)?.collect()
-}
-
-fn columns(plan: Plan) -> (&'static str, Option<u32>, Option<u32>) {
-    match plan {
-        Plan::Enterprise(limits) => (
-            plan.name().word(),
-            Some(limits.per_minute()),
-            Some(limits.per_day()),
-        ),
-        _ => (plan.name().word(), None, None),
-    }
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {

@@ -1,8 +1,8 @@
 //! The lock on an embedded file: one server at a time, and none while the file is migrated or replaced.
 //!
-//! It is a lock on a file of its own beside the database, `FILE.lock`, because closing any other descriptor of the database
+//! It is a lock on a separate file next to the database, `FILE.lock`, because closing any other descriptor of the database
 //! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
-//! is removed in an orderly shutdown and means nothing without the lock.
+//! is removed in a graceful shutdown and means nothing without the lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use super::connect::{beside, folder};
 use super::open_error::OpenError;
 
-/// How often, and how long apart, the name of the process is looked for that has just taken the lock.
-const LOOKS: u32 = 20;
+/// How often, and at which interval, the ID of a process is read that has just taken the lock.
+const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock, held until this is dropped.
@@ -36,8 +36,8 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the lock of the database at this path, by whichever of its names. Refuses at once where another process has it, and
-    /// names that process.
+    /// Takes the lock of the database at this path, by whichever of its names. Fails at once if another process has it, and names
+    /// that process.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         let cannot = |error: io::Error| OpenError::CannotOpen {
             path: database.into(),
@@ -82,12 +82,12 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // While it is locked, so it cannot be another's. One that stays does no harm.
+        // Still locked, so it is not that of another process. One that is left behind is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Where the lock of a database is: one place, by whichever name the database is opened. SQLite's own files are named alike.
+/// The path of the lock of a database: the same for every name of the database, as with the files of SQLite.
 fn lock_of(database: &Path) -> io::Result<PathBuf> {
     let real = match database.canonicalize() {
         Ok(real) => real,
@@ -110,11 +110,11 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The process that has the lock, for people. One that has taken it this moment may not have written its ID yet; the file
+/// The process that has the lock, for a message. One that has taken it this moment may not have written its ID yet; the file
 /// then names a process that is gone.
 fn holder(file: &mut File) -> String {
     let here = host();
-    for _ in 0..LOOKS {
+    for _ in 0..READS {
         if let Some(holder) = Holder::read_from(file) {
             if holder.host != here {
                 return format!("process {} on {}", holder.process, holder.host);

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// How long a command waits in all.
+/// The timeout of a command.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// After so long the notice is printed.
+/// After this time the notice is printed.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
-/// How often it looks whether the lock is free.
+/// The interval at which it tries to get the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Makes a connection wait as a command does. `notice` is called once for each wait that takes longer than a moment.
+/// Makes a connection wait as a command does. `notice` is called once for each wait that takes longer than [`NOTICE_AFTER`].
 pub(super) fn as_a_command(connection: &mut Connection, notice: fn()) -> rusqlite::Result<()> {
     let mut began = Instant::now();
     let mut noticed = false;

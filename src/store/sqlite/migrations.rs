@@ -1,11 +1,11 @@
-//! The formats of the file, each made from the one before. `PRAGMA user_version` says which one a file has.
+//! The formats of the file, each made from the previous one. `PRAGMA user_version` holds the current one.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// `PRAGMA application_id` of our files: "AnSt".
+/// `PRAGMA application_id` of these files: "AnSt".
 pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
-/// One script for each format, the first makes format 1.
+/// One script for each format, starting with format 1.
 const SCRIPTS: [&str; 4] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_orders.sql"),
@@ -16,13 +16,13 @@ const SCRIPTS: [&str; 4] = [
 /// The format this version writes.
 pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
 
-/// The format of a file; none if there is nothing in it.
+/// The format of a file; none if it is empty.
 pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
     let number = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(Some(number).filter(|number| *number != 0))
 }
 
-/// Brings the file to the present format, in one transaction. Gives the format it had before.
+/// Migrates the file to the current format in one transaction, and returns the previous one.
 pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> {
     if format(connection)? == Some(KNOWN) {
         return Ok(Some(KNOWN));
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_every_older_format_is_brought_to_the_present_one_with_all_it_holds() {
+    fn a_file_of_every_older_format_is_migrated_to_the_current_one_with_its_data() {
         let mut deployments = std::collections::HashSet::new();
         for format in 1..KNOWN {
             let mut connection = Connection::open_in_memory().unwrap();

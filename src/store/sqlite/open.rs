@@ -1,4 +1,4 @@
-//! Opening the file: what is done in which mode, and how a connection is set up.
+//! Opening the file in each mode, and the setup of the connection that writes.
 
 use std::fs::Permissions;
 use std::io::ErrorKind;
@@ -23,10 +23,10 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// The timeout of a write that waits for another process's write.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
 
-/// What a file is called, behind its name, until it is whole.
+/// The suffix of a file until it is complete.
 const UNFINISHED: &str = ".new-";
 
-/// What opening a file gives.
+/// An opened file.
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
     pub(super) writer: Option<Connection>,
@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) migration: Migration,
 }
 
-/// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks as a command does.
+/// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks, as commands do.
 pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < OLDEST_SQLITE {
         return Err(OpenError::UnsafeSqlite(rusqlite::version()));
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
             },
         });
     }
-    // A server that runs may not know the format that this version would bring its file to.
+    // A running server may not support the format to which this version would migrate its file.
     let migrates = format != Some(migrations::KNOWN);
     let lock = match mode.serves() || migrates {
         true => Some(FileLock::take(path)?),
@@ -78,8 +78,8 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     })
 }
 
-/// Refuses a file that has a second name: a process that opens it by that one has another log and another lock. A name that was left
-/// behind while the file was created goes.
+/// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
+/// lock. A name that an interrupted creation has left behind is removed.
 fn one_name(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());
@@ -113,8 +113,8 @@ fn one_name(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes the file under another name and then gives it its own: a process killed on the way leaves no half-made store, and
-/// of two that start at once one is first. Says whether it was this one.
+/// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
+/// of two that start at once one is first. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
     let cannot = |error: std::io::Error| OpenError::CannotOpen {
         path: path.into(),
@@ -127,9 +127,9 @@ fn create(path: &Path) -> Result<bool, OpenError> {
         &format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)),
     );
     let made = connect(&unfinished, Mode::Migrate, None).and_then(|(connection, _)| {
-        // It holds the hashes of keys. The log, when there is one, gets what the file has.
+        // It holds the hashes of keys. The write-ahead log gets the permissions of the file.
         std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(cannot)?;
-        // Closing folds the log into the file.
+        // Closing checkpoints the write-ahead log.
         connection
             .close()
             .map_err(|(_, error)| OpenError::of(path, &error))
@@ -137,7 +137,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     let named = made.and_then(|()| match std::fs::hard_link(&unfinished, path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        // A file system that knows no second name for a file may know how to move one without writing over another.
+        // A file system without hard links may support renaming without overwriting.
         Err(_) => match renameat_with(CWD, &unfinished, CWD, path, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -145,7 +145,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
         },
     });
     for name in ["", "-wal", "-shm", "-journal"] {
-        // What is not there need not go.
+        // Missing files are fine.
         let _ = std::fs::remove_file(beside(&unfinished, name));
     }
     std::fs::File::open(folder(path))
@@ -154,7 +154,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     named
 }
 
-/// Opens a file for writing, and brings it to the present format if this mode allows that. Gives the format it had before.
+/// Opens a file for writing, and migrates it if this mode allows that. Returns its previous format.
 fn connect(
     path: &Path,
     mode: Mode,

@@ -1,4 +1,4 @@
-//! Why a file is not opened.
+//! The errors of opening a file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use rusqlite::ErrorCode;
 use super::connect::beside;
 use crate::store::contract::WrongFormat;
 
-/// Why a file was not opened. It says what to do.
+/// Why a file was not opened, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// There is none, or it has another format.
+    /// The file is missing, or has another format.
     #[error(transparent)]
     Format(#[from] WrongFormat),
-    /// Not SQLite's format.
+    /// The file is not a SQLite database.
     #[error("{0} is not a SQLite database: choose another file with --database sqlite:PATH")]
     NotADatabase(PathBuf),
-    /// The tables of another program.
+    /// The database belongs to another program.
     #[error(
         "{0} is a SQLite database of another program: choose another file with --database sqlite:PATH"
     )]
     NotOurs(PathBuf),
-    /// Another server's.
+    /// The file is in use by another server.
     #[error(
         "{path} is in use by {by}: stop that one first, or choose another file with --database sqlite:PATH"
     )]
@@ -31,12 +31,12 @@ pub(crate) enum OpenError {
         /// The process that has it.
         by: String,
     },
-    /// A file with two names.
+    /// The file has two names.
     #[error(
-        "{0} has another name (a hard link), under which SQLite would keep a second log and lose data: remove one of the names"
+        "{0} has another name (a hard link), under which SQLite would keep a second write-ahead log and lose data: remove one of the names"
     )]
     TwoNames(PathBuf),
-    /// Broken.
+    /// The file is damaged.
     #[error(
         "{path} is damaged ({what}): restore it from a backup, or try the sqlite3 command .recover on a copy"
     )]
@@ -46,13 +46,13 @@ pub(crate) enum OpenError {
         /// What was found.
         what: String,
     },
-    /// A SQLite that is not safe.
+    /// The SQLite library is too old to be safe.
     #[error("SQLite {0} can lose commits: build with 3.51.3 or newer")]
     UnsafeSqlite(&'static str),
     /// A permission is missing.
     #[error("{0}")]
     Denied(String),
-    /// Something else.
+    /// Anything else.
     #[error("cannot open {path}: {what}")]
     CannotOpen {
         /// The file.
@@ -60,13 +60,13 @@ pub(crate) enum OpenError {
         /// What was found.
         what: String,
     },
-    /// No thread for the writer.
+    /// The thread of the writer could not be started.
     #[error("cannot start the writer: {0}")]
     NoWriter(#[from] std::io::Error),
 }
 
 impl OpenError {
-    /// What an error of SQLite's means for the file at this path.
+    /// The error for an error of SQLite.
     pub(super) fn of(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {

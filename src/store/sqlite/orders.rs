@@ -13,7 +13,7 @@ use crate::order::{Order, OrderId, OrderState};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{Allowed, CHUNK, Page, Result};
-use crate::store::pages::{PageWriter, asked_for};
+use crate::store::pages::{PageWriter, rows_to_read};
 
 impl Sqlite {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
@@ -57,7 +57,8 @@ impl Sqlite {
         self.read(|connection| {
             let which = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
             let mut statement = prepare(connection, which)?;
-            let mut rows = statement.query(params![query.cursor.id(), asked_for(query.limit)])?;
+            let mut rows =
+                statement.query(params![query.cursor.id(), rows_to_read(query.limit)])?;
             let mut page = PageWriter::new(query.limit);
             while let Some(row) = rows.next()?
                 && let Some(json) = page.row()

@@ -1,5 +1,4 @@
-//! Why a file could not be opened, where the reason is a permission: SQLite says only that it could not, and names files
-//! that the operator has never heard of.
+//! Missing permissions: SQLite reports only that it cannot open a file, and may name one that the operator does not know.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -46,7 +45,7 @@ fn missing(path: &Path) -> Option<String> {
     }
     let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
     Some(format!(
-        "{why}: cannot open {file} for writing, because SQLite keeps its log beside it and {place} is not writable"
+        "{why}: cannot open {file} for writing, because SQLite keeps its write-ahead log next to it and {place} is not writable"
     ))
 }
 

@@ -8,7 +8,7 @@ use super::engine::Sqlite;
 use crate::page::PetQuery;
 use crate::pet::{self, Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
-use crate::store::pages::{PageWriter, asked_for};
+use crate::store::pages::{PageWriter, rows_to_read};
 
 impl Sqlite {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -32,7 +32,7 @@ impl Sqlite {
         self.read(|connection| {
             let mut page = PageWriter::new(query.limit);
             let mut statement = prepare(connection, query.status)?;
-            let (after, most) = (query.cursor.id(), asked_for(query.limit));
+            let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
             let mut rows = query_after(&mut statement, after, query.status, most)?;
             while let Some(row) = rows.next()?
                 && let Some(json) = page.row()

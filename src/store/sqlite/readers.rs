@@ -1,4 +1,4 @@
-//! Connections that read. One is taken for each read and given back; as many are opened as read at once.
+//! A pool of connections that read: one for each concurrent read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use rusqlite::Connection;
 
 use super::connect;
 
-/// More than this are closed again when a burst of reads is over.
-const KEPT: usize = 16;
+/// The maximum number of idle connections.
+const MAX_IDLE: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    /// Whether nothing may be left beside the file that was not there before.
+    /// Whether no files may be created next to the database.
     traceless: bool,
 }
 
@@ -28,7 +28,7 @@ impl Readers {
         }
     }
 
-    /// Readers that create nothing, not even the files that SQLite needs beside a file that may change.
+    /// Readers that create no files, not even those that SQLite needs next to a database that may change.
     pub(super) fn traceless(path: &Path) -> Self {
         Self {
             traceless: true,
@@ -36,13 +36,13 @@ impl Readers {
         }
     }
 
-    /// The size of the log beside the file.
+    /// The size of the write-ahead log.
     pub(super) fn wal_bytes(&self) -> u64 {
-        let log = connect::beside(&self.path, "-wal");
-        std::fs::metadata(log).map_or(0, |log| log.len())
+        let wal = connect::beside(&self.path, "-wal");
+        std::fs::metadata(wal).map_or(0, |wal| wal.len())
     }
 
-    /// Reads with a connection of its own. A connection that saw an error is not used again.
+    /// Reads with a connection of the pool, which is discarded after an error.
     pub(super) fn with<T>(
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
@@ -63,14 +63,14 @@ impl Readers {
         };
         let value = read(&connection)?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
         Ok(value)
     }
 
     /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
-    /// what was read may be neither what was before nor what is now.
+    /// the data read may be inconsistent.
     fn at_rest<T>(
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
@@ -80,7 +80,7 @@ impl Readers {
         (self.stamp()? == before).then_some(result)
     }
 
-    /// What changes when the file is written. None while a log lies beside it.
+    /// The inode, size and time of the file, which change when it is written. None while there is a write-ahead log.
     fn stamp(&self) -> Option<(u64, u64, i64, i64)> {
         let file = std::fs::metadata(&self.path).ok()?;
         connect::is_at_rest(&self.path)

@@ -1,5 +1,5 @@
-//! Deletes what is too old to keep, a chunk at a time. A chunk is part of the same transaction as the creations that wait
-//! with it, so it is small. SQLite uses the pages that it frees again.
+//! The deletion of old rows, in chunks. A chunk is part of the same transaction as the creations that wait
+//! with it, so it is small. SQLite reuses the pages that it frees.
 //!
 //! Rows are found first and deleted one by one: `DELETE … WHERE (a, b) IN (SELECT …)` looks at every row that has the same `a`.
 
@@ -9,8 +9,8 @@ use super::engine::Sqlite;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
-/// Rows in a chunk. Those that are equally old lie far apart, each on a page of its own, and pages are what costs: some 2 ms for
-/// these, and as much again to move them from the log to the file.
+/// Rows in a chunk. Those that are equally old lie far apart, each on a separate page, and the cost is per page: some 2 ms for
+/// these, and as much again for the checkpoint.
 const CHUNK: usize = 100;
 
 impl Sqlite {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_space_of_what_is_swept_is_used_again() {
+    fn the_space_of_swept_rows_is_reused() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrations::run(&mut connection).unwrap();
         let mut pages = Vec::new();

@@ -1,5 +1,5 @@
-//! The one thread that writes. What waits is committed together, in one transaction, and acknowledged when the commit has
-//! returned. A commit that fails, fails everything in it; after a failure of the disk nothing is acknowledged again.
+//! The thread that writes. All waiting writes are committed in one transaction, and acknowledged when the commit has returned. A
+//! commit that fails, fails all of them; after a failure of the disk nothing is acknowledged again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,19 +13,19 @@ use super::job::{Job, Written};
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 
-/// The most writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
+/// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const BATCH: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    // The queue closes before the thread is waited for, which writes what is in it; then SQLite folds its log into the file.
-    // None where the file is only read.
+    // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
+    // reading only.
     queue: Option<Sender<Job>>,
     monitor: WriterMonitor,
 }
 
 impl Writer {
-    /// Starts the thread, unless the file is only read, and there is no connection that writes.
+    /// Starts the thread, unless there is no connection that writes.
     pub(super) fn start(
         connection: Option<Connection>,
         max_waiting: usize,
@@ -56,9 +56,9 @@ impl Writer {
         created.await.unwrap_or_else(|_| Err(dead()))
     }
 
-    /// Runs `write` in the next transaction, and returns when that is committed. With `checkpoint`, which is for what changes many
-    /// pages, they are moved from the log to the file right after the commit: left to SQLite, that happens when they are a
-    /// thousand, and delays everything for ten times as long.
+    /// Runs `write` in the next transaction, and returns when that is committed. With `checkpoint`, for writes that change many
+    /// pages, the write-ahead log is checkpointed right after the commit: SQLite would do that after a thousand pages, which delays
+    /// everything for ten times as long.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -80,7 +80,7 @@ impl Writer {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Work {
     connection: Connection,
     state: Arc<WriterState>,
@@ -135,7 +135,7 @@ impl Work {
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
                 rest.for_each(|job| job.fail(failure.clone()));
-                // A transaction that cannot be ended would swallow all that come after it.
+                // If the transaction cannot be rolled back, all later writes would become part of it.
                 if is_fatal(&error) || !rolled_back {
                     Err(error)
                 } else {
@@ -145,7 +145,7 @@ impl Work {
         }
     }
 
-    /// Moves the pages that no reader needs from the log into the file. What fails now is left to the next one.
+    /// Checkpoints the write-ahead log. After a temporary failure the next checkpoint includes the rest.
     fn checkpoint(&self) -> rusqlite::Result<()> {
         match self
             .connection

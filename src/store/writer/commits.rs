@@ -1,15 +1,15 @@
-//! Counts of what a writer has committed, for the metrics.
+//! Metrics of a writer.
 
 use crate::counter::{Counter, Histogram};
 
-/// The counts.
+/// Counts of transactions and creations.
 #[derive(Debug)]
 pub struct Commits {
     /// Transactions that wrote something.
     pub done: Counter,
-    /// Animals in each transaction that had any.
+    /// Animals per transaction that created any.
     pub rows: Histogram<8>,
-    /// Creations rejected because too many waited.
+    /// Creations rejected because too many were waiting.
     pub rejected: Counter,
 }
 

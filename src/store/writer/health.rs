@@ -1,5 +1,5 @@
-//! Whether writes succeed. A full disk fails every write for as long as it is full: that is one line in the log when it begins,
-//! one when it ends, and a state that readiness shows meanwhile.
+//! Whether writes succeed. A full disk fails every write while it is full: that is one line in the log when it
+//! starts, one when it ends, and a state that readiness shows meanwhile.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

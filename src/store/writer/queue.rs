@@ -1,11 +1,11 @@
-//! The bound on creations that wait for a writer. What the server itself has to write is little, and always accepted.
+//! The limit of creations that wait for a writer. Writes of the server itself are few, and always accepted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Commits;
 use crate::store::contract::{Result, StoreError};
 
-/// The number of creations that wait. Each enters before it is queued, and leaves when the writer takes it into a transaction.
+/// The number of creations that wait. Each enters before it is queued, and leaves when the writer adds it to a transaction.
 #[derive(Debug)]
 pub(crate) struct QueueLimit {
     now: AtomicUsize,
@@ -13,7 +13,7 @@ pub(crate) struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// An empty queue of at most so many.
+    /// An empty queue with this limit.
     pub(crate) fn at_most(most: usize) -> Self {
         Self {
             now: AtomicUsize::new(0),
@@ -23,7 +23,7 @@ impl QueueLimit {
 
     /// Admits one more, or rejects it and counts the rejection.
     pub(crate) fn enter(&self, commits: &Commits) -> Result<()> {
-        // Raised first and compared then: two creations can never both take the last place.
+        // Raised before it is compared, so that no two creations get the last place.
         if self.now.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.leave(1);
             commits.rejected.add(1);
@@ -39,7 +39,7 @@ impl QueueLimit {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Removes so many.
+    /// Removes this number of creations.
     pub(crate) fn leave(&self, count: usize) {
         self.now.fetch_sub(count, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The thread of a writer, and how others notice that it has died.
+//! The thread of a writer, and the detection of its death.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -9,7 +9,7 @@ use crate::store::contract::{Result, StoreError};
 /// The thread. Dropping this waits for its end, so the queue, whose closing ends the thread, has to be dropped before.
 #[derive(Debug)]
 pub(crate) struct WriterThread {
-    /// Its other end is held by the thread: closed means dead.
+    /// Closed when the thread has died.
     life: watch::Receiver<()>,
     handle: Option<JoinHandle<()>>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Alive {
 }
 
 impl WriterThread {
-    /// Starts the thread. It counts as alive until `work` drops what it is given.
+    /// Starts the thread. It counts as alive until `work` drops its argument.
     pub(crate) fn start(
         name: &str,
         work: impl FnOnce(Alive) + Send + 'static,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_death_is_noticed_whether_it_ended_or_panicked() {
+    fn its_death_is_detected_whether_it_ended_or_panicked() {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
         for panics in [false, true] {
             let (queue, jobs) = mpsc::channel::<()>();
