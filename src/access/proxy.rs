@@ -10,7 +10,11 @@ use crate::http::header::FORWARDED_FOR;
 
 /// A range of addresses, as in `10.0.0.0/8`. IPv4 is mapped to IPv6, so that a range means the same for a listener of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr(Ipv6Net);
+pub struct Cidr {
+    // As numbers: every request is looked up, and two comparisons are less than asking ipnet (0.6 % of the instructions of a list).
+    first: u128,
+    last: u128,
+}
 
 /// The text is not a range of addresses.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +35,11 @@ impl FromStr for Cidr {
         let alone = || text.parse().map(|address: IpAddr| IpNet::from(address));
         let range: IpNet = text.parse().or_else(|_| alone()).map_err(|_| InvalidCidr)?;
         let outside = range.max_prefix_len() - range.prefix_len();
-        Ipv6Net::new(mapped(range.addr()), 128 - outside)
-            .map(Self)
-            .map_err(|_| InvalidCidr)
+        let range = Ipv6Net::new(mapped(range.addr()), 128 - outside).map_err(|_| InvalidCidr)?;
+        Ok(Self {
+            first: range.network().to_bits(),
+            last: range.broadcast().to_bits(),
+        })
     }
 }
 
@@ -90,8 +96,9 @@ impl TrustedProxies {
 
     /// Whether this address is trusted.
     pub fn trusts(&self, address: IpAddr) -> bool {
-        let address = mapped(address);
-        self.0.iter().any(|Cidr(range)| range.contains(&address))
+        let address = mapped(address).to_bits();
+        let contains = |range: &Cidr| (range.first..=range.last).contains(&address);
+        self.0.iter().any(contains)
     }
 }
 

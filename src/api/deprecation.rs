@@ -38,10 +38,12 @@ pub(super) fn announce<'a>(
 static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
     LazyLock::new(|| {
         Operation::ALL.map(|operation| match operation.stability() {
-            Stability::Deprecated(Deprecation { since, sunset, .. }) => Some(DeprecationHeaders {
-                since: header::constant(format!("@{}", since.as_secs_ceil())),
-                sunset: header::constant(sunset.http_date()),
-            }),
+            Stability::Deprecated(Deprecation { since, sunset, .. }) => {
+                Some(DeprecationHeaders::new(
+                    header::constant(format!("@{}", since.as_secs_ceil())),
+                    header::constant(sunset.http_date()),
+                ))
+            }
             Stability::Stable | Stability::Beta => None,
         })
     });

@@ -56,13 +56,29 @@ pub struct RateLimit {
     pub reset: i64,
 }
 
-/// The announcement that an operation will be removed.
+/// The announcement that an operation will be removed: `Deprecation` and `Sunset`, as constants in templates of their own.
 #[derive(Debug)]
 pub struct DeprecationHeaders {
-    /// Since when it is deprecated.
-    pub since: HeaderValue,
-    /// When it is removed.
-    pub sunset: HeaderValue,
+    since: HeaderValue,
+    sunset: HeaderValue,
+    templates: Templates,
+}
+
+impl DeprecationHeaders {
+    /// Announces since when an operation is deprecated, and when it is removed.
+    pub const fn new(since: HeaderValue, sunset: HeaderValue) -> Self {
+        Self {
+            since,
+            sunset,
+            templates: no_templates(),
+        }
+    }
+}
+
+/// The headers of all responses with the same fields, by these fields.
+type Templates = [OnceLock<HeaderMap>; 32];
+const fn no_templates() -> Templates {
+    [const { OnceLock::new() }; 32]
 }
 
 impl Response {
@@ -123,10 +139,6 @@ impl Response {
         if let Some(challenge) = self.challenge {
             fill(challenge.clone());
         }
-        if let Some(deprecation) = self.deprecation {
-            fill(deprecation.since.clone());
-            fill(deprecation.sunset.clone());
-        }
         if !self.more.is_empty() {
             headers.extend(self.more);
         }
@@ -139,20 +151,23 @@ impl Response {
     /// The headers of all responses with the same fields, with empty values where they differ. A map iterates in the order in which
     /// it was filled; a test checks this.
     fn template(&self) -> &'static HeaderMap {
-        static TEMPLATES: [OnceLock<HeaderMap>; 64] = [const { OnceLock::new() }; 64];
+        static TEMPLATES: Templates = no_templates();
         let fields = [
             self.is_json,
             self.rate.is_some(),
             self.retry_after.is_some(),
             self.link.is_some(),
             self.challenge.is_some(),
-            self.deprecation.is_some(),
         ];
         let shape = fields.iter().enumerate().fold(0, |shape, (bit, is_there)| {
             shape | usize::from(*is_there) << bit
         });
-        TEMPLATES[shape].get_or_init(|| {
-            let [is_json, rate, retry_after, link, challenge, deprecation] = fields;
+        let templates = match self.deprecation {
+            Some(deprecation) => &deprecation.templates,
+            None => &TEMPLATES,
+        };
+        templates[shape].get_or_init(|| {
+            let [is_json, rate, retry_after, link, challenge] = fields;
             let names = [
                 (true, REQUEST_ID),
                 (rate, RATE_LIMIT),
@@ -161,8 +176,6 @@ impl Response {
                 (retry_after, RETRY_AFTER),
                 (link, LINK),
                 (challenge, WWW_AUTHENTICATE),
-                (deprecation, DEPRECATION),
-                (deprecation, SUNSET),
             ];
             let constants = [
                 (is_json, CONTENT_TYPE, JSON),
@@ -172,8 +185,13 @@ impl Response {
             let empty = HeaderValue::from_static("");
             let varying = names.map(|(is_there, name)| (is_there, name, empty.clone()));
             let all = varying.into_iter().chain(constants);
-            all.filter(|(is_there, ..)| *is_there)
-                .map(|(_, name, value)| (name, value))
+            let all = all.filter(|(is_there, ..)| *is_there);
+            let deprecation = self.deprecation.into_iter().flat_map(|deprecation| {
+                let DeprecationHeaders { since, sunset, .. } = deprecation;
+                [(DEPRECATION, since.clone()), (SUNSET, sunset.clone())]
+            });
+            all.map(|(_, name, value)| (name, value))
+                .chain(deprecation)
                 .collect()
         })
     }
@@ -185,10 +203,10 @@ mod tests {
 
     use super::*;
 
-    static ANNOUNCEMENT: DeprecationHeaders = DeprecationHeaders {
-        since: HeaderValue::from_static("since"),
-        sunset: HeaderValue::from_static("sunset"),
-    };
+    static ANNOUNCEMENT: DeprecationHeaders = DeprecationHeaders::new(
+        HeaderValue::from_static("since"),
+        HeaderValue::from_static("sunset"),
+    );
     static CHALLENGE: HeaderValue = HeaderValue::from_static("challenge");
 
     /// Also proves that a map iterates in the order in which it was filled.
