@@ -95,7 +95,7 @@ pub enum RejectedBy {
 
 /// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum BackgroundTask {
     /// Polls the store for changes made by other processes.
     Poll,
     /// Stores usage and bans.
@@ -106,7 +106,7 @@ pub enum Task {
     Check,
 }
 
-impl Task {
+impl BackgroundTask {
     /// Every task, in the order of their counters.
     pub const ALL: [Self; 4] = [Self::Poll, Self::Flush, Self::Sweep, Self::Check];
 
@@ -216,7 +216,7 @@ pub struct ServerMetrics {
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
     pub keys_current_at: Gauge,
     /// Runs of background tasks that failed, by task.
-    pub background_failures: [Counter; Task::ALL.len()],
+    pub background_failures: [Counter; BackgroundTask::ALL.len()],
 }
 
 impl ServerMetrics {

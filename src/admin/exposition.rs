@@ -58,9 +58,6 @@ pub(super) struct Exposition {
     text: String,
 }
 
-/// Labels of a sample.
-pub(super) type Labels<'a> = &'a [(&'a str, &'a str)];
-
 impl Exposition {
     pub(super) fn new(format: Format) -> Self {
         Self {
@@ -86,13 +83,8 @@ impl Exposition {
         }
     }
 
-    /// A counter without labels that is not an integer.
-    pub(super) fn fractional_counter(&mut self, name: &str, help: &str, value: f64) {
-        self.counters(name, help, [([], value)]);
-    }
-
     /// A counter without labels.
-    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.counters(name, help, [([], value)]);
     }
 
@@ -155,7 +147,7 @@ impl Exposition {
         ));
     }
 
-    fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
             let before = if place == 0 { '{' } else { ',' };

@@ -10,7 +10,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
 use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
-use crate::metrics::{RequestMetrics, ServerMetrics, Subject, Task};
+use crate::metrics::{BackgroundTask, RequestMetrics, ServerMetrics, Subject};
 use crate::store::Store;
 
 /// The metrics page.
@@ -104,7 +104,7 @@ impl MetricsPage {
         page.counters(
             "animal_store_background_failures_total",
             "Failed runs of background tasks",
-            Task::ALL
+            BackgroundTask::ALL
                 .into_iter()
                 .zip(&metrics.background_failures)
                 .map(|(task, count)| ([("task", task.name())], count.get())),

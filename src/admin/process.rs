@@ -23,7 +23,7 @@ pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
         );
     }
     if let Some(ticks) = cpu_ticks() {
-        page.fractional_counter(
+        page.counter(
             "process_cpu_seconds_total",
             "Total user and system CPU time, in seconds",
             ticks as f64 / clock_ticks_per_second() as f64,

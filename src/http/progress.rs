@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::connections::{Activity, Slot};
 
-/// What a connection waits for.
+/// The phase of a connection: what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The first byte of its first request.
@@ -22,10 +22,10 @@ pub(super) enum Phase {
 
 /// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
 #[derive(Clone, Debug)]
-pub(super) struct Progress(Rc<State>);
+pub(super) struct Progress(Rc<ConnectionState>);
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     phase: Cell<Phase>,
     since: Cell<Instant>,
     /// Requests in flight: at most one in HTTP/1.
@@ -41,7 +41,7 @@ struct State {
 
 impl Progress {
     pub(super) fn new(slot: Slot, draining: &Rc<Cell<bool>>, now: Instant) -> Self {
-        Self(Rc::new(State {
+        Self(Rc::new(ConnectionState {
             phase: Cell::new(Phase::New),
             since: Cell::new(now),
             open: Cell::new(0),
@@ -54,7 +54,7 @@ impl Progress {
 
     /// Records that a head has arrived. Its request is in flight until the return value is dropped.
     pub(super) fn begin(&self) -> OpenRequest {
-        let State {
+        let ConnectionState {
             phase, since, open, ..
         } = &*self.0;
         // A head that arrived together with the previous request, or concurrently with others, began now.
@@ -139,7 +139,7 @@ impl OpenRequest {
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        let State {
+        let ConnectionState {
             phase, since, open, ..
         } = &*self.progress.0;
         open.set(open.get() - 1);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::shared::Shared;
-use crate::metrics::Task;
+use crate::metrics::BackgroundTask;
 use crate::store;
 use poll::Poller;
 
@@ -42,26 +42,30 @@ impl Background {
         let (shared, poller) = (&*self.shared, &mut self.poller);
         let every = shared.store.poll_interval();
         tokio::join!(
-            repeat(Task::Poll, every, shared, async || poller.run(shared).await),
-            repeat(Task::Flush, FLUSH, shared, async || {
+            repeat(BackgroundTask::Poll, every, shared, async || poller
+                .run(shared)
+                .await),
+            repeat(BackgroundTask::Flush, FLUSH, shared, async || {
                 let (directory, now) = (&shared.access.directory, shared.clock.now());
                 shared
                     .write_behind
                     .flush(&shared.store, directory, now)
                     .await
             }),
-            repeat(Task::Check, checks::EVERY, shared, async || {
+            repeat(BackgroundTask::Check, checks::EVERY, shared, async || {
                 checks::run(shared).await
             }),
-            repeat(Task::Sweep, SWEEP, shared, async || sweep::run(shared)
-                .await),
+            repeat(BackgroundTask::Sweep, SWEEP, shared, async || sweep::run(
+                shared
+            )
+            .await),
         );
     }
 }
 
 /// Runs a task at this interval until the server shuts down.
 async fn repeat(
-    task: Task,
+    task: BackgroundTask,
     every: Duration,
     shared: &Shared,
     mut work: impl AsyncFnMut() -> store::Result<()>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 
-use super::record::{Learned, Record};
+use super::record::{Learned, RequestRecord};
 use super::shared::Shared;
 use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
@@ -72,7 +72,7 @@ impl Service for Pipeline {
         let path = decode_path(head.path);
         let route = Route::of(head.method, &path);
         let client = self.shared.proxies.client(exchange.peer, head);
-        let mut record = Record {
+        let mut record = RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
             now,
@@ -123,7 +123,7 @@ impl Service for Pipeline {
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
         response.rate = Some(rate_limit(access.rate_of(peer, now)));
-        drop(Record {
+        drop(RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
             now,
@@ -247,7 +247,7 @@ impl Pipeline {
     }
 
     /// Logs the cause of a 5xx. During an outage, [`FailureLog`](super::failure_log::FailureLog) limits the lines.
-    fn log_failure(&self, record: &Record<'_>, error: &ApiError) {
+    fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
         let (id, operation) = (record.id.as_str(), record.subject.name());
         let Shared {
@@ -308,9 +308,7 @@ impl Pipeline {
             }
         }
     }
-}
 
-impl Pipeline {
     /// Stores a ban at once, so that it survives a crash. If this fails, the next flush retries it.
     fn store_ban(&self, key: KeyId, ban: BanChange) {
         let shared = Arc::clone(&self.shared);

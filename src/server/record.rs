@@ -11,7 +11,7 @@ use crate::log::{RequestLine, RequestLog};
 use crate::metrics::{RequestMetrics, Subject};
 
 /// A request, for the metrics and the log. It is written when this is dropped, so that cancelled requests are recorded too.
-pub(super) struct Record<'a> {
+pub(super) struct RequestRecord<'a> {
     pub(super) metrics: &'a RequestMetrics,
     pub(super) log: &'a RequestLog,
     pub(super) now: Timestamp,
@@ -32,7 +32,7 @@ pub(super) struct Learned {
     pub(super) rate: Cell<Option<Rate>>,
 }
 
-impl Drop for Record<'_> {
+impl Drop for RequestRecord<'_> {
     fn drop(&mut self) {
         let took = self.exchange.map(Exchange::end).unwrap_or_default();
         self.metrics.count(self.subject, self.status, took);
