@@ -19,7 +19,7 @@ pub struct Key {
     /// Its limits.
     pub limits: Limits,
     meter: MeterIndex,
-    /// When this secret ends: by expiry, revocation, or the end of a rotation's grace.
+    /// The end of this secret: by expiry, revocation, or the end of a rotation's grace.
     ends: Timestamp,
 }
 

@@ -83,14 +83,14 @@ pub enum Stability {
     Deprecated(Deprecation),
 }
 
-/// When a deprecated operation is removed, and what replaces it.
+/// The dates of a deprecated operation, and its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deprecation {
-    /// When it became deprecated.
+    /// The date of the deprecation.
     pub since: Timestamp,
-    /// When it is removed.
+    /// The date of the removal.
     pub sunset: Timestamp,
-    /// What to use instead, under `/v1`.
+    /// The path and query to use instead, under `/v1`.
     pub successor: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl Operation {
 /// An operation to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Which one.
+    /// The operation.
     pub operation: Operation,
     /// The variable segment of its path; empty if it has none.
     pub parameter: &'a str,

@@ -29,12 +29,12 @@ pub enum Admission {
     RateLimited {
         /// The window.
         by: Period,
-        /// When a request will be served again.
+        /// The time from which a request is served again.
         until: Timestamp,
     },
     /// It is not: the key is banned.
     Banned {
-        /// When a request will be served again: at the end of the ban, or of an exhausted window that ends later.
+        /// The time from which a request is served again: the end of the ban, or of an exhausted window that ends later.
         until: Timestamp,
         /// The ban, if it began with this request.
         new: Option<Ban>,

@@ -28,9 +28,9 @@ struct State {
     rejections: u32,
     /// The last ban, active or expired.
     ban: Option<Ban>,
-    /// When an operator last unbanned the key.
+    /// The last unban by an operator.
     unbanned_at: Option<Timestamp>,
-    /// When the ban began that the store has. It is applied once: the ban may have been moved since.
+    /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
     stored: Option<Timestamp>,
     unstored: UnstoredUsage,
 }

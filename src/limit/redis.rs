@@ -39,7 +39,7 @@ const START_TIMEOUT: Duration = Duration::from_millis(500);
 /// does not open and close the breaker all the time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 
-/// How often each thread probes Redis.
+/// The interval of the probes of each thread.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. It has one connection, which all requests of the thread share.
@@ -52,7 +52,7 @@ struct Inner {
     script: Script,
     bans: BanPolicy,
     clock: Clock,
-    /// Of all threads of the node.
+    /// Shared by all threads of the node.
     health: Arc<Health>,
     thread_health: ThreadHealth,
     /// None while the breaker is open.

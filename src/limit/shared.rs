@@ -11,7 +11,7 @@ pub struct NodeState {
     pub windows: Windows,
     /// Its last ban.
     pub ban: Option<Ban>,
-    /// When an operator last unbanned it.
+    /// The last unban by an operator.
     pub unbanned_at: Option<Timestamp>,
 }
 

@@ -91,7 +91,7 @@ impl Sink {
         buffer
     }
 
-    /// How many lines were dropped.
+    /// The number of dropped lines.
     pub fn lost(&self) -> Arc<Counter> {
         Arc::clone(&self.lost)
     }

@@ -7,9 +7,9 @@ use crate::counter::Counter;
 /// The health of Redis for a node: unhealthy while it is for any thread.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// How many threads it is unhealthy for.
+    /// The number of threads for which it is unhealthy.
     unhealthy: AtomicUsize,
-    /// How often it became unhealthy.
+    /// The number of times it became unhealthy.
     pub outages: Counter,
 }
 

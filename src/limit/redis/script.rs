@@ -112,7 +112,7 @@ impl Script {
         call
     }
 
-    /// In the order in which the script reads them.
+    /// The numbers of a request, in the order of `REQUEST` in the script.
     fn numbers(&self, request: &DecisionRequest) -> [u8; 12 * 8] {
         let DecisionRequest {
             limits, node, now, ..

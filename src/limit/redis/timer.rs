@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// How long a request waits at most: less than 50 ms, including the time until the timeout is noticed.
+/// The timeout of a request: less than 50 ms, including the time until the timeout is noticed.
 pub(super) const RESPONSE_TIMEOUT: Duration =
     Duration::from_millis(TICK.as_millis() as u64 * TICKS as u64);
 
-/// How often the wheel ticks.
+/// The interval of the ticks.
 const TICK: Duration = Duration::from_millis(2);
 
 /// The ticks until a timer expires.
@@ -20,7 +20,7 @@ const TICKS: usize = 22;
 /// The timers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct TimerWheel {
-    /// How many there are, by the tick at which they started, in a ring.
+    /// The number of timers by the tick at which they started, in a ring.
     started: [AtomicU32; TICKS],
     now: AtomicUsize,
     /// Whether the wheel is stopped, because there is no timer.
