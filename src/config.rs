@@ -24,7 +24,7 @@ use crate::store::Database;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken([u8; 32]);
 
-/// The text is not a token.
+/// An invalid admin token.
 #[derive(Debug, thiserror::Error)]
 #[error("must be at least 16 visible ASCII characters")]
 pub struct InvalidToken;

@@ -1,5 +1,5 @@
-//! Management of keys: its rules, for the command line and every other front end. A rule that depends on the state of a key is checked in
-//! the transaction that changes the key; see [`Store::change_key`].
+//! The management of keys. Rules that depend on the state of a key are checked in the transaction that changes the key; see
+//! [`Store::change_key`].
 
 mod name;
 mod state;
@@ -41,7 +41,7 @@ pub enum KeyRejection {
     /// A new secret for an expired key would not work.
     #[error("key {0} has expired: create a new one")]
     Expired(KeyId),
-    /// The current secret may be in use already, and the one before it would stop working at once.
+    /// The current secret may be in use already, and the previous one would stop working at once.
     #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
     GraceRunning(Grace),
 }
@@ -62,11 +62,11 @@ pub struct Grace {
 /// Whether a rotation during the grace period of another is confirmed.
 #[derive(Clone, Debug)]
 pub enum Confirmed {
-    /// It is not.
+    /// Not confirmed.
     No,
-    /// It is, for this grace period, and not for that of a rotation made meanwhile.
+    /// Confirmed for this grace period, and not for that of a rotation made meanwhile.
     Grace(Grace),
-    /// It is, for any.
+    /// Confirmed for any.
     Yes,
 }
 

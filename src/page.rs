@@ -1,4 +1,4 @@
-//! Pages of a list: where one begins, its size and its filter.
+//! Pages of a list: their beginning, size and filter.
 
 mod cursor;
 
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::pet::PetStatus;
 
-/// The most rows in a page: 1 to 100.
+/// The maximum number of rows in a page: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageSize(u8);
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_20_rows_unless_a_request_says_otherwise() {
+    fn a_page_has_20_rows_by_default() {
         assert_eq!(PetQuery::default().limit.get(), 20);
         assert_eq!(OrderQuery::default().limit.to_string(), "20");
     }

@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use cache::Cache;
 use engine::{Engine, dispatch};
 
-/// A store: an engine, and a cache of what was read from it.
+/// A store: an engine, and a cache of its animals and pages.
 #[derive(Debug)]
 pub struct Store {
     engine: Engine,

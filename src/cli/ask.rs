@@ -1,4 +1,4 @@
-//! Confirmation of what cannot be undone. Scripts give it with `--yes`.
+//! Confirmation of changes that cannot be undone. Scripts give it with `--yes`.
 
 use std::io::{self, IsTerminal, Write};
 

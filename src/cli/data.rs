@@ -1,4 +1,4 @@
-//! What every command on the data has in common: the database, the format of its output, and the clock.
+//! The options, the clock and the runtime of commands on the data.
 
 use anyhow::Context;
 
@@ -28,7 +28,7 @@ impl Common {
         self.open_and_correct(Mode::ReadWrite, clock).await
     }
 
-    /// A command uses the clock of the database, where that is the one that counts.
+    /// Opens the store, and corrects the clock by the reference clock.
     async fn open_and_correct(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
         let store = self.open_as(mode).await?;
         let corrected = store.correct(clock).await;
@@ -47,7 +47,7 @@ impl Common {
     }
 }
 
-/// Tells the operator why the command waits.
+/// Prints why the command waits.
 fn print_wait() {
     eprintln!(
         "animal-store: waiting up to 30 s for the database lock, which another process holds"

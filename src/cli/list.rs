@@ -6,7 +6,7 @@ use super::print::Array;
 use super::table::{Column, Rows};
 use crate::store::RowStream;
 
-/// Prints all rows of a stream: as a JSON array of what `element` adds to it, or as a table. `failure` says what cannot be read.
+/// Prints all rows of a stream: as a JSON array, to which `element` adds a row, or as a table. `failure` is the message of a failed read.
 pub(super) async fn list<T: Clone, const N: usize>(
     mut stream: RowStream<'_, T>,
     failure: &'static str,

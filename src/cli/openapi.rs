@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::outcome::Outcome;
+use super::print::CANNOT;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;
@@ -40,9 +41,6 @@ impl Openapi {
         } else {
             document.json
         };
-        std::io::stdout()
-            .write_all(&text)
-            .context("cannot write to standard output")?;
-        Ok(())
+        Ok(std::io::stdout().write_all(&text).context(CANNOT)?)
     }
 }

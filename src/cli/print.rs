@@ -1,4 +1,4 @@
-//! Output of commands as JSON or lines; tables have a file of their own.
+//! Output of commands as JSON or lines.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Serialize;
 
-const CANNOT: &str = "cannot write to standard output";
+/// The context of a failed write to standard output.
+pub(super) const CANNOT: &str = "cannot write to standard output";
 
 /// Timeout for standard error, which may be a pipe that nobody reads.
 const TIMEOUT: Duration = Duration::from_secs(1);

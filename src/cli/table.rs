@@ -6,6 +6,8 @@ use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use unicode_width::UnicodeWidthStr;
 
+use super::print::CANNOT;
+
 /// The width of a column beyond its content: a space on either side, and a border.
 const FRAME: usize = 3;
 
@@ -121,11 +123,11 @@ impl<const N: usize> Rows<N> {
             let table = laid_out(self.columns, rows);
             self.line(table)?;
         }
-        self.out.flush().context("cannot write to standard output")
+        self.out.flush().context(CANNOT)
     }
 
     fn line(&mut self, line: String) -> anyhow::Result<()> {
-        writeln!(self.out, "{line}").context("cannot write to standard output")
+        writeln!(self.out, "{line}").context(CANNOT)
     }
 }
 
@@ -140,7 +142,7 @@ fn laid_out<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> Str
     let (titles, rows) = fit(columns.into(), rows, width.into());
     table
         .load_style(presets::UTF8_FULL_CONDENSED)
-        // What cannot be made to fit is wrapped.
+        // Columns that still do not fit are wrapped.
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width)
         .set_header(titles)
@@ -189,12 +191,12 @@ fn fit(
     (titles(&columns), rows)
 }
 
-/// The width of the table as it stands.
+/// The current width of the table.
 fn wanted(columns: &[Column], rows: &[Vec<String>]) -> usize {
     widths(columns, rows, usize::MAX)
 }
 
-/// Its width with every text as short as can be.
+/// Its minimum width, with every text cut.
 fn narrowest(columns: &[Column], rows: &[Vec<String>]) -> usize {
     widths(columns, rows, SHORTEST_TEXT)
 }

@@ -1,5 +1,5 @@
-//! The options of a server. Each has a flag, an environment variable and a name in the file; each value is parsed here, once, whichever of
-//! them it came from.
+//! The options of a server. Each has a flag, an environment variable and a name in the file; each value is parsed here, once, from
+//! any of them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ const LONGEST: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName(String);
 
-/// The text is not a key's name.
+/// An invalid key name.
 #[derive(Debug, thiserror::Error)]
 #[error("must be 1 to 100 characters, not blank and without control characters")]
 pub struct InvalidKeyName;

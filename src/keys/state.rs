@@ -1,4 +1,4 @@
-//! What a key is at a point in time.
+//! The state of a key.
 
 use crate::clock::Timestamp;
 use crate::store::KeyRecord;
@@ -6,13 +6,13 @@ use crate::store::KeyRecord;
 /// Whether a key can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// It can.
+    /// It is valid.
     Active,
-    /// Not until its ban ends.
+    /// It is banned temporarily.
     Banned,
-    /// No longer, since its expiry.
+    /// It has expired.
     Expired,
-    /// No longer: an operator revoked it.
+    /// An operator has revoked it.
     Revoked,
 }
 

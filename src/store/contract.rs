@@ -40,7 +40,7 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentId(pub String);
 
-/// Counters that rise when this process or another one changes what is cached or held in memory.
+/// Counters that rise when this process or another one changes data that is cached or held in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revisions {
     /// Raised by every change of an animal that exists.

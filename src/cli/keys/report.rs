@@ -211,7 +211,7 @@ pub(super) async fn usage(usage: RowStream<'_, UsageRow>, json: bool) -> Outcome
     Ok(print_list(usage, "cannot read the usage", json, element, columns, row).await?)
 }
 
-/// Prints what became of a key.
+/// Prints a changed key.
 pub(super) fn changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
     if json {
         return Ok(print::json(&KeyReport::new(record, now))?);

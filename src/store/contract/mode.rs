@@ -1,6 +1,6 @@
 //! The purpose for which a database is opened, the same for every engine.
 
-/// What may be done to a database, and to its format.
+/// The access to a database, and whether it may be migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads only. Creates nothing, migrates nothing, writes nothing.

@@ -37,7 +37,7 @@ const INSERT_RETRIES: &str =
 /// The statements of a creation.
 pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RETRIES, INSERT, COUNT, INSERT_RETRIES];
 
-/// Creates all animals, or none; except where a record says that one was created before.
+/// Creates all animals, or none; except those that a record shows to exist already.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],

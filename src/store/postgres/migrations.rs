@@ -43,7 +43,9 @@ pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
 
 /// The value of the row of the format, if there is one: 0 until a first migration is done.
 async fn number(lease: &Lease) -> PgResult<Option<i64>> {
-    if !has_table(lease).await? {
+    let table = "SELECT to_regclass('animal_store_format')::text";
+    let table: Option<String> = lease.query_one(table, &[]).await?.try_get(0)?;
+    if table.is_none() {
         return Ok(None);
     }
     let rows = lease
@@ -99,14 +101,6 @@ async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
             _ = ticks.tick() => tracing::info!(seconds = began.elapsed().as_secs(), "{what}"),
         }
     }
-}
-
-async fn has_table(lease: &Lease) -> PgResult<bool> {
-    let there: Option<String> = lease
-        .query_one("SELECT to_regclass('animal_store_format')::text", &[])
-        .await?
-        .try_get(0)?;
-    Ok(there.is_some())
 }
 
 /// Creates the row that is the lock, if it is missing.

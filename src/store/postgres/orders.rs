@@ -1,4 +1,4 @@
-//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::action`. The row of
+//! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`. The row of
 //! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;

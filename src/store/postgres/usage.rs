@@ -86,7 +86,7 @@ impl Postgres {
     }
 }
 
-/// Adds a batch, unless its ID says that it was added before. An attempt at the same batch that is still running holds the row
+/// Adds a batch, unless its ID was recorded before. An attempt at the same batch that is still running holds the row
 /// of that ID, so this one waits for its outcome.
 async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> {
     if !is_new(transaction, batch).await? {

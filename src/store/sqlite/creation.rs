@@ -6,7 +6,7 @@ use super::fault;
 use crate::pet::PetId;
 use crate::store::contract::{Created, Creation, Retry};
 
-/// Inserts an animal, unless a record says that it was inserted before.
+/// Inserts an animal, unless a record shows that it exists already.
 pub(super) fn create(
     connection: &Connection,
     Creation { pet, retry }: Creation,

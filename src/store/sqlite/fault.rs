@@ -13,7 +13,7 @@ pub(super) fn die_at(pet: &NewPet) {
     }
 }
 
-/// Acknowledges what is written before it is committed.
+/// Acknowledges writes before they are committed.
 pub(super) fn acknowledge_early<T>(written: &mut Vec<T>, acknowledge: impl Fn(T)) {
     if Fault::AckBeforeCommit.is_on() {
         written.drain(..).for_each(acknowledge);

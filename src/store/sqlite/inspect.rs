@@ -34,12 +34,9 @@ impl FileState {
     }
 }
 
-/// Inspects what is at a path, without creating files. Rejects files of other programs and damaged ones.
+/// Inspects the file at a path, without creating files. Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
-    let cannot = |what: &str| OpenError::CannotOpen {
-        path: path.into(),
-        what: what.into(),
-    };
+    let cannot = |what: &str| OpenError::cannot_open(path, what);
     match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
@@ -54,10 +51,6 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
 
 fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     let open_error = |error| OpenError::of(path, &error);
-    let damaged = |what: String| OpenError::Damaged {
-        path: path.into(),
-        what,
-    };
     if length < SMALLEST {
         return Err(OpenError::NotADatabase(path.into()));
     }
@@ -90,7 +83,10 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
             .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
             .map_err(open_error)?;
         if verdict != "ok" {
-            return Err(damaged(verdict));
+            return Err(OpenError::Damaged {
+                path: path.into(),
+                what: verdict,
+            });
         }
     } else {
         for table in ["pets", "api_keys"] {

@@ -36,13 +36,11 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the lock of the database at this path, by whichever of its names. Fails at once if another process has it, and names
+    /// Takes the lock of the database at this path, by any of its names. Fails at once if another process has it, and names
     /// that process.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
-        let cannot = |error: io::Error| OpenError::CannotOpen {
-            path: database.into(),
-            what: format!("cannot lock it: {error}"),
-        };
+        let cannot =
+            |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
         let path = lock_of(database).map_err(cannot)?;
         loop {
             let mut file = OpenOptions::new()
@@ -68,10 +66,8 @@ impl FileLock {
             if is_at(&file, &path).map_err(cannot)? {
                 let is_empty = file.metadata().map_err(cannot)?.len() == 0;
                 if !is_empty && Holder::read_from(&mut file).is_none() {
-                    return Err(OpenError::CannotOpen {
-                        path: database.into(),
-                        what: format!("{} is not its lock: move that file away", path.display()),
-                    });
+                    let what = format!("{} is not its lock: move that file away", path.display());
+                    return Err(OpenError::cannot_open(database, what));
                 }
                 Holder::this().write_to(&mut file).map_err(cannot)?;
                 return Ok(Self { _file: file, path });

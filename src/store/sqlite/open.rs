@@ -41,10 +41,8 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     }
     let found = inspect(path)?;
     if found == FileState::Missing && mode.migrates() && !folder(path).is_dir() {
-        return Err(OpenError::CannotOpen {
-            path: path.into(),
-            what: "its folder does not exist: create it first".into(),
-        });
+        let what = "its folder does not exist: create it first";
+        return Err(OpenError::cannot_open(path, what));
     }
     let format = found.format();
     let known = migrations::KNOWN.into();
@@ -116,10 +114,7 @@ fn one_name(path: &Path) -> Result<(), OpenError> {
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
 /// of two that start at once one is first. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
-    let cannot = |error: std::io::Error| OpenError::CannotOpen {
-        path: path.into(),
-        what: error.to_string(),
-    };
+    let cannot = |error: std::io::Error| OpenError::cannot_open(path, error.to_string());
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
     let unfinished = beside(
@@ -187,18 +182,12 @@ fn connect(
         set_up().map_err(|error| OpenError::of(path, &error))?;
     // SQLite opens a file that it may not write read-only, without an error.
     if connection.is_readonly(MAIN_DB).unwrap_or(true) {
-        return Err(OpenError::CannotOpen {
-            path: path.into(),
-            what: "it cannot be written".into(),
-        });
+        return Err(OpenError::cannot_open(path, "it cannot be written"));
     }
     if journal != "wal" || synchronous != 2 {
         let what =
             format!("it cannot be used safely (journal_mode {journal}, synchronous {synchronous})");
-        return Err(OpenError::CannotOpen {
-            path: path.into(),
-            what,
-        });
+        return Err(OpenError::cannot_open(path, what));
     }
     Ok((connection, before))
 }

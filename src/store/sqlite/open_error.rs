@@ -43,7 +43,7 @@ pub(crate) enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The reason.
         what: String,
     },
     /// The SQLite library is too old to be safe.
@@ -57,7 +57,7 @@ pub(crate) enum OpenError {
     CannotOpen {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The reason.
         what: String,
     },
     /// The thread of the writer could not be started.
@@ -80,10 +80,15 @@ impl OpenError {
                 path,
                 what: "a -journal of an unfinished transaction lies beside it".into(),
             },
-            _ => OpenError::CannotOpen {
-                path,
-                what: error.to_string(),
-            },
+            _ => OpenError::cannot_open(&path, error.to_string()),
+        }
+    }
+
+    /// The error for any other reason.
+    pub(super) fn cannot_open(path: &Path, what: impl Into<String>) -> Self {
+        Self::CannotOpen {
+            path: path.into(),
+            what: what.into(),
         }
     }
 }

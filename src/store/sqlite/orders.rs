@@ -1,4 +1,4 @@
-//! Orders in SQL, and the statuses of animals, which change with them. What changes is decided in `order::action`; the
+//! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`; the
 //! constraints of the tables would reject what slipped through.
 
 use rusqlite::types::Type;

@@ -52,17 +52,14 @@ impl Readers {
         {
             return result;
         }
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let connection = match idle {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let pooled = idle().pop();
+        let connection = match pooled {
             Some(connection) => connection,
             None => connect::reader(&self.path)?,
         };
         let value = read(&connection)?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = idle();
         if idle.len() < MAX_IDLE {
             idle.push(connection);
         }

@@ -59,7 +59,7 @@ impl Sqlite {
     }
 }
 
-/// Adds a batch, unless its ID says that it was added before.
+/// Adds a batch, unless its ID was recorded before.
 fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
     let is_new = connection
         .prepare_cached(
