@@ -21,14 +21,15 @@ impl<'a> Presented<'a> {
             Field::Several => return Self::Several,
             Field::One(value) => value,
         };
-        match value.split_at_checked(6) {
-            Some((scheme, [b' ', token @ ..])) if scheme.eq_ignore_ascii_case(b"bearer") => {
-                match token.trim_ascii() {
-                    [] => Self::Nothing,
-                    token => Self::Key(token),
-                }
-            }
-            _ => Self::Nothing,
+        let token = match value.split_at_checked(7) {
+            // As nearly all clients write it.
+            Some((b"Bearer ", token)) => token,
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => token,
+            _ => return Self::Nothing,
+        };
+        match token.trim_ascii() {
+            [] => Self::Nothing,
+            token => Self::Key(token),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::http::{DeprecationHeaders, Response, header};
 pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError> {
     match operation.stability() {
         Stability::Deprecated(deprecation) if now >= deprecation.sunset => {
-            Err(ApiError::Gone(deprecation))
+            Err(ApiError::Gone(*deprecation))
         }
         _ => Ok(()),
     }
@@ -75,14 +75,14 @@ impl Link {
         }
     }
 
-    fn is_of(&self, successor: &str, base: LinkBase<'_>) -> bool {
-        self.successor == successor
+    fn is_of(&self, successor: &'static str, base: LinkBase<'_>) -> bool {
+        std::ptr::eq(self.successor, successor)
             && self.https == base.is_https()
             && self.host_and_path == base.host_and_path()
     }
 }
 
-fn link(Deprecation { successor, .. }: Deprecation, base: LinkBase<'_>) -> HeaderValue {
+fn link(Deprecation { successor, .. }: &Deprecation, base: LinkBase<'_>) -> HeaderValue {
     LAST.with_borrow_mut(|last| {
         match last {
             Some(last) if last.is_of(successor, base) => last,

@@ -105,8 +105,8 @@ impl Operation {
     }
 
     /// Its stability.
-    pub const fn stability(self) -> Stability {
-        self.row().stability
+    pub const fn stability(self) -> &'static Stability {
+        &self.row().stability
     }
 }
 
