@@ -36,3 +36,6 @@ pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimit, Response};
 pub use service::Service;
 pub use timeouts::Timeouts;
+
+#[cfg(test)]
+mod tests;

@@ -2,14 +2,22 @@
 
 use http::header::{HeaderName, HeaderValue};
 
+/// The names that every response has, as text that is known when this is compiled: comparing with it costs next to nothing.
+pub(super) mod text {
+    pub(in crate::http) const RATE_LIMIT: &str = "x-ratelimit-limit";
+    pub(in crate::http) const RATE_REMAINING: &str = "x-ratelimit-remaining";
+    pub(in crate::http) const RATE_RESET: &str = "x-ratelimit-reset";
+    pub(in crate::http) const REQUEST_ID: &str = "x-request-id";
+}
+
 /// The limit that applies.
-pub const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static(text::RATE_LIMIT);
 /// The requests left in the window.
-pub const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub const RATE_REMAINING: HeaderName = HeaderName::from_static(text::RATE_REMAINING);
 /// When the window ends, in Unix seconds.
-pub const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
 /// The ID of a request, in its response and in the log.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub const REQUEST_ID: HeaderName = HeaderName::from_static(text::REQUEST_ID);
 /// Makes the retry of a creation safe.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Marks a response that repeats an earlier one.

@@ -16,7 +16,7 @@ use http::header::{
 use super::Body;
 use super::header::{
     DEPRECATION, JSON, NO_STORE, NOSNIFF, RATE_LIMIT, RATE_REMAINING, RATE_RESET, REQUEST_ID,
-    SUNSET,
+    SUNSET, text,
 };
 use super::request_id::RequestId;
 
@@ -115,30 +115,9 @@ impl Response {
     }
 
     /// The headers, and the body.
-    pub(super) fn into_parts(self, id: &RequestId) -> (HeaderMap, Body) {
+    pub(super) fn into_parts(mut self, id: &RequestId) -> (HeaderMap, Body) {
         let mut headers = self.template().clone();
-        let mut places = headers.values_mut();
-        // In the order of the template.
-        let mut fill = |value: HeaderValue| {
-            if let Some(place) = places.next() {
-                *place = value;
-            }
-        };
-        fill(id.value());
-        if let Some(rate) = self.rate {
-            fill(rate.limit.into());
-            fill(rate.remaining.into());
-            fill(rate.reset.into());
-        }
-        if let Some(seconds) = self.retry_after {
-            fill(seconds.into());
-        }
-        if let Some(link) = self.link {
-            fill(link);
-        }
-        if let Some(challenge) = self.challenge {
-            fill(challenge.clone());
-        }
+        self.fill(&mut headers, id);
         if !self.more.is_empty() {
             headers.extend(self.more);
         }
@@ -148,8 +127,36 @@ impl Response {
         (headers, self.body)
     }
 
-    /// The headers of all responses with the same fields, with empty values where they differ. A map iterates in the order in which
-    /// it was filled; a test checks this.
+    /// Sets the headers that differ. A map promises no order, so the name of an entry decides; but they usually are in the order of
+    /// the template, and then no name has to be hashed.
+    fn fill(&mut self, headers: &mut HeaderMap, id: &RequestId) {
+        let mut entries = headers.iter_mut();
+        let mut left_over = Vec::new();
+        let mut fill = |name: &'static str, value: HeaderValue| match entries.next() {
+            Some((next, place)) if next.as_str() == name => *place = value,
+            _ => left_over.push((name, value)),
+        };
+        fill(text::REQUEST_ID, id.value());
+        if let Some(rate) = self.rate {
+            fill(text::RATE_LIMIT, rate.limit.into());
+            fill(text::RATE_REMAINING, rate.remaining.into());
+            fill(text::RATE_RESET, rate.reset.into());
+        }
+        if let Some(seconds) = self.retry_after {
+            fill("retry-after", seconds.into());
+        }
+        if let Some(link) = self.link.take() {
+            fill("link", link);
+        }
+        if let Some(challenge) = self.challenge {
+            fill("www-authenticate", challenge.clone());
+        }
+        for (name, value) in left_over {
+            headers.insert(name, value);
+        }
+    }
+
+    /// The headers of all responses with the same fields, with empty values where they differ. Those come first.
     fn template(&self) -> &'static HeaderMap {
         static TEMPLATES: Templates = no_templates();
         let fields = [
@@ -209,7 +216,6 @@ mod tests {
     );
     static CHALLENGE: HeaderValue = HeaderValue::from_static("challenge");
 
-    /// Also proves that a map iterates in the order in which it was filled.
     #[test]
     fn every_field_becomes_its_own_header() {
         for shape in 0..64_u32 {
@@ -259,5 +265,37 @@ mod tests {
         response.close = true;
         let (headers, _) = response.into_parts(&RequestId::new(b"id"));
         assert_eq!(headers[CONNECTION], "close");
+    }
+
+    #[test]
+    fn values_find_their_headers_by_name_in_whatever_order_a_map_has_them() {
+        let response = || Response {
+            retry_after: Some(7),
+            link: Some(HeaderValue::from_static("<x>")),
+            rate: Some(RateLimit {
+                limit: 60,
+                remaining: 59,
+                reset: 120,
+            }),
+            ..Response::json(StatusCode::OK, Bytes::new())
+        };
+        let id = RequestId::new(b"id");
+        let (expected, _) = response().into_parts(&id);
+        let headers: Vec<_> = response().template().iter().collect();
+        for rotation in 0..headers.len() {
+            for reversed in [false, true] {
+                let mut order = headers.clone();
+                order.rotate_left(rotation);
+                if reversed {
+                    order.reverse();
+                }
+                let pairs = order.into_iter();
+                let mut map: HeaderMap = pairs
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+                response().fill(&mut map, &id);
+                assert_eq!(map, expected);
+            }
+        }
     }
 }

@@ -243,3 +243,24 @@ fn the_table_in_the_architecture_shows_the_imports() {
         "ANIMAL_STORE_TEST_WRITE=1 ./test layers writes the table anew"
     );
 }
+
+#[test]
+fn every_source_file_that_a_page_names_exists() {
+    let folders = [root(), root().join("docs")];
+    let pages = folders.iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path())
+    });
+    let mut missing = Vec::new();
+    for page in pages.filter(|page| page.extension().is_some_and(|end| end == "md")) {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_file = name.contains('/') && name.ends_with(".rs");
+            let exists = |folder: &str| root().join(folder).join(name).exists();
+            if is_file && !exists("") && !exists("src") {
+                missing.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
