@@ -208,7 +208,7 @@ impl Postgres {
         let program = std::env::current_exe().expect("a program");
         let target = program
             .ancestors()
-            .find(|folder| folder.join("CACHEDIR.TAG").exists())
+            .find(|folder| folder.join(".rustc_info.json").exists())
             .expect("a target folder");
         let version = self.binaries.parent().and_then(Path::file_name);
         let version = version.expect("a version").to_string_lossy();
