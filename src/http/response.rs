@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IterMut, LINK,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 
 use super::Body;
@@ -130,28 +130,26 @@ impl Response {
     /// Sets the headers that differ. A map promises no order, so the name of an entry decides; but they usually are in the order of
     /// the template, and then no name has to be hashed.
     fn fill(&mut self, headers: &mut HeaderMap, id: &RequestId) {
-        let mut entries = headers.iter_mut();
-        let mut left_over = Vec::new();
-        let mut fill = |name: &'static str, value: HeaderValue| match entries.next() {
-            Some((next, place)) if next.as_str() == name => *place = value,
-            _ => left_over.push((name, value)),
+        let mut places = Places {
+            entries: headers.iter_mut(),
+            left_over: Vec::new(),
         };
-        fill(text::REQUEST_ID, id.value());
+        places.fill(text::REQUEST_ID, id.value());
         if let Some(rate) = self.rate {
-            fill(text::RATE_LIMIT, rate.limit.into());
-            fill(text::RATE_REMAINING, rate.remaining.into());
-            fill(text::RATE_RESET, rate.reset.into());
+            places.fill(text::RATE_LIMIT, rate.limit.into());
+            places.fill(text::RATE_REMAINING, rate.remaining.into());
+            places.fill(text::RATE_RESET, rate.reset.into());
         }
         if let Some(seconds) = self.retry_after {
-            fill("retry-after", seconds.into());
+            places.fill("retry-after", seconds.into());
         }
         if let Some(link) = self.link.take() {
-            fill("link", link);
+            places.fill("link", link);
         }
         if let Some(challenge) = self.challenge {
-            fill("www-authenticate", challenge.clone());
+            places.fill("www-authenticate", challenge.clone());
         }
-        for (name, value) in left_over {
+        for (name, value) in places.left_over {
             headers.insert(name, value);
         }
     }
@@ -201,6 +199,25 @@ impl Response {
                 .chain(deprecation)
                 .collect()
         })
+    }
+}
+
+/// The headers of a response that are still to be filled.
+struct Places<'a> {
+    entries: IterMut<'a, HeaderValue>,
+    /// Values whose entries were not next.
+    left_over: Vec<(&'static str, HeaderValue)>,
+}
+
+impl Places<'_> {
+    /// Sets the next entry, if it has this name. Inlined, so that the length of the name is known where it is compared: 1.3 % of the
+    /// instructions of a list.
+    #[inline(always)]
+    fn fill(&mut self, name: &'static str, value: HeaderValue) {
+        match self.entries.next() {
+            Some((next, place)) if next.as_str() == name => *place = value,
+            _ => self.left_over.push((name, value)),
+        }
     }
 }
 
