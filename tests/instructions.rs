@@ -42,8 +42,8 @@ fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
             }
             "401" => {
                 let address = format!("10.{}.{}.1", number / 250, number % 250);
-                let stranger = client.with_key(None);
-                let request = stranger
+                let anonymous = client.with_key(None);
+                let request = anonymous
                     .request("GET", "/v1/pets")
                     .header("X-Forwarded-For", &address);
                 assert_eq!(request.send_on(&mut connection).status, 401);

@@ -7,14 +7,14 @@ use harness::{Client, eventually};
 
 use crate::{Cluster, rex, with_a_minute_of};
 
-/// How soon every node obeys.
+/// How soon a change takes effect on every node.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Changes of each of the four kinds.
 const ROUNDS: usize = 13;
 
 fn everywhere(what: &str, nodes: &[Client], mut is_so: impl FnMut(&Client) -> bool) {
-    // One that obeys is not asked again: a node refuses an address that shows it a revoked key too often.
+    // A node on which it has taken effect is not asked again: it rejects an address that presents a revoked key too often.
     let mut others: Vec<&Client> = nodes.iter().collect();
     eventually(SOON, what, || {
         others.retain(|node| !is_so(node));
@@ -88,7 +88,7 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
         for node in &nodes {
             node.get("/v1/pets").is_error(429, "key_banned");
         }
-        // The ban is stored at once; only what is stored can be pardoned.
+        // The ban is stored at once; only a stored ban can be lifted.
         eventually(SOON, "the ban in the store", || {
             let shown = cluster.command(&["keys", "show", &id.to_string(), "--json"]);
             shown.stdout.contains("bannedUntil") && !shown.stdout.contains("\"bannedUntil\":null")

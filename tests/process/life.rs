@@ -218,15 +218,15 @@ fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> 
         .json(&animal)
         .send();
     assert_eq!(made.status, 201);
-    let stranger = client.with_key(None);
-    let refused = stranger
+    let anonymous = client.with_key(None);
+    let refused = anonymous
         .request("GET", "/v1/pets")
-        .header("X-Request-Id", "stranger")
+        .header("X-Request-Id", "anonymous")
         .send();
     assert_eq!(refused.status, 401);
     for health in ["/livez", "/readyz"] {
         assert_eq!(
-            stranger
+            anonymous
                 .request("GET", health)
                 .header("X-Request-Id", "health")
                 .send()
@@ -240,7 +240,7 @@ fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> 
         ("unknown", "unknown", 404, true),
         ("docs", "docs", 200, false),
         ("create", "createPet", 201, true),
-        ("stranger", "listPets", 401, false),
+        ("anonymous", "listPets", 401, false),
     ]
 }
 

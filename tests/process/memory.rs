@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use animal_store::page::{Cursor, Scope};
@@ -35,6 +36,13 @@ fn memory(process: &Process) -> (u64, u64) {
     (of("VmRSS:"), of("VmHWM:"))
 }
 
+/// A server that one address may have very many connections to.
+fn serve(folder: &Path) -> Process {
+    let words = "--max-connections-per-address 10000 --log-level error";
+    let words: Vec<_> = words.split(' ').collect();
+    Process::serve(PROGRAM, folder, &words)
+}
+
 fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.write_all(first).expect("room for a request");
@@ -46,13 +54,7 @@ fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
 fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut [TcpStream])) {
     let folder = folder();
     let key = large_key(folder.path());
-    let words = [
-        "--max-connections-per-address",
-        "10000",
-        "--log-level",
-        "warn",
-    ];
-    let process = Process::serve(PROGRAM, folder.path(), &words);
+    let process = serve(folder.path());
     let client = process.client(Some(&key));
     for _ in 0..100 {
         assert_eq!(client.get("/docs/swagger-ui-bundle.js").status, 200);
@@ -158,13 +160,7 @@ fn a_body_that_does_not_end_costs_little_also_behind_a_large_head() {
 fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
     let folder = folder();
     let key = large_key(folder.path());
-    let words = [
-        "--max-connections-per-address",
-        "10000",
-        "--log-level",
-        "error",
-    ];
-    let process = Process::serve(PROGRAM, folder.path(), &words);
+    let process = serve(folder.path());
     let client = process.client(Some(&key));
     for _ in 0..1_200 {
         let made = client.create(&json!({"name": "🐕".repeat(255), "categoryId": 1}));

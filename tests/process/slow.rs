@@ -174,7 +174,7 @@ fn the_admin_listener_does_not_wait_forever_either() {
     is_on_time(began);
 }
 
-/// Sends a byte every now and then, until the other side has had enough.
+/// Sends single bytes at intervals until the server closes the connection.
 fn trickle(mut stream: TcpStream) {
     std::thread::spawn(move || {
         while stream.write_all(b"x").is_ok() {

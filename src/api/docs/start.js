@@ -1,10 +1,10 @@
-// Starts Swagger UI on the document of this server. Nothing is asked of any other server.
+// Starts Swagger UI on the document of this server. It sends requests to no other server.
 SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#swagger-ui",
   layout: "BaseLayout",
   deepLinking: true,
-  // Open the form of an operation at once, and say how long its answer took.
+  // Open the form of an operation at once, and show how long its response took.
   tryItOutEnabled: true,
   displayRequestDuration: true,
   // Show x-deprecated-sunset and x-stability.

@@ -139,7 +139,7 @@ impl Request<'_> {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, where the other side may go away before it has sent the whole response.
+    /// The same, but returns an error if the server closes the connection before it has sent the whole response.
     pub fn try_send_on(self, connection: &mut Connection) -> Result<Response, String> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if let Some(key) = &self.client.key {
@@ -174,7 +174,7 @@ impl Connection {
         TcpStream::connect(address).expect("a connection").into()
     }
 
-    /// Sends bytes as they are. Whether the other side still listens shows in its response.
+    /// Sends raw bytes. Ignores errors: whether the server still reads shows in its response.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.get_mut().write_all(bytes);
     }
@@ -190,7 +190,7 @@ impl Connection {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Whether the other side has closed, without a further byte.
+    /// Whether the server has closed the connection, without a further byte.
     pub fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 1]) {
             Ok(read) => read == 0,
