@@ -15,6 +15,7 @@ mod panic;
 mod progress;
 mod raw;
 mod rejection;
+mod repeated;
 mod request_body;
 mod request_id;
 mod response;

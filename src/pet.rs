@@ -19,7 +19,7 @@ impl PetId {
     /// Parses the canonical spelling of an ID: decimal digits, no sign but `-`, no leading zero.
     pub fn from_path(text: &str) -> Option<Self> {
         let id: i64 = text.parse().ok()?;
-        (id.to_string() == text).then_some(Self(id))
+        (itoa::Buffer::new().format(id) == text).then_some(Self(id))
     }
 }
 

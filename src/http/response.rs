@@ -18,6 +18,7 @@ use super::header::{
     DEPRECATION, JSON, NO_STORE, NOSNIFF, RATE_LIMIT, RATE_REMAINING, RATE_RESET, REQUEST_ID,
     SUNSET, text,
 };
+use super::repeated;
 use super::request_id::RequestId;
 
 /// A response of a service. `X-Request-Id` is not a field: every response gets it.
@@ -136,9 +137,15 @@ impl Response {
         };
         places.fill(text::REQUEST_ID, id.value());
         if let Some(rate) = self.rate {
-            places.fill(text::RATE_LIMIT, rate.limit.into());
+            places.fill(
+                text::RATE_LIMIT,
+                repeated::value(&repeated::LIMIT, rate.limit.into()),
+            );
             places.fill(text::RATE_REMAINING, rate.remaining.into());
-            places.fill(text::RATE_RESET, rate.reset.into());
+            places.fill(
+                text::RATE_RESET,
+                repeated::value(&repeated::RESET, rate.reset),
+            );
         }
         if let Some(seconds) = self.retry_after {
             places.fill("retry-after", seconds.into());
