@@ -1,9 +1,8 @@
 //! The command line: one file for each command. Errors are one line: wrong usage with exit code 2, failures with exit code 1.
 
 mod allocator;
-mod ask;
-mod completions;
-mod data;
+mod confirm;
+mod database;
 mod healthcheck;
 mod keys;
 mod list;
@@ -18,13 +17,16 @@ mod signals;
 mod table;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
-use crate::config::{file, usage};
+use crate::config::{ServeOptions, file, usage};
+use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
 /// An HTTP JSON API for animals offered for adoption.
@@ -41,21 +43,27 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the API (the default command)
-    Serve(Box<serve::Serve>),
+    Serve(Box<ServeOptions>),
     /// Manage API keys
-    Keys(keys::Keys),
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Change animals
-    Pets(pets::Pets),
+    #[command(subcommand)]
+    Pets(pets::Command),
     /// Place, complete, cancel and list orders
-    Orders(orders::Orders),
+    #[command(subcommand)]
+    Orders(orders::Command),
     /// Create the database, or migrate it to the format of this version
-    Migrate(migrate::Migrate),
+    Migrate(CommandOptions),
     /// Print the OpenAPI document
     Openapi(openapi::Openapi),
     /// Exit with 0 if the server is ready, for containers
     Healthcheck(healthcheck::Healthcheck),
     /// Print a completion script for a shell
-    Completions(completions::Completions),
+    Completions {
+        /// Shell
+        shell: Shell,
+    },
 }
 
 /// Parses and runs a command, and prints why it failed.
@@ -73,14 +81,24 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(command: Command) -> Outcome {
     match command {
-        Command::Serve(serve) => serve.run(),
-        Command::Keys(keys) => keys.run(),
-        Command::Pets(pets) => pets.run(),
-        Command::Orders(orders) => orders.run(),
-        Command::Migrate(migrate) => migrate.run(),
+        Command::Serve(options) => serve::run(*options),
+        Command::Keys(command) => database::run(async |clock| command.run(clock).await),
+        Command::Pets(command) => database::run(async |clock| command.run(clock).await),
+        Command::Orders(command) => database::run(async |clock| command.run(clock).await),
+        Command::Migrate(options) => {
+            database::run(async |clock| migrate::run(&options, clock).await)
+        }
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
-        Command::Completions(completions) => completions.run(&mut Cli::command()),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Cli::command(),
+                "animal-store",
+                &mut io::stdout(),
+            );
+            Ok(())
+        }
     }
 }
 

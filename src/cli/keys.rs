@@ -7,26 +7,19 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Subcommand;
 
-use super::data::Common;
+use super::database::CommandOptions;
+use super::list::list;
 use super::outcome::{Failure, Outcome};
-use super::{ask, print};
+use super::{confirm, print, table};
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmed, Issued, KeyName, KeyRejection};
 use crate::plan::{Plan, PlanName};
-use crate::store::Store;
-use report::IssuedReport;
-
-/// Manage API keys.
-#[derive(Debug, clap::Args)]
-pub(super) struct Keys {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::store::{KeyRecord, Mode, Store};
 
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Issue a key; standard output gets only the secret, which is shown once
     Create {
         /// Name, 1 to 100 characters
@@ -41,25 +34,19 @@ enum Command {
         #[arg(long, value_name = "DURATION", value_parser = options::positive)]
         expires: Option<Duration>,
         #[command(flatten)]
-        common: Common,
+        options: CommandOptions,
     },
     /// List all keys
-    List {
-        #[command(flatten)]
-        common: Common,
-    },
+    List(CommandOptions),
     /// Show one key
-    Show {
-        #[command(flatten)]
-        key: OneKey,
-    },
+    Show(OneKey),
     /// Show requests per day, of one key or all keys
     Usage {
         /// The key's ID
         #[arg(value_parser = options::id)]
         id: Option<i64>,
         #[command(flatten)]
-        common: Common,
+        options: CommandOptions,
     },
     /// Change a key's plan
     SetPlan {
@@ -71,7 +58,7 @@ enum Command {
         #[command(flatten)]
         limits: EnterpriseLimits,
         #[command(flatten)]
-        common: Common,
+        options: CommandOptions,
     },
     /// Issue a new secret for a key; the old one works until the grace period ends
     Rotate {
@@ -85,28 +72,22 @@ enum Command {
         yes: bool,
     },
     /// Revoke a key permanently
-    Revoke {
-        #[command(flatten)]
-        key: OneKey,
-    },
+    Revoke(OneKey),
     /// Unban a key and reset the length of its next ban
-    Unban {
-        #[command(flatten)]
-        key: OneKey,
-    },
+    Unban(OneKey),
 }
 
 #[derive(Debug, clap::Args)]
-struct OneKey {
+pub(super) struct OneKey {
     /// The key's ID
     #[arg(value_parser = options::id)]
     id: i64,
     #[command(flatten)]
-    common: Common,
+    options: CommandOptions,
 }
 
 #[derive(Debug, clap::Args)]
-struct EnterpriseLimits {
+pub(super) struct EnterpriseLimits {
     /// Requests per minute, for plan enterprise only
     #[arg(long, value_name = "N", value_parser = options::limit)]
     per_minute: Option<u32>,
@@ -122,87 +103,95 @@ impl EnterpriseLimits {
     }
 }
 
-impl Keys {
-    pub(super) fn run(self) -> Outcome {
-        super::data::run(async |clock| self.command.run(clock).await)
-    }
-}
-
 impl Command {
-    async fn run(self, clock: &Clock) -> Outcome {
+    pub(super) async fn run(self, clock: &Clock) -> Outcome {
         match self {
             Self::Create {
                 name,
                 plan,
                 limits,
                 expires,
-                common,
+                options,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open(clock).await?;
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let now = clock.now();
                 let issued = keys::create(&store, name, plan, expires, now).await?;
-                print_issued(&issued, now, common.json, "created")
+                print_issued(&issued, now, options.json, "created")
             }
-            Self::List { common } => {
-                let store = common.open_to_read(clock).await?;
-                report::list(store.keys(), clock.now(), common.json).await
-            }
-            Self::Show { key } => {
-                let store = key.common.open_to_read(clock).await?;
+            Self::List(options) => {
+                let store = options.open(Mode::ReadOnly, clock).await?;
                 let now = clock.now();
-                let id = KeyId(key.id);
-                let record = keys::get(&store, id).await?;
-                let last = store.usage(Some(id)).next().await;
-                let last = last.context("cannot read the usage")?;
-                report::show(&record, last.as_ref(), now, key.common.json)
+                let report = |key: &KeyRecord| report::key(key, now);
+                let row = |key: &KeyRecord| report::key_row(key, now);
+                let (failure, columns) = ("cannot read the keys", report::KEY_COLUMNS);
+                list(store.keys(), failure, options.json, report, columns, row).await
             }
-            Self::Usage { id, common } => {
-                let store = common.open_to_read(clock).await?;
+            Self::Show(OneKey { id, options }) => {
+                let store = options.open(Mode::ReadOnly, clock).await?;
+                let now = clock.now();
+                let record = keys::get(&store, KeyId(id)).await?;
+                let last_day = store.usage(Some(record.id)).next().await;
+                let last_day = last_day.context("cannot read the usage")?;
+                let today = last_day.filter(|usage| usage.day == now.day().to_string());
+                let used_today = today.map_or(0, |usage| usage.requests);
+                let text = table::text(
+                    report::DETAIL_COLUMNS,
+                    report::details(&record, used_today, now),
+                );
+                print::result(options.json, || report::key(&record, now), &text)
+            }
+            Self::Usage { id, options } => {
+                let store = options.open(Mode::ReadOnly, clock).await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     keys::get(&store, id).await?;
                 }
-                report::usage(store.usage(id), common.json).await
+                let (failure, columns) = ("cannot read the usage", report::USAGE_COLUMNS);
+                let (report, row) = (report::usage, report::usage_row);
+                list(store.usage(id), failure, options.json, report, columns, row).await
             }
             Self::SetPlan {
                 id,
                 plan,
                 limits,
-                common,
+                options,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = common.open(clock).await?;
-                let now = clock.now();
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::set_plan(&store, KeyId(id), plan).await?;
                 let done = format!("has plan {}", record.plan.name());
-                report::changed(&record, now, common.json, &done)
+                print_changed(&record, clock.now(), options.json, &done)
             }
-            Self::Rotate { key, grace, yes } => {
-                let store = key.common.open(clock).await?;
+            Self::Rotate {
+                key: OneKey { id, options },
+                grace,
+                yes,
+            } => {
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let now = clock.now();
-                let issued = rotate(&store, KeyId(key.id), grace, yes, now).await?;
+                let issued = rotate(&store, KeyId(id), grace, yes, now).await?;
                 let done = match keys::old_secret_until(&issued.record, now) {
                     None => "rotated, the old secret no longer works".to_owned(),
                     Some(until) => format!("rotated, the old secret works until {until}"),
                 };
-                print_issued(&issued, now, key.common.json, &done)
+                print_issued(&issued, now, options.json, &done)
             }
-            Self::Revoke { key } => {
-                let store = key.common.open(clock).await?;
+            Self::Revoke(OneKey { id, options }) => {
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let now = clock.now();
-                let record = keys::revoke(&store, KeyId(key.id), now).await?;
-                report::changed(&record, now, key.common.json, "is revoked")
+                let record = keys::revoke(&store, KeyId(id), now).await?;
+                print_changed(&record, now, options.json, "is revoked")
             }
-            Self::Unban { key } => {
-                let store = key.common.open(clock).await?;
+            Self::Unban(OneKey { id, options }) => {
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let now = clock.now();
-                let (record, ended) = keys::unban(&store, KeyId(key.id), now).await?;
+                let (record, ended) = keys::unban(&store, KeyId(id), now).await?;
                 let done = match ended {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),
                     None => "was not banned".to_owned(),
                 };
-                report::changed(&record, now, key.common.json, &done)
+                print_changed(&record, now, options.json, &done)
             }
         }
     }
@@ -220,7 +209,7 @@ async fn rotate(
     loop {
         match keys::rotate(store, id, grace, confirmed, now).await {
             Err(keys::Error::Rejected(KeyRejection::GraceRunning(running))) => {
-                ask::confirm(&format!(
+                confirm::confirm(&format!(
                     "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
                      which works until {}, stops working at once",
                     running.name, running.until
@@ -232,13 +221,16 @@ async fn rotate(
     }
 }
 
+fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
+    let text = format!("key {} ({}) {done}", record.id, record.name);
+    print::result(json, || report::key(record, now), &text)
+}
+
 /// Prints the secret alone on standard output, and the rest on standard error.
 fn print_issued(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome {
-    let Issued { record, secret } = issued;
-    if json {
-        print::json(&IssuedReport::new(record, secret, now))?;
-    } else {
-        print::line(secret.reveal())?;
+    print::result(json, || report::issued(issued, now), issued.secret.reveal())?;
+    if !json {
+        let record = &issued.record;
         let limits = record.plan.limits();
         eprintln!(
             "key {} ({}) {done}; plan {}, {} requests per minute, {} per day; the secret is shown only once",

@@ -1,30 +1,43 @@
 //! Lists that are printed as their rows are read, so that a million of them need no more memory than a few.
 
-use anyhow::Context;
+use std::io::{self, BufWriter, IsTerminal, Write};
 
-use super::print::Array;
-use super::table::{Column, Rows};
+use anyhow::Context;
+use serde_json::Value;
+
+use super::outcome::Outcome;
+use super::print::WRITE_FAILED;
+use super::table::{self, Column};
 use crate::store::RowStream;
 
-/// Prints all rows of a stream: as a JSON array, to which `element` adds a row, or as a table. `failure` is the message of a failed read.
+/// Prints all rows of a stream: as a JSON array, as a table on a terminal, which needs all of them for its widths, or as tab-separated
+/// lines. `failure` is the message of a failed read.
 pub(super) async fn list<T: Clone, const N: usize>(
     mut stream: RowStream<'_, T>,
     failure: &'static str,
     json: bool,
-    element: impl Fn(&mut Array, &T) -> anyhow::Result<()>,
+    to_json: impl Fn(&T) -> Value,
     columns: [Column; N],
-    row: impl Fn(T) -> [String; N],
-) -> anyhow::Result<()> {
+    to_row: impl Fn(&T) -> [String; N],
+) -> Outcome {
+    let mut out = BufWriter::new(io::stdout());
     if json {
-        let mut array = Array::new()?;
-        while let Some(read) = stream.next().await.context(failure)? {
-            element(&mut array, &read)?;
+        write!(out, "[").context(WRITE_FAILED)?;
+        let mut separator = "";
+        while let Some(row) = stream.next().await.context(failure)? {
+            write!(out, "{separator}{}", to_json(&row)).context(WRITE_FAILED)?;
+            separator = ",";
         }
-        return array.finish();
+        writeln!(out, "]").context(WRITE_FAILED)?;
+    } else if io::stdout().is_terminal() {
+        let rows = stream.collect().await.context(failure)?;
+        let rows = rows.iter().map(to_row).collect();
+        writeln!(out, "{}", table::layout(columns, rows)).context(WRITE_FAILED)?;
+    } else {
+        writeln!(out, "{}", columns.map(Column::title).join("\t")).context(WRITE_FAILED)?;
+        while let Some(row) = stream.next().await.context(failure)? {
+            writeln!(out, "{}", to_row(&row).join("\t")).context(WRITE_FAILED)?;
+        }
     }
-    let mut rows = Rows::new(columns)?;
-    while let Some(read) = stream.next().await.context(failure)? {
-        rows.add(row(read))?;
-    }
-    rows.finish()
+    Ok(out.flush().context(WRITE_FAILED)?)
 }

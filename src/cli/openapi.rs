@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Context;
 
 use super::outcome::Outcome;
-use super::print::CANNOT;
+use super::print::WRITE_FAILED;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;
@@ -41,6 +41,6 @@ impl Openapi {
         } else {
             document.json
         };
-        Ok(std::io::stdout().write_all(&text).context(CANNOT)?)
+        Ok(std::io::stdout().write_all(&text).context(WRITE_FAILED)?)
     }
 }

@@ -2,29 +2,22 @@
 
 use anyhow::Context;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::data::Common;
+use super::database::CommandOptions;
 use super::list::list;
 use super::outcome::Outcome;
-use super::print::{self, Array};
+use super::print;
 use super::table::column;
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::order::action::ActionRejection;
 use crate::order::{Order, OrderId, OrderState, QUANTITY};
 use crate::pet::{PetId, PetStatus};
-use crate::store::RowStream;
-
-/// Place, complete, cancel and list orders.
-#[derive(Debug, clap::Args)]
-pub(super) struct Orders {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::store::Mode;
 
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Place an order for an available animal, which becomes pending
     Place {
         /// The animal's ID
@@ -34,68 +27,60 @@ enum Command {
         #[arg(long, value_name = "DATE")]
         ship_date: Option<Timestamp>,
         #[command(flatten)]
-        common: Common,
+        options: CommandOptions,
     },
     /// Complete an order; the animal becomes sold
-    Complete {
-        #[command(flatten)]
-        order: OneOrder,
-    },
+    Complete(OneOrder),
     /// Cancel an open order; the animal becomes available again
-    Cancel {
-        #[command(flatten)]
-        order: OneOrder,
-    },
+    Cancel(OneOrder),
     /// List all orders, including cancelled ones
-    List {
-        #[command(flatten)]
-        common: Common,
-    },
+    List(CommandOptions),
 }
 
 #[derive(Debug, clap::Args)]
-struct OneOrder {
+pub(super) struct OneOrder {
     /// The order's ID
     #[arg(value_parser = options::id)]
     id: i64,
     #[command(flatten)]
-    common: Common,
-}
-
-impl Orders {
-    pub(super) fn run(self) -> Outcome {
-        super::data::run(async |clock| self.command.run(clock).await)
-    }
+    options: CommandOptions,
 }
 
 impl Command {
-    async fn run(self, clock: &Clock) -> Outcome {
+    pub(super) async fn run(self, clock: &Clock) -> Outcome {
         match self {
             Self::Place {
                 pet,
                 ship_date,
-                common,
+                options,
             } => {
-                let store = common.open(clock).await?;
+                let store = options.open(Mode::ReadWrite, clock).await?;
                 let placed = store.place_order(PetId(pet), ship_date, clock.now()).await;
                 let placed = placed.context("cannot place the order")?;
-                print_outcome(placed, &common, "placed", PetStatus::Pending)
+                print_outcome(placed, options.json, "placed", PetStatus::Pending)
             }
-            Self::Complete { order } => {
-                let store = order.common.open(clock).await?;
-                let completed = store.complete_order(OrderId(order.id), clock.now()).await;
+            Self::Complete(OneOrder { id, options }) => {
+                let store = options.open(Mode::ReadWrite, clock).await?;
+                let completed = store.complete_order(OrderId(id), clock.now()).await;
                 let completed = completed.context("cannot complete the order")?;
-                print_outcome(completed, &order.common, "complete", PetStatus::Sold)
+                print_outcome(completed, options.json, "complete", PetStatus::Sold)
             }
-            Self::Cancel { order } => {
-                let store = order.common.open(clock).await?;
-                let cancelled = store.cancel_order(OrderId(order.id), clock.now()).await;
+            Self::Cancel(OneOrder { id, options }) => {
+                let store = options.open(Mode::ReadWrite, clock).await?;
+                let cancelled = store.cancel_order(OrderId(id), clock.now()).await;
                 let cancelled = cancelled.context("cannot cancel the order")?;
-                print_outcome(cancelled, &order.common, "cancelled", PetStatus::Available)
+                print_outcome(cancelled, options.json, "cancelled", PetStatus::Available)
             }
-            Self::List { common } => {
-                let store = common.open_to_read(clock).await?;
-                show(store.orders(), common.json).await
+            Self::List(options) => {
+                let store = options.open(Mode::ReadOnly, clock).await?;
+                let columns = [
+                    column("id"),
+                    column("animal"),
+                    column("ship date").time(),
+                    column("state"),
+                ];
+                let failure = "cannot read the orders";
+                list(store.orders(), failure, options.json, report, columns, row).await
             }
         }
     }
@@ -104,66 +89,33 @@ impl Command {
 /// Prints the outcome of an action: the state of the order and its animal.
 fn print_outcome(
     outcome: Result<Order, ActionRejection>,
-    common: &Common,
+    json: bool,
     done: &str,
     status: PetStatus,
 ) -> Outcome {
     let order = outcome.map_err(anyhow::Error::from)?;
-    if common.json {
-        return Ok(print::json(&OrderReport::from(&order))?);
-    }
-    let line = format!(
-        "order {} is {done}: animal {} is {}",
-        order.id,
-        order.pet,
-        status.word()
-    );
-    Ok(print::line(&line)?)
+    let (id, pet, status) = (order.id, order.pet, status.word());
+    let text = format!("order {id} is {done}: animal {pet} is {status}");
+    print::result(json, || report(&order), &text)
 }
 
 /// An order in JSON: as the API shows it, and its state.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OrderReport {
-    id: i64,
-    pet_id: i64,
-    quantity: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ship_date: Option<String>,
-    complete: bool,
-    state: &'static str,
-}
-
-impl From<&Order> for OrderReport {
-    fn from(order: &Order) -> Self {
-        Self {
-            id: order.id.0,
-            pet_id: order.pet.0,
-            quantity: QUANTITY,
-            ship_date: order.ship_date.map(|date| date.to_string()),
-            complete: order.state == OrderState::Complete,
-            state: order.state.word(),
-        }
+fn report(order: &Order) -> Value {
+    let mut report = json!({"id": order.id.0, "petId": order.pet.0, "quantity": QUANTITY});
+    if let Some(date) = order.ship_date {
+        report["shipDate"] = date.to_string().into();
     }
+    report["complete"] = (order.state == OrderState::Complete).into();
+    report["state"] = order.state.word().into();
+    report
 }
 
-async fn show(orders: RowStream<'_, Order>, json: bool) -> Outcome {
-    let element = |array: &mut Array, order: &Order| array.add(&OrderReport::from(order));
-    let row = |order: Order| {
-        let report = OrderReport::from(&order);
-        [
-            report.id.to_string(),
-            report.pet_id.to_string(),
-            report.ship_date.unwrap_or_else(|| "unknown".into()),
-            report.state.to_owned(),
-        ]
-    };
-    let columns = [
-        column("id"),
-        column("animal"),
-        column("ship date").time(),
-        column("state"),
-    ];
-    let failure = "cannot read the orders";
-    Ok(list(orders, failure, json, element, columns, row).await?)
+fn row(order: &Order) -> [String; 4] {
+    let ship_date = order.ship_date.map(|date| date.to_string());
+    [
+        order.id.to_string(),
+        order.pet.to_string(),
+        ship_date.unwrap_or_else(|| "unknown".into()),
+        order.state.word().to_owned(),
+    ]
 }

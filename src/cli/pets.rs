@@ -4,22 +4,16 @@ use anyhow::Context;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::data::Common;
+use super::database::CommandOptions;
 use super::outcome::Outcome;
 use super::print;
 use crate::clock::Clock;
 use crate::config::options;
 use crate::pet::{PetId, PetStatus};
-
-/// Change animals.
-#[derive(Debug, clap::Args)]
-pub(super) struct Pets {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::store::Mode;
 
 #[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Set an animal's status
     SetStatus {
         /// The animal's ID
@@ -31,46 +25,33 @@ enum Command {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        common: Common,
+        options: CommandOptions,
     },
 }
 
-impl Pets {
-    pub(super) fn run(self) -> Outcome {
-        super::data::run(async |clock| self.command.run(clock).await)
-    }
-}
-
 impl Command {
-    async fn run(self, clock: &Clock) -> Outcome {
+    pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let Self::SetStatus {
             id,
             status,
             force,
-            common,
+            options,
         } = self;
-        let set = common
-            .open(clock)
-            .await?
+        let store = options.open(Mode::ReadWrite, clock).await?;
+        let set = store
             .set_status(PetId(id), status, force, clock.now())
             .await;
         let set = set
             .context("cannot set the status")?
             .map_err(anyhow::Error::from)?;
+        let (status, before) = (status.word(), set.before.word());
         let cancelled = set.order.map(|order| order.id.0);
-        if common.json {
-            let before = set.before.word();
-            let report = json!({"id": id, "status": status.word(), "before": before, "withdrawnOrder": cancelled});
-            return Ok(print::json(&report)?);
-        }
-        let mut line = format!(
-            "animal {id} is {} (was {})",
-            status.word(),
-            set.before.word()
-        );
+        let report =
+            || json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
+        let mut text = format!("animal {id} is {status} (was {before})");
         if let Some(order) = cancelled {
-            line.push_str(&format!("; order {order} is cancelled"));
+            text.push_str(&format!("; order {order} is cancelled"));
         }
-        Ok(print::line(&line)?)
+        print::result(options.json, report, &text)
     }
 }

@@ -14,27 +14,17 @@ use crate::keys;
 use crate::log::{self, Sink};
 use crate::server::{Running, Server};
 
-/// Serve the API.
-#[derive(Debug, clap::Args)]
-pub(super) struct Serve {
-    #[command(flatten)]
-    options: ServeOptions,
-}
-
-impl Serve {
-    pub(super) fn run(self) -> Outcome {
-        let config =
-            Config::try_from(self.options).map_err(|error| Failure::Usage(error.to_string()))?;
-        allocator::give_memory_back();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start")?;
-        let outcome = runtime.block_on(serve(config));
-        // After a second signal nothing is drained any more.
-        runtime.shutdown_background();
-        outcome.map_err(Failure::from)
-    }
+pub(super) fn run(options: ServeOptions) -> Outcome {
+    let config = Config::try_from(options).map_err(|error| Failure::Usage(error.to_string()))?;
+    allocator::give_memory_back();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let outcome = runtime.block_on(serve(config));
+    // A write to standard output that nobody reads must not prevent the process from exiting.
+    runtime.shutdown_background();
+    Ok(outcome?)
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {

@@ -1,18 +1,15 @@
 //! Tables that fit the terminal: if necessary columns become shorter, then fewer.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
-use anyhow::Context;
 use comfy_table::{ContentArrangement, Table, presets};
 use unicode_width::UnicodeWidthStr;
-
-use super::print::CANNOT;
 
 /// The width of a column beyond its content: a space on either side, and a border.
 const FRAME: usize = 3;
 
-/// The minimum width of a text that is cut.
-const SHORTEST_TEXT: usize = 12;
+/// The minimum width of a truncated text.
+const MIN_TEXT_WIDTH: usize = 12;
 
 /// The width if the terminal's is unknown.
 const DEFAULT_WIDTH: u16 = 80;
@@ -23,116 +20,76 @@ pub(super) struct Column {
     title: &'static str,
     short_title: &'static str,
     content: Content,
-    /// The column with the highest number is left out first; 0 is never left out.
-    leave_out: u8,
+    /// Columns with the highest rank are dropped first; those with rank 0 are never dropped.
+    drop_rank: u8,
 }
 
-/// How a value can be shortened.
+/// How the values of a column can be shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     /// Not at all.
-    Whole,
-    /// By cutting it.
+    Fixed,
+    /// By truncation.
     Text,
     /// By keeping only the date of a time.
     Time,
 }
 
-/// A column with this title, always shown, whole.
+/// A column that is always shown, with values that are not shortened.
 pub(super) const fn column(title: &'static str) -> Column {
     Column {
         title,
         short_title: title,
-        content: Content::Whole,
-        leave_out: 0,
+        content: Content::Fixed,
+        drop_rank: 0,
     }
 }
 
 impl Column {
-    /// A column with a shorter title for narrow terminals.
-    pub(super) const fn or(self, short_title: &'static str) -> Self {
-        Self {
-            short_title,
-            ..self
-        }
+    pub(super) const fn title(self) -> &'static str {
+        self.title
     }
 
-    /// A column of texts that may be cut.
-    pub(super) const fn text(self) -> Self {
-        Self {
-            content: Content::Text,
-            ..self
-        }
+    /// With a shorter title for narrow terminals.
+    pub(super) const fn short(mut self, title: &'static str) -> Self {
+        self.short_title = title;
+        self
     }
 
-    /// A column of times that may be shortened to their dates.
-    pub(super) const fn time(self) -> Self {
-        Self {
-            content: Content::Time,
-            ..self
-        }
+    /// With texts that may be truncated.
+    pub(super) const fn text(mut self) -> Self {
+        self.content = Content::Text;
+        self
     }
 
-    /// A column that is left out before those with a lower number.
-    pub(super) const fn leave_out(self, leave_out: u8) -> Self {
-        Self { leave_out, ..self }
+    /// With times that may be shortened to their dates.
+    pub(super) const fn time(mut self) -> Self {
+        self.content = Content::Time;
+        self
+    }
+
+    /// May be dropped, before columns of a lower rank.
+    pub(super) const fn optional(mut self, drop_rank: u8) -> Self {
+        self.drop_rank = drop_rank;
+        self
     }
 }
 
-/// Prints rows under their titles: a table on a terminal, tab-separated lines elsewhere.
-pub(super) fn table<const N: usize>(
-    columns: [Column; N],
-    rows: Vec<[String; N]>,
-) -> anyhow::Result<()> {
-    let mut shown = Rows::new(columns)?;
-    rows.into_iter().try_for_each(|row| shown.add(row))?;
-    shown.finish()
-}
-
-/// Rows under their titles. Lines are printed at once; a table needs all of them for its widths.
-pub(super) struct Rows<const N: usize> {
-    columns: [Column; N],
-    waiting: Vec<[String; N]>,
-    out: BufWriter<io::Stdout>,
-}
-
-impl<const N: usize> Rows<N> {
-    pub(super) fn new(columns: [Column; N]) -> anyhow::Result<Self> {
-        let mut rows = Self {
-            columns,
-            waiting: Vec::new(),
-            out: BufWriter::new(io::stdout()),
-        };
-        if !io::stdout().is_terminal() {
-            rows.line(columns.map(|column| column.title).join("\t"))?;
-        }
-        Ok(rows)
+/// Rows under their titles: a table on a terminal, tab-separated lines elsewhere.
+pub(super) fn text<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
+    if io::stdout().is_terminal() {
+        return layout(columns, rows);
     }
-
-    pub(super) fn add(&mut self, row: [String; N]) -> anyhow::Result<()> {
-        if !io::stdout().is_terminal() {
-            return self.line(row.join("\t"));
-        }
-        self.waiting.push(row);
-        Ok(())
-    }
-
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
-        if io::stdout().is_terminal() {
-            let rows = std::mem::take(&mut self.waiting);
-            let table = laid_out(self.columns, rows);
-            self.line(table)?;
-        }
-        self.out.flush().context(CANNOT)
-    }
-
-    fn line(&mut self, line: String) -> anyhow::Result<()> {
-        writeln!(self.out, "{line}").context(CANNOT)
-    }
+    let titles = columns.map(Column::title).join("\t");
+    let lines = rows.iter().map(|row| row.join("\t"));
+    std::iter::once(titles)
+        .chain(lines)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// A table that fits the terminal.
-fn laid_out<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
+pub(super) fn layout<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
     let mut table = Table::new();
     let width = table
         .width()
@@ -157,61 +114,49 @@ fn fit(
     width: usize,
 ) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let titles = |columns: &[Column]| columns.iter().map(|column| column.title).collect();
-    if wanted(&columns, &rows) <= width {
+    if table_width(&columns, &rows, usize::MAX) <= width {
         return (titles(&columns), rows);
     }
-    for (place, column) in columns.iter_mut().enumerate() {
+    for (index, column) in columns.iter_mut().enumerate() {
         column.title = column.short_title;
         if column.content == Content::Time {
-            rows.iter_mut().for_each(|row| keep_date(&mut row[place]));
+            rows.iter_mut().for_each(|row| keep_date(&mut row[index]));
         }
     }
-    while narrowest(&columns, &rows) > width {
-        let leave_out = columns.iter().map(|column| column.leave_out);
-        let Some((place, _)) = leave_out
-            .enumerate()
-            .filter(|(_, number)| *number > 0)
-            .max_by_key(|(_, number)| *number)
-        else {
+    while table_width(&columns, &rows, MIN_TEXT_WIDTH) > width {
+        let ranks = columns.iter().map(|column| column.drop_rank).enumerate();
+        let Some((index, 1..)) = ranks.max_by_key(|(_, rank)| *rank) else {
             break;
         };
-        columns.remove(place);
-        rows.iter_mut().for_each(|row| drop(row.remove(place)));
+        columns.remove(index);
+        rows.iter_mut().for_each(|row| drop(row.remove(index)));
     }
     // Texts share the remaining width.
-    let mut room = width.saturating_sub(narrowest(&columns, &rows));
-    for (place, column) in columns.iter().enumerate() {
+    let mut spare = width.saturating_sub(table_width(&columns, &rows, MIN_TEXT_WIDTH));
+    for (index, column) in columns.iter().enumerate() {
         if column.content == Content::Text {
-            let longest = content(column, &rows, place);
-            let most = longest.min(SHORTEST_TEXT + room);
-            room -= most.saturating_sub(SHORTEST_TEXT);
-            rows.iter_mut().for_each(|row| cut(&mut row[place], most));
+            let longest = column_width(column, &rows, index);
+            let max = longest.min(MIN_TEXT_WIDTH + spare);
+            spare -= max.saturating_sub(MIN_TEXT_WIDTH);
+            rows.iter_mut()
+                .for_each(|row| truncate(&mut row[index], max));
         }
     }
     (titles(&columns), rows)
 }
 
-/// The current width of the table.
-fn wanted(columns: &[Column], rows: &[Vec<String>]) -> usize {
-    widths(columns, rows, usize::MAX)
-}
-
-/// Its minimum width, with every text cut.
-fn narrowest(columns: &[Column], rows: &[Vec<String>]) -> usize {
-    widths(columns, rows, SHORTEST_TEXT)
-}
-
-fn widths(columns: &[Column], rows: &[Vec<String>], text: usize) -> usize {
-    let width = |(place, column): (usize, &Column)| match column.content {
-        Content::Text => content(column, rows, place).min(text),
-        Content::Whole | Content::Time => content(column, rows, place),
+/// The width of the table with texts of at most this width.
+fn table_width(columns: &[Column], rows: &[Vec<String>], max_text: usize) -> usize {
+    let width = |(index, column): (usize, &Column)| match column.content {
+        Content::Text => column_width(column, rows, index).min(max_text),
+        Content::Fixed | Content::Time => column_width(column, rows, index),
     };
     let widths = columns.iter().enumerate().map(width);
     widths.map(|width| width + FRAME).sum::<usize>() + 1
 }
 
-fn content(column: &Column, rows: &[Vec<String>], place: usize) -> usize {
-    let values = rows.iter().map(|row| row[place].width());
+fn column_width(column: &Column, rows: &[Vec<String>], index: usize) -> usize {
+    let values = rows.iter().map(|row| row[index].width());
     values.max().unwrap_or(0).max(column.title.width())
 }
 
@@ -221,11 +166,11 @@ fn keep_date(text: &mut String) {
     }
 }
 
-fn cut(text: &mut String, most: usize) {
-    if text.width() <= most {
+fn truncate(text: &mut String, max: usize) {
+    if text.width() <= max {
         return;
     }
-    while text.width() >= most && text.pop().is_some() {}
+    while text.width() >= max && text.pop().is_some() {}
     text.push('…');
 }
 
@@ -236,17 +181,15 @@ mod tests {
     const COLUMNS: [Column; 4] = [
         column("id"),
         column("name").text(),
-        column("per minute").or("/min").leave_out(1),
-        column("created").time().leave_out(2),
+        column("per minute").short("/min").optional(1),
+        column("created").time().optional(2),
     ];
 
     fn fitted(width: usize, name: &str) -> (Vec<&'static str>, Vec<String>) {
         let row = ["7", name, "1000000000", "2026-11-15T08:00:00Z"].map(str::to_owned);
         let (titles, mut rows) = fit(COLUMNS.into(), vec![row.into()], width);
-        let fits = wanted(
-            &titles.iter().map(|title| column(title)).collect::<Vec<_>>(),
-            &rows,
-        );
+        let columns: Vec<_> = titles.iter().map(|title| column(title)).collect();
+        let fits = table_width(&columns, &rows, usize::MAX);
         assert!(fits <= width, "{fits} > {width}: {titles:?} {rows:?}");
         (titles, rows.remove(0))
     }
@@ -278,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_by_what_is_seen_of_it() {
+    fn a_text_is_truncated_by_its_width_on_screen() {
         let (_, row) = fitted(24, &"犬".repeat(50));
         assert_eq!(row[1], format!("{}…", "犬".repeat(7)));
     }

@@ -64,10 +64,10 @@ fn with_json_a_script_reads_the_same() {
     );
     assert_eq!(json("orders list --json"), json!([placed]));
     assert_eq!(json("orders complete 1 --json")["state"], "complete");
-    let set = json!({"id": 1, "status": "pending", "before": "sold", "withdrawnOrder": null});
+    let set = json!({"id": 1, "status": "pending", "before": "sold", "cancelledOrder": null});
     assert_eq!(json("pets set-status 1 pending --json"), set);
     assert_eq!(json("orders place --pet 2 --json")["id"], 2);
-    let forced = json!({"id": 2, "status": "sold", "before": "pending", "withdrawnOrder": 2});
+    let forced = json!({"id": 2, "status": "sold", "before": "pending", "cancelledOrder": 2});
     assert_eq!(json("pets set-status 2 sold --force --json"), forced);
     assert_eq!(json("orders list --json")[1]["state"], "cancelled");
 }

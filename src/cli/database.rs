@@ -1,4 +1,4 @@
-//! The options, the clock and the runtime of commands on the data.
+//! The options, the clock and the runtime of commands on a database.
 
 use anyhow::Context;
 
@@ -7,9 +7,9 @@ use crate::clock::Clock;
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};
 
-/// The options of a command on the data.
+/// The options of every command on a database.
 #[derive(Debug, clap::Args)]
-pub(super) struct Common {
+pub(super) struct CommandOptions {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -17,31 +17,15 @@ pub(super) struct Common {
     database: DatabaseOptions,
 }
 
-impl Common {
-    /// The store, for a command that only reads: nothing is created or migrated.
-    pub(super) async fn open_to_read(&self, clock: &Clock) -> Result<Store, Failure> {
-        self.open_and_correct(Mode::ReadOnly, clock).await
-    }
-
-    /// The store, which must exist in the format of this version.
-    pub(super) async fn open(&self, clock: &Clock) -> Result<Store, Failure> {
-        self.open_and_correct(Mode::ReadWrite, clock).await
-    }
-
+impl CommandOptions {
     /// Opens the store, and corrects the clock by the reference clock.
-    async fn open_and_correct(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
-        let store = self.open_as(mode).await?;
+    pub(super) async fn open(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
+        let store = Store::open_for_command(self.database(), mode, print_wait).await?;
         let corrected = store.correct(clock).await;
         corrected.context("cannot read the database's clock")?;
         Ok(store)
     }
 
-    /// The store in this mode.
-    pub(super) async fn open_as(&self, mode: Mode) -> Result<Store, Failure> {
-        Ok(Store::open_for_command(&self.database.database, mode, print_wait).await?)
-    }
-
-    /// The database.
     pub(super) fn database(&self) -> &Database {
         &self.database.database
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::outcome::{Failure, Outcome};
 
-/// Asks for confirmation. Without a terminal that is wrong usage.
+/// Asks for confirmation. Without a terminal there is nobody to ask, which is wrong usage.
 pub(super) fn confirm(consequence: &str) -> Outcome {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::Usage(format!(
