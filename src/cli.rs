@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{ServeOptions, file, usage};
@@ -67,8 +67,8 @@ enum Command {
 }
 
 /// Parses and runs a command, and prints why it failed.
-pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (message, code) = match parse(with_command(words)).and_then(|cli| dispatch(cli.command)) {
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let (message, code) = match parse(with_command(args)).and_then(|cli| dispatch(cli.command)) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
@@ -103,25 +103,23 @@ fn dispatch(command: Command) -> Outcome {
 }
 
 /// Without a command, options are those of `serve`.
-fn with_command(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = words.into_iter().collect();
-    let serves = match words.get(1).map(|word| word.to_string_lossy()) {
+fn with_command(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let serves = match args.get(1).map(|arg| arg.to_string_lossy()) {
         None => true,
-        Some(word) => {
-            word.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*word)
-        }
+        Some(arg) => arg.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*arg),
     };
     if serves {
-        words.insert(words.len().min(1), "serve".into());
+        args.insert(args.len().min(1), "serve".into());
     }
-    words
+    args
 }
 
 /// Parses the arguments; twice if they name a file, whose values are defaults the second time.
-fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
+fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
-        let matches = command.clone().try_get_matches_from(&words);
-        matches.map_err(|error| wrong_usage(&error, &command, &words))
+        let matches = command.clone().try_get_matches_from(&args);
+        matches.map_err(|error| wrong_usage(&error, &command, &args))
     };
     let matches = read(command())?;
     let (path, source) = {
@@ -142,20 +140,34 @@ fn parse(words: Vec<OsString>) -> Result<Cli, Failure> {
             read(command)?
         }
     };
-    Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &words))
+    Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &args))
 }
 
-/// The definition of the command line. A negative number is a wrong value, not an unknown option.
+/// The definition of the command line. Every option of `serve` has an environment variable, in other commands too.
 fn command() -> clap::Command {
-    fn with_numbers(command: clap::Command) -> clap::Command {
-        command
-            .mut_args(|arg| match arg.get_action().takes_values() {
-                true => arg.allow_negative_numbers(true),
-                false => arg,
-            })
-            .mut_subcommands(with_numbers)
-    }
-    with_numbers(Cli::command())
+    let serve = ServeOptions::augment_args(clap::Command::new("serve"));
+    let with_variable: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+    complete(Cli::command(), &with_variable)
+}
+
+fn complete(command: clap::Command, with_variable: &[&str]) -> clap::Command {
+    let complete_arg = |arg: Arg| {
+        let arg = match arg.get_long() {
+            Some(long) if with_variable.contains(&long) => {
+                let name = long.replace('-', "_").to_uppercase();
+                arg.env(format!("ANIMAL_STORE_{name}"))
+            }
+            _ => arg,
+        };
+        // A negative number is a wrong value, not an unknown option.
+        match arg.get_action().takes_values() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
+        }
+    };
+    command
+        .mut_args(complete_arg)
+        .mut_subcommands(|sub| complete(sub, with_variable))
 }
 
 fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
@@ -164,9 +176,9 @@ fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
         .map_or(matches, |(_, matches)| deepest(matches))
 }
 
-fn wrong_usage(error: &clap::Error, command: &clap::Command, words: &[OsString]) -> Failure {
+fn wrong_usage(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
     if error.use_stderr() {
-        let line = usage::one_line_about(error, command, words);
+        let line = usage::one_line_about(error, command, args);
         return Failure::Usage(format!("{line} (see --help)"));
     }
     // Help and version go to standard output. If that is closed, there is nowhere to report it.

@@ -1,11 +1,11 @@
 //! The configuration of a server: from the command line, the environment and a file to one validated [`Config`]. Flags override the
 //! environment, the environment the file, the file the defaults.
 
-pub mod file;
-pub mod options;
-pub mod usage;
+pub(crate) mod file;
+pub(crate) mod options;
+pub(crate) mod usage;
 
-pub use options::{DatabaseOptions, FileOption, ServeOptions};
+pub(crate) use options::{DatabaseOptions, FileOption, ServeOptions};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -55,44 +55,29 @@ impl fmt::Debug for AdminToken {
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
+#[expect(
+    missing_docs,
+    reason = "the options of the same names are documented, as help text"
+)]
 pub struct Config {
-    /// Address of the API.
     pub listen: SocketAddr,
-    /// Address of the admin listener.
     pub admin_listen: SocketAddr,
-    /// The token for metrics, required unless the admin listener is on loopback.
     pub admin_token: Option<AdminToken>,
-    /// The database.
     pub database: Database,
-    /// The Redis in which several nodes share their rate limits.
     pub redis: Option<RedisUrl>,
-    /// The public URL of the API. Without it links use the host of each request.
     pub public_url: Option<BaseUrl>,
-    /// The URL of the staging environment.
     pub staging_url: Option<BaseUrl>,
-    /// The proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.
     pub trusted_proxies: TrustedProxies,
-    /// When keys are banned.
     pub bans: BanPolicy,
-    /// How long daily usage is kept.
     pub keep_usage: Duration,
-    /// The log format.
     pub log: LogFormat,
-    /// The log level.
     pub log_level: LogLevel,
-    /// Whether a new database gets a first key.
     pub first_key: bool,
-    /// Whether a missing database is created, and an older one is migrated.
     pub migrate: bool,
-    /// Maximum number of connections.
     pub max_connections: usize,
-    /// Maximum number of connections from one address.
     pub max_connections_per_address: usize,
-    /// Maximum number of queued writes.
     pub max_waiting_writes: usize,
-    /// Timeout for each part of a request to arrive: first byte, head, body.
     pub request_timeout: Duration,
-    /// Timeout for an idle connection, or one that does not receive its response.
     pub idle_timeout: Duration,
 }
 
@@ -140,7 +125,7 @@ impl TryFrom<ServeOptions> for Config {
 }
 
 /// The address at which a listener can be reached from this machine.
-pub fn reachable(listen: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -18,7 +18,7 @@ pub(super) struct Healthcheck {
     /// URL of the check, such as http://127.0.0.1:8080/readyz; by default /readyz at the address of --listen
     url: Option<String>,
     /// Address of the API
-    #[arg(long, env = "ANIMAL_STORE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
     listen: SocketAddr,
     #[command(flatten)]
     _file: FileOption,

@@ -20,10 +20,10 @@ pub(super) struct Openapi {
     #[arg(long, conflicts_with = "yaml")]
     json: bool,
     /// Public URL of the API, ending in /v1
-    #[arg(long, env = "ANIMAL_STORE_PUBLIC_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     public_url: Option<BaseUrl>,
     /// URL of the staging environment, ending in /v1
-    #[arg(long, env = "ANIMAL_STORE_STAGING_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     staging_url: Option<BaseUrl>,
     #[command(flatten)]
     _file: FileOption,

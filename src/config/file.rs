@@ -14,10 +14,14 @@ use super::usage;
 /// Why a file is invalid, with the line number.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidFile(String);
+pub(crate) struct InvalidFile(String);
 
 /// Makes the file's values the defaults of every subcommand. `named` is the option or variable that named the file.
-pub fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, InvalidFile> {
+pub(crate) fn apply(
+    mut command: Command,
+    named: &str,
+    path: &Path,
+) -> Result<Command, InvalidFile> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => InvalidFile(format!(
@@ -101,7 +105,9 @@ fn check(option: &Arg, name: &str, value: &str) -> Result<(), String> {
     let parsed = Command::new("file")
         .arg(option.clone())
         .try_get_matches_from(["file", &format!("--{name}={value}")]);
-    parsed.map(drop).map_err(|error| usage::one_line(&error))
+    parsed
+        .map(drop)
+        .map_err(|error| usage::one_line(&error, Some(option)))
 }
 
 fn with_default(command: Command, name: &str, values: &[String]) -> Command {

@@ -1,24 +1,24 @@
-//! Errors of usage in one line.
+//! Usage errors in one line.
 
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Options whose values are not repeated: a mistyped token is still sensitive, and a URL may contain a password.
-const SECRET: [&str; 3] = ["--admin-token", "--database", "--redis"];
-
 /// Returns an error of the command line in one line. A value from the environment is named by its variable.
-pub fn one_line_about(error: &clap::Error, command: &Command, words: &[OsString]) -> String {
-    let line = one_line(error);
-    match (named(error), variable(error, command, words)) {
-        (Some(option), Some(variable)) => line.replace(&format!("'{option}'"), &variable),
-        _ => line,
+pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsString]) -> String {
+    let named = named(error).unwrap_or_default();
+    let option = find(command, long_name(named));
+    let line = one_line(error, option);
+    match option.and_then(|option| variable(option, args)) {
+        Some(variable) => line.replace(&format!("'{named}'"), &variable),
+        None => line,
     }
 }
 
-/// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values.
-pub fn one_line(error: &clap::Error) -> String {
+/// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values. The value of a secret option is
+/// left out: a mistyped token is still sensitive, and a URL may contain a password.
+pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let usage = text
@@ -33,9 +33,8 @@ pub fn one_line(error: &clap::Error) -> String {
         .split_whitespace()
         .collect();
     let mut line = words.join(" ");
-    if let (Some(option), Some(ContextValue::String(value))) =
-        (named(error), error.get(ContextKind::InvalidValue))
-        && SECRET.iter().any(|secret| option.starts_with(secret))
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && option.is_some_and(Arg::is_hide_env_values_set)
     {
         line = line.replace(&format!("'{value}'"), "(not shown)");
     }
@@ -87,20 +86,19 @@ pub(super) fn suggestion(error: &clap::Error) -> Option<&str> {
     })
 }
 
-/// The environment variable of a wrong value, if the option was not on the command line.
-fn variable(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<String> {
-    let long = named(error)?.strip_prefix("--")?;
-    let long = long.split(' ').next()?;
-    let typed = words.iter().filter_map(|word| word.to_str()).any(|word| {
-        let option = word
-            .strip_prefix("--")
-            .and_then(|word| word.split('=').next());
-        option == Some(long)
-    });
-    if typed {
+/// The name in `--listen <IP:PORT>` or `--listen=127.0.0.1:80`, without its hyphens.
+fn long_name(option: &str) -> &str {
+    let name = option.strip_prefix("--").unwrap_or_default();
+    name.split([' ', '=']).next().unwrap_or_default()
+}
+
+/// The environment variable that an option was set by, if it is not on the command line.
+fn variable(option: &Arg, args: &[OsString]) -> Option<String> {
+    let mut typed = args.iter().filter_map(|arg| arg.to_str()).map(long_name);
+    if typed.any(|long| option.get_long() == Some(long)) {
         return None;
     }
-    let name = find(command, long)?.get_env()?;
+    let name = option.get_env()?;
     std::env::var_os(name).map(|_| name.to_string_lossy().into_owned())
 }
 
