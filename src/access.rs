@@ -1,10 +1,10 @@
 //! Authentication: a valid key, or an address and the failures it has left.
 //! Queries the store only for a key that is not in the directory. Knows nothing of responses.
 
-pub mod address;
-pub mod bearer;
-pub mod directory;
-pub mod proxy;
+pub(crate) mod address;
+mod bearer;
+mod directory;
+pub(crate) mod proxy;
 
 pub use bearer::Presented;
 pub use directory::{Directory, Key};

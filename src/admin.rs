@@ -4,6 +4,8 @@ mod exposition;
 mod metrics;
 mod process;
 
+pub(crate) use metrics::MetricsPage;
+
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,18 +18,12 @@ use crate::api::ApiError;
 use crate::api::error::Limit;
 use crate::clock::{Clock, Timestamp};
 use crate::config::AdminToken;
-use crate::counter::Counter;
 use crate::health::{self, Readiness};
 use crate::http::{
     Exchange, Head, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
 };
 use crate::key::KeyHash;
-use crate::limit::redis::Health;
-use crate::metrics::ServerMetrics;
-use crate::store::Store;
-use metrics::MetricsPage;
 
-/// The service of the admin listener.
 #[derive(Debug)]
 pub(crate) struct Admin {
     readiness: Arc<Readiness>,
@@ -40,25 +36,13 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn new(
-        store: Arc<Store>,
-        metrics: Arc<ServerMetrics>,
-        redis: Option<Arc<Health>>,
+        metrics: MetricsPage,
         readiness: Arc<Readiness>,
-        clock: Clock,
         token: Option<AdminToken>,
-        lost_lines: Arc<Counter>,
     ) -> Self {
-        let metrics = MetricsPage {
-            started: clock.now(),
-            clock: clock.clone(),
-            store,
-            metrics,
-            redis,
-            lost_lines,
-        };
         Self {
             readiness,
-            clock,
+            clock: metrics.clock.clone(),
             token,
             failures: AddressTable::default(),
             metrics,

@@ -1,25 +1,26 @@
 //! The operations: typed input, one call to the store, a response. Requests that arrive here are authenticated and within their
 //! limits.
 
-pub mod authority;
+pub(crate) mod authority;
 mod body;
 mod create_pet;
 mod deprecation;
-pub mod docs;
+pub(crate) mod docs;
 pub mod document;
-pub mod error;
+pub(crate) mod error;
 mod get_pet;
 mod idempotency;
 mod link;
 mod list_orders;
 mod list_pets;
-pub mod operation;
+pub(crate) mod operation;
 pub mod percent;
 mod query;
-pub mod url;
+pub(crate) mod url;
 
-pub use error::ApiError;
-pub use operation::{Call, Operation, Route};
+pub(crate) use error::ApiError;
+pub use operation::Operation;
+pub(crate) use operation::{Call, Route};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ use url::{BaseUrl, LinkBase};
 
 /// The operations on one store.
 #[derive(Debug)]
-pub struct Api {
+pub(crate) struct Api {
     store: Arc<Store>,
     addresses: Addresses,
     /// The timeout for a whole body.
@@ -44,7 +45,7 @@ pub struct Api {
 
 /// The base URLs for links.
 #[derive(Debug)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     /// The one that the operator has configured, for all requests.
     pub public: Option<BaseUrl>,
     /// The address of the server, for a request without a host.
@@ -53,8 +54,7 @@ pub struct Addresses {
 
 /// The scheme and host of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination<'a> {
-    /// Whether the client used HTTPS.
+pub(crate) struct Destination<'a> {
     pub https: bool,
     /// The host, which only HTTP/1.0 may omit.
     pub authority: Option<Authority<'a>>,
@@ -62,7 +62,7 @@ pub struct Destination<'a> {
 
 impl Api {
     /// The operations on this store, with links below these base URLs.
-    pub fn new(store: Arc<Store>, addresses: Addresses, body_timeout: Duration) -> Self {
+    pub(crate) fn new(store: Arc<Store>, addresses: Addresses, body_timeout: Duration) -> Self {
         Self {
             store,
             addresses,
@@ -72,7 +72,7 @@ impl Api {
     }
 
     /// Performs an operation for the holder of a key.
-    pub async fn perform(
+    pub(crate) async fn perform(
         &self,
         call: Call<'_>,
         head: &Head<'_>,
@@ -97,7 +97,7 @@ impl Api {
     }
 
     /// The response to a request that failed, with the headers that every response of its operation has.
-    pub fn fail<'a>(
+    pub(crate) fn fail<'a>(
         &'a self,
         route: &Route<'_>,
         destination: impl FnOnce() -> Destination<'a>,

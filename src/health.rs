@@ -9,7 +9,6 @@ use http::StatusCode;
 
 use crate::api::ApiError;
 use crate::http::Response;
-use readiness::ReadinessPage;
 
 /// `/livez`: whether the process is alive.
 pub(crate) fn live() -> Response {
@@ -23,8 +22,6 @@ pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Respon
             .split('&')
             .any(|pair| pair.split('=').next() == Some("verbose"))
     });
-    match readiness.page(verbose) {
-        ReadinessPage::Ready(body) => Ok(Response::json(StatusCode::OK, body)),
-        ReadinessPage::NotReady(message) => Err(ApiError::NotReady(message)),
-    }
+    let body = readiness.body(verbose)?;
+    Ok(Response::json(StatusCode::OK, body))
 }

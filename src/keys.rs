@@ -4,8 +4,8 @@
 mod name;
 mod state;
 
-pub use name::{InvalidKeyName, KeyName};
-pub use state::{KeyState, banned_until, old_secret_until};
+pub(crate) use name::KeyName;
+pub(crate) use state::{KeyState, banned_until, old_secret_until};
 
 use std::time::Duration;
 
@@ -79,18 +79,12 @@ pub struct Issued {
     pub secret: Secret,
 }
 
-/// Returns a key.
-pub async fn get(store: &Store, id: KeyId) -> Result<KeyRecord, Error> {
+pub(crate) async fn get(store: &Store, id: KeyId) -> Result<KeyRecord, Error> {
     Ok(store.key(id).await?.ok_or(KeyRejection::Unknown(id))?)
 }
 
-/// Issues the key that a new database starts with.
-pub async fn create_first(store: &Store, now: Timestamp) -> Result<Issued, Error> {
-    create(store, KeyName::first(), Plan::Free, None, now).await
-}
-
 /// Issues a key, which expires after this time, if any.
-pub async fn create(
+pub(crate) async fn create(
     store: &Store,
     name: KeyName,
     plan: Plan,
@@ -125,7 +119,7 @@ pub async fn rotate(
     let secret = Secret::generate()?;
     let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
     let decide = move |key: &KeyRecord| {
-        may_rotate(key, &confirmed, now)?;
+        check_rotation(key, &confirmed, now)?;
         Ok(KeyChange::Secret {
             hash,
             prefix: prefix.clone(),
@@ -136,8 +130,11 @@ pub async fn rotate(
     Ok(Issued { record, secret })
 }
 
-/// Checks whether a key can be rotated.
-fn may_rotate(key: &KeyRecord, confirmed: &Confirmed, now: Timestamp) -> Result<(), KeyRejection> {
+fn check_rotation(
+    key: &KeyRecord,
+    confirmed: &Confirmed,
+    now: Timestamp,
+) -> Result<(), KeyRejection> {
     match KeyState::of(key, now) {
         KeyState::Revoked => return Err(KeyRejection::Revoked(key.id)),
         KeyState::Expired => return Err(KeyRejection::Expired(key.id)),

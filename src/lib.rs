@@ -13,7 +13,7 @@
 //! the domain. A module imports only from lower layers; ARCHITECTURE.md lists them.
 
 pub mod access;
-pub mod admin;
+mod admin;
 pub mod api;
 pub mod cli;
 pub mod clock;

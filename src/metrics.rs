@@ -25,19 +25,18 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The number of subjects.
-    pub const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
+    const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
 
     const OTHERS: [Self; 4] = [Self::Unknown, Self::Docs, Self::Health, Self::Connection];
 
     /// Every subject, in the order of their counters.
-    pub fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         let operations = Operation::ALL.map(Self::Operation);
         operations.into_iter().chain(Self::OTHERS)
     }
 
     /// Its index in [`all`](Self::all).
-    pub const fn index(self) -> usize {
+    const fn index(self) -> usize {
         let others = Operation::ALL.len();
         match self {
             Self::Operation(operation) => operation as usize,
@@ -48,8 +47,7 @@ impl Subject {
         }
     }
 
-    /// The subject of a route.
-    pub const fn of(route: &Route<'_>) -> Self {
+    pub(crate) const fn of(route: &Route<'_>) -> Self {
         match route {
             Route::Operation(call) => Self::Operation(call.operation),
             Route::Open(OpenPage::Live | OpenPage::Ready) => Self::Health,
@@ -62,7 +60,7 @@ impl Subject {
     }
 
     /// Its name: the `operationId` of an operation.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Operation(operation) => operation.name(),
             Self::Unknown => "unknown",
@@ -74,20 +72,18 @@ impl Subject {
 }
 
 /// The status counted for a request that was cancelled before its response was ready.
-pub const CANCELLED: u16 = 499;
+pub(crate) const CANCELLED: u16 = 499;
 
 /// Every status that the server can send. One that is missing here would be counted as the last.
-pub const STATUSES: [u16; 19] = [
+const STATUSES: [u16; 19] = [
     200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, CANCELLED,
     0,
 ];
 
 /// Why a request was rejected with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectedBy {
-    /// A window of the key was exhausted.
+pub(crate) enum RejectedBy {
     Window,
-    /// The key was banned.
     Ban,
     /// The address had failed to authenticate too often.
     Address,
@@ -95,7 +91,7 @@ pub enum RejectedBy {
 
 /// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackgroundTask {
+pub(crate) enum BackgroundTask {
     /// Polls the store for changes made by other processes.
     Poll,
     /// Stores usage and bans.
@@ -108,10 +104,10 @@ pub enum BackgroundTask {
 
 impl BackgroundTask {
     /// Every task, in the order of their counters.
-    pub const ALL: [Self; 4] = [Self::Poll, Self::Flush, Self::Sweep, Self::Check];
+    pub(crate) const ALL: [Self; 4] = [Self::Poll, Self::Flush, Self::Sweep, Self::Check];
 
     /// Its name in the log and in metrics.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Poll => "poll",
             Self::Flush => "flush",
@@ -165,7 +161,7 @@ impl RequestMetrics {
     }
 
     /// Counts a rejected request.
-    pub fn reject(&self, by: RejectedBy) {
+    pub(crate) fn reject(&self, by: RejectedBy) {
         self.rejected[by as usize].add(1);
     }
 
@@ -182,7 +178,7 @@ impl RequestMetrics {
     }
 
     /// Rejected requests by reason.
-    pub fn rejections(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn rejections(&self) -> [(&'static str, u64); 3] {
         let count = |by: RejectedBy| self.rejected[by as usize].get();
         [
             ("window", count(RejectedBy::Window)),
@@ -214,9 +210,9 @@ impl RequestMetrics {
 pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
-    pub keys_current_at: Gauge,
+    pub(crate) keys_current_at: Gauge,
     /// Runs of background tasks that failed, by task.
-    pub background_failures: [Counter; BackgroundTask::ALL.len()],
+    pub(crate) background_failures: [Counter; BackgroundTask::ALL.len()],
 }
 
 impl ServerMetrics {
@@ -244,7 +240,7 @@ impl ServerMetrics {
     }
 
     /// How long ago the keys in memory were last known to be those of the store.
-    pub fn keys_age(&self, now: Timestamp) -> Duration {
+    pub(crate) fn keys_age(&self, now: Timestamp) -> Duration {
         let millis = now.as_millis() - self.keys_current_at.get();
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
-use crate::admin::Admin;
+use crate::admin::{Admin, MetricsPage};
 use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
@@ -26,7 +26,6 @@ use crate::http::{self, Caps, Connections, Timeouts};
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
-use background::Background;
 use pipeline::Pipeline;
 use shared::Shared;
 
@@ -86,18 +85,16 @@ impl Server {
             clock,
             sockets,
             admin_socket,
-            ..
         } = self;
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
-        let local: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
+        let local_url: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
         let (shutdown, receiver) = watch::channel(false);
         let workers = sockets.len();
-        let shared = Shared::new(config, store, clock, &local, workers, receiver)?;
+        let shared = Shared::new(config, store, clock, &local_url, workers, receiver)?;
         let shared = Arc::new(shared);
-        let background = Background::load(Arc::clone(&shared))
-            .await
-            .context("cannot read the keys")?;
+        let loaded = background::load(&shared).await;
+        let loaded = loaded.context("cannot read the keys")?;
 
         let deployment = shared.store.deployment().await;
         let deployment = deployment.context("cannot read the ID of the deployment")?;
@@ -124,15 +121,16 @@ impl Server {
                 http::accept(socket, pipeline, connections, timeouts, shutdown).await
             })?);
         }
-        let admin = Admin::new(
-            Arc::clone(&shared.store),
-            Arc::clone(&shared.metrics),
-            shared.redis.clone(),
-            Arc::clone(&shared.readiness),
-            shared.clock.clone(),
-            config.admin_token.clone(),
-            sink.lost(),
-        );
+        let metrics = MetricsPage {
+            store: Arc::clone(&shared.store),
+            metrics: Arc::clone(&shared.metrics),
+            redis: shared.redis.clone(),
+            lost_lines: sink.lost(),
+            clock: shared.clock.clone(),
+            started: shared.clock.now(),
+        };
+        let readiness = Arc::clone(&shared.readiness);
+        let admin = Admin::new(metrics, readiness, config.admin_token.clone());
         let admin_connections = Connections::new(Caps {
             total: ADMIN_CONNECTIONS,
             per_address: ADMIN_CONNECTIONS,
@@ -142,8 +140,9 @@ impl Server {
         threads.push(threads::spawn("admin", ended.clone(), async move || {
             http::accept(admin_socket, admin, admin_connections, timeouts, receiver).await
         })?);
+        let for_background = Arc::clone(&shared);
         threads.push(threads::spawn("background", ended, async move || {
-            background.run().await;
+            background::run(&for_background, loaded).await;
             Ok(())
         })?);
         if shared.store.is_shared() && shared.redis.is_none() {
@@ -157,7 +156,7 @@ impl Server {
             endings,
             shutdown,
             threads,
-            local,
+            local_url,
             address,
             admin_address,
             max_connections,

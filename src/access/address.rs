@@ -1,17 +1,18 @@
 //! Failed authentications by address: 60 a minute, in a table of bounded size.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::directory::AlreadyHashed;
 use crate::clock::Timestamp;
 use crate::limit::Rate;
 use crate::limit::window::Minute;
 use crate::network::network;
 
 /// Failed authentications that an address may have in a minute.
-pub const FAILURES_PER_MINUTE: u8 = 60;
+pub(crate) const FAILURES_PER_MINUTE: u8 = 60;
 
 /// The number of shards, each with a separate lock and cache line: a flood of failures on all cores does not wait for one lock.
 const SHARDS: usize = 16;
@@ -22,7 +23,7 @@ const CAPACITY: usize = 4_096;
 
 /// The failures of each address in this minute.
 #[derive(Debug)]
-pub struct AddressTable {
+pub(crate) struct AddressTable {
     /// With a random seed, so that an attacker cannot choose addresses that collide.
     hasher: RandomState,
     shards: Box<[Shard; SHARDS]>,
@@ -42,21 +43,6 @@ struct Failures {
     overflow: u8,
 }
 
-#[derive(Debug, Default)]
-struct AlreadyHashed(u64);
-
-impl Hasher for AlreadyHashed {
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 impl Default for AddressTable {
     fn default() -> Self {
         Self {
@@ -68,7 +54,7 @@ impl Default for AddressTable {
 
 impl AddressTable {
     /// Counts a failure and returns the rate; the error is the rate of an address that had no failures left.
-    pub fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
+    pub(crate) fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
         let (mut failures, hash) = self.enter(address, now);
         let count = failures.count_mut(hash);
         if *count >= FAILURES_PER_MINUTE {
@@ -80,12 +66,11 @@ impl AddressTable {
     }
 
     /// Returns the rate of an address that has no failures left.
-    pub fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Rate> {
+    pub(crate) fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Rate> {
         Some(self.rate(address, now)).filter(|rate| rate.remaining == 0)
     }
 
-    /// Returns the rate of an address.
-    pub fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
+    pub(crate) fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
         let (failures, hash) = self.enter(address, now);
         failures.rate(failures.count(hash))
     }

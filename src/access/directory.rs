@@ -47,10 +47,10 @@ pub struct Directory {
 
 type ById = HashMap<KeyId, Entry>;
 
-/// The hash of a key in the map is a SHA-256 already: any eight bytes of it are as good as a hash of all. No client can choose
-/// them, and only keys that were issued are in the map.
+/// Takes the first eight bytes as the hash, for map keys that are hashes already. The SHA-256 of a secret is one that no client can
+/// choose, and only issued keys are in the map.
 #[derive(Debug, Default)]
-struct AlreadyHashed(u64);
+pub(super) struct AlreadyHashed(u64);
 
 impl Hasher for AlreadyHashed {
     fn write(&mut self, bytes: &[u8]) {

@@ -13,17 +13,17 @@ use crate::limit::redis::Health;
 use crate::metrics::{BackgroundTask, RequestMetrics, ServerMetrics, Subject};
 use crate::store::Store;
 
-/// The metrics page.
+/// The metrics page, with the sources of its metrics.
 #[derive(Debug)]
-pub(super) struct MetricsPage {
-    pub(super) store: Arc<Store>,
-    pub(super) metrics: Arc<ServerMetrics>,
-    pub(super) redis: Option<Arc<Health>>,
+pub(crate) struct MetricsPage {
+    pub(crate) store: Arc<Store>,
+    pub(crate) metrics: Arc<ServerMetrics>,
+    pub(crate) redis: Option<Arc<Health>>,
     /// Log lines that were dropped.
-    pub(super) lost_lines: Arc<Counter>,
-    pub(super) clock: Clock,
+    pub(crate) lost_lines: Arc<Counter>,
+    pub(crate) clock: Clock,
     /// When the server started.
-    pub(super) started: Timestamp,
+    pub(crate) started: Timestamp,
 }
 
 impl MetricsPage {
@@ -38,7 +38,6 @@ impl MetricsPage {
         );
         let requests = self.metrics.requests();
         describe_requests(&requests, &mut page);
-        describe_connections(&requests, &mut page);
         self.writes(&mut page);
         self.memory(&mut page);
         self.background(&mut page);
@@ -168,9 +167,6 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
         "Bans imposed",
         metrics.bans.get(),
     );
-}
-
-fn describe_connections(metrics: &RequestMetrics, page: &mut Exposition) {
     page.counter(
         "animal_store_connections_total",
         "Accepted connections",

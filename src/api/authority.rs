@@ -10,22 +10,21 @@ const LONGEST: usize = 255;
 
 /// A host and perhaps a port, checked, so that it can be part of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Authority<'a>(&'a [u8]);
+pub(crate) struct Authority<'a>(&'a [u8]);
 
 /// An invalid or missing host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidAuthority {
+pub(crate) enum InvalidAuthority {
     /// HTTP/1.1 demands one `Host`; RFC 9112 demands the 400.
     #[error("must be given exactly once")]
     NotOnce,
-    /// Neither a name nor an address.
     #[error("must be a host name or an IP address, with or without a port, of at most 255 bytes")]
     Malformed,
 }
 
 impl<'a> Authority<'a> {
     /// The authority of a request: of its target, if that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
-    pub fn of(head: &Head<'a>) -> Result<Option<Self>, InvalidAuthority> {
+    pub(crate) fn of(head: &Head<'a>) -> Result<Option<Self>, InvalidAuthority> {
         let host = match head.host {
             Field::One(host) => Some(Self::parse(host)?),
             Field::Absent if !head.requires_host => None,
@@ -58,7 +57,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Its bytes, all of them visible ASCII.
-    pub const fn as_bytes(self) -> &'a [u8] {
+    pub(crate) const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 }

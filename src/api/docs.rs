@@ -11,15 +11,13 @@ const START: &str = include_str!("docs/start.js");
 
 /// A file of the page.
 #[derive(Clone, Debug)]
-pub struct Asset {
-    /// The value of `Content-Type`.
+pub(crate) struct Asset {
     pub content_type: &'static str,
-    /// The file.
     pub body: Bytes,
 }
 
 /// Returns the file at a path: `/docs` is the page, the others are below it.
-pub fn asset(path: &str) -> Option<Asset> {
+pub(crate) fn asset(path: &str) -> Option<Asset> {
     use SwaggerUiStaticFile::{Css, Favicon16, Favicon32, IndexCss, Js};
     let name = path.strip_prefix("/docs")?;
     let (content_type, body) = match name {
@@ -48,7 +46,7 @@ fn bundled(file: SwaggerUiStaticFile) -> Option<&'static [u8]> {
 
 /// The `Content-Security-Policy` of the page. It may send requests to its own server and to these origins, such as
 /// `https://api.example.com`, which are the other servers of the document.
-pub fn content_security_policy(origins: &[&str]) -> String {
+pub(crate) fn content_security_policy(origins: &[&str]) -> String {
     let mut connect = String::from("'self'");
     for origin in origins {
         connect.push(' ');

@@ -1,7 +1,7 @@
 //! The one `Error` body. Every failure of the server is a variant here: its code, its status, the message for the client, its headers,
 //! and, apart from them, the cause for the log.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -21,12 +21,9 @@ const SECONDS: &str = " seconds.";
 
 /// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// The key's requests in a minute.
+pub(crate) enum Limit {
     Minute,
-    /// The key's requests in a day.
     Day,
-    /// Failed authentications of an address.
     Failures,
 }
 
@@ -54,10 +51,9 @@ impl From<Period> for Limit {
     }
 }
 
-/// The failure of a request.
+/// The failure of a request. A `cause` is only for the log.
 #[derive(Debug, thiserror::Error)]
-pub enum ApiError {
-    /// No key was sent.
+pub(crate) enum ApiError {
     #[error("The API key is missing: send it in the header Authorization: Bearer <API_KEY>.")]
     MissingApiKey,
     /// Unknown, revoked, expired and malformed keys are not distinguished.
@@ -66,91 +62,53 @@ pub enum ApiError {
     /// More than one `Authorization`: which of them counts is ambiguous.
     #[error("Authorization must be given at most once.")]
     SeveralApiKeys,
-    /// The admin listener requires its token.
     #[error(
         "The admin token is missing: send it in the header Authorization: Bearer <ADMIN_TOKEN>."
     )]
     MissingAdminToken,
-    /// The admin token is invalid.
     #[error("The admin token is invalid.")]
     InvalidAdminToken,
-    /// A query parameter or a header is invalid.
     #[error("{name} {problem}.")]
-    InvalidParameter {
-        /// Its name.
-        name: &'static str,
-        /// The rule that it breaks.
-        problem: String,
-    },
-    /// The body is not a valid animal.
+    InvalidParameter { name: &'static str, problem: String },
     #[error("{0}")]
     InvalidBody(#[from] InvalidBody),
-    /// The animal, or the path, does not exist.
     #[error("{0}")]
     NotFound(&'static str),
-    /// The path exists, with other methods.
     #[error("This path supports only {0}.")]
     MethodNotAllowed(&'static str),
-    /// The body did not arrive in time.
     #[error("The request did not arrive in time.")]
     RequestTimeout,
-    /// The first request with this `Idempotency-Key` is still in progress.
     #[error(
         "The first request with this Idempotency-Key is still in progress. Try again in a moment."
     )]
     IdempotencyConflict,
-    /// The operation has been removed.
     #[error("This operation was removed on {}. Use GET {} instead.", .0.sunset.day(), .0.successor)]
     Gone(Deprecation),
-    /// More than 16 KiB.
     #[error("The body must not exceed 16384 bytes.")]
     BodyTooLarge,
-    /// More than 8 KiB.
     #[error("Path and query must not exceed 8192 bytes.")]
     UriTooLong,
-    /// `Transfer-Encoding` is not `chunked` alone.
     #[error("Transfer-Encoding must be chunked or absent.")]
     TransferEncoding,
-    /// The body is compressed.
     #[error("The body must not be compressed: send it without Content-Encoding.")]
     ContentEncoding,
-    /// Not `application/json`.
     #[error("The body must be JSON: send it with Content-Type: application/json.")]
     UnsupportedMediaType,
-    /// The `Idempotency-Key` was used with a different animal.
     #[error("This Idempotency-Key was already used with a different animal: use a new one.")]
     IdempotencyMismatch,
-    /// A window is exhausted.
     #[error("{}{retry_after}{SECONDS}", .by.message())]
-    RateLimited {
-        /// The limit.
-        by: Limit,
-        /// Seconds until a request is served again.
-        retry_after: u64,
-    },
-    /// The key is banned.
+    RateLimited { by: Limit, retry_after: u64 },
     #[error("{BANNED}{retry_after}{SECONDS}")]
-    KeyBanned {
-        /// Seconds until a request is served again.
-        retry_after: u64,
-    },
-    /// A bug or a failure of the server.
+    KeyBanned { retry_after: u64 },
     #[error(
         "Internal error. If it persists, report the X-Request-Id of this response to the operator."
     )]
-    Internal {
-        /// For the log.
-        cause: String,
-    },
+    Internal { cause: String },
     /// The server is not ready, for a reason that is public.
     #[error("{0}")]
-    NotReady(Arc<str>),
-    /// A temporary failure or an overload.
+    NotReady(String),
     #[error("The service is temporarily unavailable. Try again in a moment.")]
-    Unavailable {
-        /// For the log.
-        cause: String,
-    },
+    Unavailable { cause: String },
 }
 
 impl ApiError {
@@ -158,7 +116,7 @@ impl ApiError {
     const PAUSE: u64 = 1;
 
     /// The status and the machine-readable code.
-    pub const fn kind(&self) -> (StatusCode, &'static str) {
+    pub(crate) const fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::MissingApiKey => (StatusCode::UNAUTHORIZED, "missing_api_key"),
             Self::MissingAdminToken => (StatusCode::UNAUTHORIZED, "missing_admin_token"),
@@ -190,16 +148,14 @@ impl ApiError {
         }
     }
 
-    /// The cause, for the log only.
-    pub fn cause(&self) -> Option<&str> {
+    pub(crate) fn cause(&self) -> Option<&str> {
         match self {
             Self::Internal { cause } | Self::Unavailable { cause } => Some(cause),
             _ => None,
         }
     }
 
-    /// The response.
-    pub fn response(&self) -> Response {
+    pub(crate) fn response(&self) -> Response {
         static NO_KEY: HeaderValue = HeaderValue::from_static("Bearer realm=\"animal-store\"");
         static INVALID_KEY: HeaderValue =
             HeaderValue::from_static("Bearer realm=\"animal-store\", error=\"invalid_token\"");
@@ -249,7 +205,7 @@ impl ApiError {
     }
 
     /// The JSON body. Written by hand: a 429 must not be more expensive than a 200.
-    pub fn body(&self) -> Vec<u8> {
+    pub(crate) fn body(&self) -> Vec<u8> {
         let (status, code) = self.kind();
         let mut body = Vec::with_capacity(256);
         body.extend_from_slice(b"{\"code\":\"");

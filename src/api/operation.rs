@@ -72,9 +72,8 @@ struct Row {
     stability: Stability,
 }
 
-/// The stability of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stability {
+pub(crate) enum Stability {
     /// Within v1, changes are only additions.
     Stable,
     /// It may change.
@@ -85,10 +84,8 @@ pub enum Stability {
 
 /// The dates of a deprecated operation, and its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deprecation {
-    /// The date of the deprecation.
+pub(crate) struct Deprecation {
     pub since: Timestamp,
-    /// The date of the removal.
     pub sunset: Timestamp,
     /// The path and query to use instead, under `/v1`.
     pub successor: &'static str,
@@ -104,16 +101,14 @@ impl Operation {
         self.row().name
     }
 
-    /// Its stability.
-    pub const fn stability(self) -> &'static Stability {
+    pub(crate) const fn stability(self) -> &'static Stability {
         &self.row().stability
     }
 }
 
 /// An operation to perform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call<'a> {
-    /// The operation.
+pub(crate) struct Call<'a> {
     pub operation: Operation,
     /// The variable segment of its path; empty if it has none.
     pub parameter: &'a str,
@@ -121,31 +116,24 @@ pub struct Call<'a> {
 
 /// A page outside `/v1`, which needs no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenPage {
+pub(crate) enum OpenPage {
     /// `/` and `/docs/`, which redirect to the docs.
     Root,
     /// `/docs` and its files.
     Docs,
-    /// `/openapi.json`
     OpenApiJson,
-    /// `/openapi.yaml`
     OpenApiYaml,
-    /// `/livez`
     Live,
-    /// `/readyz`
     Ready,
 }
 
 /// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'a> {
+pub(crate) enum Route<'a> {
     /// An operation, under `/v1`.
     Operation(Call<'a>),
     /// A path of operations under `/v1`, with a method that none of them has.
-    WrongMethod {
-        /// The methods it supports.
-        allowed: &'static str,
-    },
+    WrongMethod { allowed: &'static str },
     /// An unknown path under `/v1`.
     Unknown,
     /// A page outside `/v1`.
@@ -157,11 +145,11 @@ pub enum Route<'a> {
 }
 
 /// The methods of every page outside `/v1`.
-pub const OPEN_METHODS: &str = "GET, HEAD";
+pub(crate) const OPEN_METHODS: &str = "GET, HEAD";
 
 impl<'a> Route<'a> {
     /// Returns the route of a request, by its decoded path. `HEAD` is routed as `GET`.
-    pub fn of(method: &Method, path: &'a str) -> Self {
+    pub(crate) fn of(method: &Method, path: &'a str) -> Self {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match path.strip_prefix("/v1") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => find(method, reads, rest),
@@ -174,7 +162,7 @@ impl<'a> Route<'a> {
     }
 
     /// Whether it is under `/v1`: such requests need a key, and their responses have rate headers.
-    pub const fn is_api(&self) -> bool {
+    pub(crate) const fn is_api(&self) -> bool {
         matches!(
             self,
             Self::Operation(_) | Self::WrongMethod { .. } | Self::Unknown

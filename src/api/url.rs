@@ -11,14 +11,13 @@ use super::authority::Authority;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
-/// The text is not a base URL.
 #[derive(Debug, thiserror::Error)]
 #[error("must be an http or https URL that ends in /v1, such as https://animals.example/v1")]
 pub struct InvalidBaseUrl;
 
 /// The beginning of the links in a response, up to `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkBase<'a> {
+pub(crate) struct LinkBase<'a> {
     https: bool,
     /// Host, port and the path before `/v1`.
     host_and_path: &'a [u8],
@@ -26,20 +25,19 @@ pub struct LinkBase<'a> {
 
 impl<'a> LinkBase<'a> {
     /// The base of the host that a request was sent to.
-    pub const fn requested(https: bool, authority: Authority<'a>) -> Self {
+    pub(crate) const fn requested(https: bool, authority: Authority<'a>) -> Self {
         Self {
             https,
             host_and_path: authority.as_bytes(),
         }
     }
 
-    /// Whether its scheme is `https`, not `http`.
-    pub const fn is_https(self) -> bool {
+    pub(crate) const fn is_https(self) -> bool {
         self.https
     }
 
     /// Host, port and the path before `/v1`.
-    pub const fn host_and_path(self) -> &'a [u8] {
+    pub(crate) const fn host_and_path(self) -> &'a [u8] {
         self.host_and_path
     }
 }
@@ -67,7 +65,6 @@ impl fmt::Display for LinkBase<'_> {
 }
 
 impl BaseUrl {
-    /// The URL as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

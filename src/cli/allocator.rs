@@ -12,15 +12,15 @@ use std::process::Command;
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Executes the program again with the option, unless it is set. Returns if that fails: the server works without it.
-pub(super) fn give_memory_back() {
+pub(super) fn purge_at_once() {
     if env::var_os(PURGE_DELAY).is_some() {
         return;
     }
-    let mut words = env::args_os();
-    let (Some(name), Ok(program)) = (words.next(), env::current_exe()) else {
+    let mut args = env::args_os();
+    let (Some(name), Ok(program)) = (args.next(), env::current_exe()) else {
         return;
     };
-    let mut again = Command::new(program);
+    let mut command = Command::new(program);
     // It returns only if it fails.
-    let _ = again.arg0(name).args(words).env(PURGE_DELAY, "0").exec();
+    let _ = command.arg0(name).args(args).env(PURGE_DELAY, "0").exec();
 }

@@ -10,13 +10,14 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
-use crate::keys;
+use crate::keys::{self, KeyName};
 use crate::log::{self, Sink};
+use crate::plan::Plan;
 use crate::server::{Running, Server};
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let config = Config::try_from(options).map_err(|error| Failure::Usage(error.to_string()))?;
-    allocator::give_memory_back();
+    allocator::purge_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -41,7 +42,8 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         let server = Server::open(&config, clock.clone()).await?;
         let first_key = match server.store().migration().is_new() && config.first_key {
             true => {
-                let issued = keys::create_first(server.store(), clock.now()).await;
+                let (store, name, now) = (server.store(), KeyName::first(), clock.now());
+                let issued = keys::create(store, name, Plan::Free, None, now).await;
                 Some(issued.context("cannot issue the first key")?.secret)
             }
             false => None,
@@ -67,9 +69,13 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 
 /// The startup lines: addresses, and a first request to try.
 fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
-    let api = running.local_url();
-    let (root, admin) = (api.root(), running.admin_address());
-    let (data, connections) = (&config.database, running.max_connections());
+    let Running {
+        local_url: api,
+        admin_address: admin,
+        max_connections: connections,
+        ..
+    } = running;
+    let (root, data) = (api.root(), &config.database);
     let mut text = format!(
         "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  limit     {connections} connections\n  database  {data}\n",
         version = env!("CARGO_PKG_VERSION"),

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::print;
 
-/// The same signal again within this time is not counted as a second one.
-const SAME: Duration = Duration::from_millis(50);
+/// The same signal again within this time is a duplicate, not a second one.
+const DUPLICATE_WITHIN: Duration = Duration::from_millis(50);
 
 /// The signals of a process.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Signals {
     /// Listens from now on.
     pub(super) fn listen() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (first, asked) = watch::channel(None);
+        let (sender, receiver) = watch::channel(None);
         let (mut terminate, mut interrupt) = {
             let _context = runtime.enter();
             (
@@ -29,14 +29,14 @@ impl Signals {
                 signal(SignalKind::interrupt())?,
             )
         };
-        let both = async move {
+        let listen = async move {
             let name = next(&mut terminate, &mut interrupt).await;
-            first.send_replace(Some(name));
+            sender.send_replace(Some(name));
             // Some programs signal both the process and its group, which is one request to shut down.
-            let once_more = Instant::now() + SAME;
+            let distinct_from = Instant::now() + DUPLICATE_WITHIN;
             let second = loop {
                 let second = next(&mut terminate, &mut interrupt).await;
-                if second != name || Instant::now() >= once_more {
+                if second != name || Instant::now() >= distinct_from {
                     break second;
                 }
             };
@@ -46,8 +46,8 @@ impl Signals {
             std::process::exit(1);
         };
         let thread = std::thread::Builder::new().name("signals".into());
-        thread.spawn(move || runtime.block_on(both))?;
-        Ok(Self(asked))
+        thread.spawn(move || runtime.block_on(listen))?;
+        Ok(Self(receiver))
     }
 
     /// Waits for the first signal and returns its name.

@@ -1,19 +1,17 @@
-//! Whether the server can serve. A background task maintains it, so that a request needs no check, and the responses are built when
-//! a check changes, not for each request.
+//! Whether the server can serve. A background task runs the checks, and a request only reads their results.
 
 use std::borrow::Cow;
-use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
+use crate::api::ApiError;
+
 /// The age of the last checks after which the server is not ready: the background task is stuck then.
 const STALE: Duration = Duration::from_secs(5);
 
-/// A check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// The data can be read.
@@ -79,194 +77,157 @@ impl CheckState {
 
 /// The readiness of one server.
 #[derive(Debug)]
-pub(crate) struct Readiness {
-    checks: Mutex<Checks>,
-    pages: RwLock<Arc<ReadinessPages>>,
-    /// When this was created, and milliseconds from then to the last round of checks.
-    began: Instant,
-    checked: AtomicU64,
-}
+pub(crate) struct Readiness(Mutex<Checks>);
 
-#[derive(Clone, Debug, Default)]
-struct Checks {
-    states: [Option<CheckState>; Check::ALL.len()],
-    shutdown: bool,
-}
-
-/// The current responses.
 #[derive(Debug)]
-struct ReadinessPages {
-    ready: bool,
-    plain: ReadinessPage,
-    verbose: ReadinessPage,
-}
-
-/// A response of `/readyz`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ReadinessPage {
-    /// A JSON body.
-    Ready(Bytes),
-    /// The message of an error.
-    NotReady(Arc<str>),
+struct Checks {
+    /// The last results. Checks that do not apply to this server have none.
+    states: [Option<CheckState>; Check::ALL.len()],
+    /// When the last round of checks was complete.
+    checked_at: Instant,
+    is_shutting_down: bool,
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self {
-            pages: RwLock::new(Arc::new(Checks::default().pages())),
-            checks: Mutex::default(),
-            began: Instant::now(),
-            checked: AtomicU64::new(0),
-        }
+        Self(Mutex::new(Checks {
+            states: Default::default(),
+            checked_at: Instant::now(),
+            is_shutting_down: false,
+        }))
     }
 }
 
 impl Readiness {
     /// Records the result of a check, and logs it if it has changed.
     pub(crate) fn set(&self, check: Check, state: CheckState) {
-        self.change(|checks| {
-            let last = &mut checks.states[check as usize];
-            if last.as_ref() == Some(&state) {
-                return false;
+        let last = &mut self.lock().states[check as usize];
+        // The first result is logged only if the check has not passed, and another reason is no change.
+        match &state {
+            CheckState::Ready if last.is_none() => {}
+            _ if last.as_ref().map(CheckState::word) == Some(state.word()) => {}
+            CheckState::Ready => tracing::info!(check = check.name(), "ready again"),
+            CheckState::Degraded(reason) | CheckState::Failed(reason) => {
+                tracing::warn!(check = check.name(), reason = %reason, "{}", state.word());
             }
-            // The first result is logged only if the check has not passed, and another reason is no change.
-            match &state {
-                CheckState::Ready if last.is_none() => {}
-                _ if last.as_ref().map(CheckState::word) == Some(state.word()) => {}
-                CheckState::Ready => tracing::info!(check = check.name(), "ready again"),
-                CheckState::Degraded(reason) | CheckState::Failed(reason) => {
-                    tracing::warn!(check = check.name(), reason = %reason, "{}", state.word());
-                }
-            }
-            *last = Some(state);
-            true
-        });
+        }
+        *last = Some(state);
     }
 
     /// Records that a round of checks is complete.
     pub(crate) fn checked(&self) {
-        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.checked.store(millis, Ordering::Relaxed);
+        self.lock().checked_at = Instant::now();
     }
 
     /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
-        let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(
-            checks.states[Check::Store as usize],
-            Some(CheckState::Failed(_))
-        )
+        let state = &self.lock().states[Check::Store as usize];
+        matches!(state, Some(CheckState::Failed(_)))
     }
 
     /// Makes the server permanently not ready: it is shutting down.
     pub(crate) fn shut_down(&self) {
-        self.change(|checks| !std::mem::replace(&mut checks.shutdown, true));
+        self.lock().is_shutting_down = true;
     }
 
-    /// Returns the response to a request.
-    pub(crate) fn page(&self, verbose: bool) -> ReadinessPage {
-        let checked = self.began + Duration::from_millis(self.checked.load(Ordering::Relaxed));
-        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        if pages.ready && checked.elapsed() > STALE {
-            return ReadinessPage::NotReady("Not ready: the checks are out of date.".into());
+    /// Returns the body of `/readyz`, or why the server is not ready.
+    pub(crate) fn body(&self, verbose: bool) -> Result<Bytes, ApiError> {
+        let checks = self.lock();
+        let not_ready = |reason: &str| Err(ApiError::NotReady(reason.to_owned()));
+        if checks.is_shutting_down {
+            return not_ready("Not ready: the server is shutting down.");
         }
-        match verbose {
-            true => pages.verbose.clone(),
-            false => pages.plain.clone(),
+        let mut known = checks.states.iter().flatten().peekable();
+        let is_unknown = known.peek().is_none();
+        if is_unknown || known.any(|state| matches!(state, CheckState::Failed(_))) {
+            return match verbose {
+                true => not_ready(&checks.failures()),
+                false => not_ready("Not ready. Try again in a moment."),
+            };
         }
+        if checks.checked_at.elapsed() > STALE {
+            return not_ready("Not ready: the checks are out of date.");
+        }
+        Ok(match verbose {
+            true => checks.json().to_string().into(),
+            false => Bytes::from_static(b"{\"status\":\"ready\"}"),
+        })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Checks) -> bool) {
-        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        if change(&mut checks) {
-            let pages = Arc::new(checks.pages());
-            *self.pages.write().unwrap_or_else(PoisonError::into_inner) = pages;
-        }
+    fn lock(&self) -> MutexGuard<'_, Checks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Checks {
-    fn pages(&self) -> ReadinessPages {
-        if self.shutdown {
-            let page = ReadinessPage::NotReady("Not ready: the server is shutting down.".into());
-            return ReadinessPages {
-                ready: false,
-                plain: page.clone(),
-                verbose: page,
-            };
-        }
-        let known: Vec<(Check, &CheckState)> = Check::ALL
-            .into_iter()
-            .zip(&self.states)
-            .filter_map(|(check, state)| Some((check, state.as_ref()?)))
-            .collect();
-        let failed = |(_, state): &(Check, &CheckState)| matches!(state, CheckState::Failed(_));
-        if known.is_empty() || known.iter().any(failed) {
-            let mut verbose = "Not ready.".to_owned();
-            for (check, state) in known {
-                // Writing to a String cannot fail.
-                let _ = write!(verbose, " {}: {}", check.name(), state.word());
-                let _ = match state.reason() {
-                    Some(reason) => write!(verbose, " ({reason})."),
-                    None => write!(verbose, "."),
-                };
-            }
-            return ReadinessPages {
-                ready: false,
-                plain: ReadinessPage::NotReady("Not ready. Try again in a moment.".into()),
-                verbose: ReadinessPage::NotReady(verbose.into()),
-            };
-        }
-        let words = known
-            .iter()
-            .map(|(check, state)| (check.name().to_owned(), state.word().into()));
-        let reasons = known.iter().filter_map(|(check, state)| {
-            Some((check.name().to_owned(), Value::from(state.reason()?)))
-        });
-        let (words, reasons): (Map<_, _>, Map<_, _>) = (words.collect(), reasons.collect());
-        let mut verbose = json!({"status": "ready", "checks": words});
-        if !reasons.is_empty() {
-            verbose["reasons"] = reasons.into();
-        }
-        ReadinessPages {
-            ready: true,
-            plain: ReadinessPage::Ready(Bytes::from_static(b"{\"status\":\"ready\"}")),
-            verbose: ReadinessPage::Ready(verbose.to_string().into()),
-        }
+    /// The checks that have a result, by name.
+    fn known(&self) -> impl Iterator<Item = (&'static str, &CheckState)> {
+        let checks = Check::ALL.into_iter().zip(&self.states);
+        checks.filter_map(|(check, state)| Some((check.name(), state.as_ref()?)))
     }
+
+    /// All results as the message of an error.
+    fn failures(&self) -> String {
+        let mut text = "Not ready.".to_owned();
+        for (check, state) in self.known() {
+            text.push_str(&format!(" {check}: {}", state.word()));
+            if let Some(reason) = state.reason() {
+                text.push_str(&format!(" ({reason})"));
+            }
+            text.push('.');
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let words = self.known().map(|(check, state)| (check, state.word()));
+        let mut json = json!({"status": "ready", "checks": Map::from_iter(words.map(entry))});
+        let reasons = self
+            .known()
+            .filter_map(|(check, state)| Some((check, state.reason()?)));
+        let reasons = Map::from_iter(reasons.map(entry));
+        if !reasons.is_empty() {
+            json["reasons"] = reasons.into();
+        }
+        json
+    }
+}
+
+fn entry((name, text): (&str, &str)) -> (String, Value) {
+    (name.to_owned(), text.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(page: ReadinessPage) -> String {
-        match page {
-            ReadinessPage::Ready(body) => String::from_utf8(body.into()).unwrap(),
-            ReadinessPage::NotReady(message) => message.as_ref().to_owned(),
+    /// The body, or the message of the error.
+    fn text(readiness: &Readiness, verbose: bool) -> String {
+        match readiness.body(verbose) {
+            Ok(body) => String::from_utf8(body.into()).unwrap(),
+            Err(error) => error.to_string(),
         }
     }
 
     #[test]
     fn it_is_ready_when_no_check_has_failed() {
         let readiness = Readiness::default();
-        assert!(matches!(readiness.page(false), ReadinessPage::NotReady(_)));
+        assert!(readiness.body(false).is_err());
         readiness.set(Check::Store, CheckState::Ready);
         readiness.set(Check::Redis, CheckState::Degraded("late".into()));
-        assert_eq!(text(readiness.page(false)), r#"{"status":"ready"}"#);
+        assert_eq!(text(&readiness, false), r#"{"status":"ready"}"#);
         assert_eq!(
-            text(readiness.page(true)),
+            text(&readiness, true),
             r#"{"status":"ready","checks":{"store":"ready","redis":"degraded"},"reasons":{"redis":"late"}}"#
         );
         readiness.set(Check::Store, CheckState::Failed("no response".into()));
+        assert!(readiness.body(true).is_err());
         assert_eq!(
-            readiness.page(true),
-            ReadinessPage::NotReady(
-                "Not ready. store: failed (no response). redis: degraded (late).".into()
-            )
+            text(&readiness, true),
+            "Not ready. store: failed (no response). redis: degraded (late)."
         );
         readiness.set(Check::Store, CheckState::Ready);
-        assert!(matches!(readiness.page(false), ReadinessPage::Ready(_)));
+        assert!(readiness.body(false).is_ok());
     }
 
     #[test]
@@ -277,7 +238,7 @@ mod tests {
         readiness.set(Check::Store, CheckState::Failed("gone".into()));
         readiness.set(Check::Store, CheckState::Ready);
         assert_eq!(
-            text(readiness.page(true)),
+            text(&readiness, true),
             "Not ready: the server is shutting down."
         );
     }

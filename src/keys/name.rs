@@ -7,16 +7,15 @@ const LONGEST: usize = 100;
 
 /// A name of 1 to 100 characters, not blank, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyName(String);
+pub(crate) struct KeyName(String);
 
-/// An invalid key name.
 #[derive(Debug, thiserror::Error)]
 #[error("must be 1 to 100 characters, not blank and without control characters")]
-pub struct InvalidKeyName;
+pub(crate) struct InvalidKeyName;
 
 impl KeyName {
     /// The name of the key that a new database starts with.
-    pub(super) fn first() -> Self {
+    pub(crate) fn first() -> Self {
         Self("first".into())
     }
 }

@@ -5,20 +5,15 @@ use crate::store::KeyRecord;
 
 /// Whether a key can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// It is valid.
+pub(crate) enum KeyState {
     Active,
-    /// It is banned temporarily.
     Banned,
-    /// It has expired.
     Expired,
-    /// An operator has revoked it.
     Revoked,
 }
 
 impl KeyState {
-    /// The state of a key.
-    pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
+    pub(crate) fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
         if is_past(key.revoked_at) {
             Self::Revoked
@@ -31,8 +26,7 @@ impl KeyState {
         }
     }
 
-    /// The word for it.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Banned => "banned",
@@ -43,13 +37,13 @@ impl KeyState {
 }
 
 /// Returns the end of a key's ban, while it is banned.
-pub fn banned_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn banned_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
     key.ban
         .filter(|ban| ban.is_active(now))
         .map(|ban| ban.until)
 }
 
 /// Returns the end of the grace period of a key's last rotation, while its old secret works.
-pub fn old_secret_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn old_secret_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
     key.old.map(|(_, until)| until).filter(|until| now < *until)
 }

@@ -4,17 +4,15 @@
 
 mod checks;
 mod poll;
-mod sweep;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::pace;
 use super::shared::Shared;
 use crate::metrics::BackgroundTask;
-use crate::store;
-use poll::Poller;
+use crate::store::{self, Retry, Revisions, UsageBatch};
 
 /// How often usage and bans are stored.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -22,45 +20,36 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// How often old records are deleted.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// The background tasks of one server.
-#[derive(Debug)]
-pub(super) struct Background {
-    shared: Arc<Shared>,
-    poller: Poller,
+/// Loads the state that the server needs before its first request. Returns the revisions of the store that it has loaded.
+pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
+    let loaded = poll::load(shared).await?;
+    checks::run(shared).await?;
+    Ok(loaded)
 }
 
-impl Background {
-    /// Loads the state that the server needs before its first request.
-    pub(super) async fn load(shared: Arc<Shared>) -> store::Result<Self> {
-        let poller = Poller::load(&shared).await?;
-        checks::run(&shared).await?;
-        Ok(Self { shared, poller })
-    }
+/// Runs all tasks until the server shuts down.
+pub(super) async fn run(shared: &Shared, mut applied: Revisions) {
+    let poll_interval = shared.store.poll_interval();
+    let poll = async || poll::run(shared, &mut applied).await;
+    let flush = async || shared.flush().await;
+    let check = async || checks::run(shared).await;
+    let sweep = async || sweep(shared).await;
+    tokio::join!(
+        repeat(BackgroundTask::Poll, poll_interval, shared, poll),
+        repeat(BackgroundTask::Flush, FLUSH, shared, flush),
+        repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
+        repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
+    );
+}
 
-    /// Runs all tasks until the server shuts down.
-    pub(super) async fn run(mut self) {
-        let (shared, poller) = (&*self.shared, &mut self.poller);
-        let every = shared.store.poll_interval();
-        tokio::join!(
-            repeat(BackgroundTask::Poll, every, shared, async || poller
-                .run(shared)
-                .await),
-            repeat(BackgroundTask::Flush, FLUSH, shared, async || {
-                let (directory, now) = (&shared.access.directory, shared.clock.now());
-                shared
-                    .write_behind
-                    .flush(&shared.store, directory, now)
-                    .await
-            }),
-            repeat(BackgroundTask::Check, checks::EVERY, shared, async || {
-                checks::run(shared).await
-            }),
-            repeat(BackgroundTask::Sweep, SWEEP, shared, async || sweep::run(
-                shared
-            )
-            .await),
-        );
-    }
+/// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
+async fn sweep(shared: &Shared) -> store::Result<()> {
+    let (store, now) = (&shared.store, shared.clock.now());
+    let retries_before = now.before(Retry::RETENTION);
+    pace::in_chunks(async || store.sweep_retries(retries_before).await).await?;
+    let first_day = now.before(shared.keep_usage).day();
+    let batches_before = now.before(UsageBatch::RETENTION);
+    pace::in_chunks(async || store.sweep_usage(first_day, batches_before).await).await
 }
 
 /// Runs a task at this interval until the server shuts down.

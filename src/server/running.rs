@@ -25,35 +25,19 @@ pub struct Running {
     pub(super) endings: mpsc::UnboundedReceiver<String>,
     pub(super) shutdown: watch::Sender<bool>,
     pub(super) threads: Vec<JoinHandle<()>>,
-    pub(super) local: BaseUrl,
-    pub(super) address: SocketAddr,
-    pub(super) admin_address: SocketAddr,
-    pub(super) max_connections: usize,
+    /// The URL of the API on this machine.
+    pub local_url: BaseUrl,
+    /// The address of the API listener.
+    pub address: SocketAddr,
+    /// The address of the admin listener.
+    pub admin_address: SocketAddr,
+    /// The connection limit: the option, or what the limit of open files allows.
+    pub max_connections: usize,
     // Dropped last, so that lines logged during the shutdown are still written.
     pub(super) _sink: Sink,
 }
 
 impl Running {
-    /// The URL of the API on this machine.
-    pub fn local_url(&self) -> &BaseUrl {
-        &self.local
-    }
-
-    /// The address of the API listener.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The address of the admin listener.
-    pub fn admin_address(&self) -> SocketAddr {
-        self.admin_address
-    }
-
-    /// The connection limit: the option, or what the limit of open files allows.
-    pub fn max_connections(&self) -> usize {
-        self.max_connections
-    }
-
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
@@ -84,17 +68,8 @@ impl Running {
 
     /// Stores the last usage. A temporary failure must not lose it, so it is retried until the deadline.
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
-        let Shared {
-            write_behind,
-            store,
-            access,
-            clock,
-            ..
-        } = &*self.shared;
         loop {
-            let flushed = write_behind
-                .flush(store, &access.directory, clock.now())
-                .await;
+            let flushed = self.shared.flush().await;
             if flushed.is_ok() || Instant::now() + RETRY_PAUSE >= deadline {
                 return flushed;
             }

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::health::Readiness;
 use crate::limit::redis::Health;
 use crate::metrics::ServerMetrics;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// The state shared by all threads.
 #[derive(Debug)]
@@ -69,5 +69,10 @@ impl Shared {
             store,
             clock,
         })
+    }
+    /// Stores the usage and the bans that are not stored yet.
+    pub(super) async fn flush(&self) -> store::Result<()> {
+        let (directory, now) = (&self.access.directory, self.clock.now());
+        self.write_behind.flush(&self.store, directory, now).await
     }
 }

@@ -8,11 +8,11 @@ use crate::clock::Timestamp;
 use crate::health::{Check, CheckState};
 use crate::store;
 
-/// The interval of the checks. With [`LATE`] the result is never older than a second.
-pub(super) const EVERY: Duration = Duration::from_millis(400);
+/// The interval of the checks. With [`STORE_TIMEOUT`] the result is never older than a second.
+pub(super) const INTERVAL: Duration = Duration::from_millis(400);
 
 /// How long the store may take to respond until the check has failed. The check continues to wait.
-const LATE: Duration = Duration::from_millis(500);
+const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The maximum age of the keys: how soon a change of a key takes effect on every node.
 const KEYS_AGE: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
     readiness.set(Check::Writer, writer);
 
     let mut reading = pin!(shared.store.ready());
-    let done = match tokio::time::timeout(LATE, reading.as_mut()).await {
+    let done = match tokio::time::timeout(STORE_TIMEOUT, reading.as_mut()).await {
         Ok(done) => done,
         Err(_) => {
             readiness.set(

@@ -4,50 +4,36 @@ use super::super::shared::Shared;
 use crate::access::Access;
 use crate::store::{self, KeyRecord, Revisions, Store};
 
-/// Applies changes, and keeps the revisions that have been applied.
-#[derive(Debug)]
-pub(super) struct Poller {
-    seen: Revisions,
+/// Fills the directory and the counters of the day from the store, before the first request.
+pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
+    let Shared { store, access, .. } = shared;
+    let began = shared.clock.now();
+    let revisions = store.revisions().await?;
+    apply_since(-1, store, access).await?;
+    let today = shared.clock.now().day();
+    let usage = store.usage_on(today).await?;
+    access.directory.restore_usage(today, &usage);
+    shared.metrics.keys_current_at.set(began.as_millis());
+    Ok(revisions)
 }
 
-impl Poller {
-    /// Fills the directory and the counters of the day from the store, before the first request.
-    pub(super) async fn load(shared: &Shared) -> store::Result<Self> {
-        let Shared {
-            store,
-            access,
-            clock,
-            ..
-        } = shared;
-        let began = clock.now();
-        let seen = store.revisions().await?;
-        apply_since(-1, store, access).await?;
-        let today = clock.now().day();
-        access
-            .directory
-            .restore_usage(today, &store.usage_on(today).await?);
-        shared.metrics.keys_current_at.set(began.as_millis());
-        Ok(Self { seen })
+/// Applies the changes since the revisions that have been applied.
+pub(super) async fn run(shared: &Shared, applied: &mut Revisions) -> store::Result<()> {
+    let Shared { store, access, .. } = shared;
+    let began = shared.clock.now();
+    let current = store.revisions().await?;
+    if let Some(time) = current.time {
+        shared.clock.correct(time);
     }
-
-    /// Applies the changes since the last poll.
-    pub(super) async fn run(&mut self, shared: &Shared) -> store::Result<()> {
-        let Shared { store, access, .. } = shared;
-        let began = shared.clock.now();
-        let now = store.revisions().await?;
-        if let Some(time) = now.time {
-            shared.clock.correct(time);
-        }
-        if now.pets != self.seen.pets {
-            store.pets_changed();
-        }
-        if now.keys != self.seen.keys {
-            apply_since(self.seen.keys, store, access).await?;
-        }
-        self.seen = now;
-        shared.metrics.keys_current_at.set(began.as_millis());
-        Ok(())
+    if current.pets != applied.pets {
+        store.pets_changed();
     }
+    if current.keys != applied.keys {
+        apply_since(applied.keys, store, access).await?;
+    }
+    *applied = current;
+    shared.metrics.keys_current_at.set(began.as_millis());
+    Ok(())
 }
 
 /// Applies every change of a key after this revision.

@@ -112,12 +112,12 @@ impl App {
 
     /// Where the API is.
     pub fn address(&self) -> SocketAddr {
-        self.running().address()
+        self.running().address
     }
 
     /// Where the admin listener is.
     pub fn admin_address(&self) -> SocketAddr {
-        self.running().admin_address()
+        self.running().admin_address
     }
 
     /// The file with the data.
