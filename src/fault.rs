@@ -1,8 +1,9 @@
 //! Deliberate bugs that the tests must catch. They exist only in builds with the feature `faults`, and there only if
-//! `ANIMAL_STORE_FAULT` names them; in all other builds `is_on` is always false.
+//! `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`); in all other builds `is_on` is always false.
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "faults", derive(clap::ValueEnum))]
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
     AckBeforeCommit,
@@ -31,18 +32,9 @@ impl Fault {
     #[cfg(feature = "faults")]
     pub fn is_on(self) -> bool {
         static WANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
-        let wanted = WANTED.get_or_init(|| match std::env::var("ANIMAL_STORE_FAULT").as_deref() {
-            Ok("ack-before-commit") => Some(Self::AckBeforeCommit),
-            Ok("panic-in-request") => Some(Self::PanicInRequest),
-            Ok("writer-dies") => Some(Self::WriterDies),
-            Ok("worker-dies") => Some(Self::WorkerDies),
-            Ok("drops-queue") => Some(Self::DropsQueue),
-            Ok("no-timeouts") => Some(Self::NoTimeouts),
-            Ok("no-retry-record") => Some(Self::NoRetryRecord),
-            Ok("no-usage-batch-id") => Some(Self::NoUsageBatchId),
-            Ok("ids-from-sequence") => Some(Self::IdsFromSequence),
-            Ok("read-then-write") => Some(Self::ReadThenWrite),
-            _ => None,
+        let wanted = WANTED.get_or_init(|| {
+            let name = std::env::var("ANIMAL_STORE_FAULT").ok()?;
+            clap::ValueEnum::from_str(&name, false).ok()
         });
         *wanted == Some(self)
     }
@@ -52,6 +44,14 @@ impl Fault {
     pub fn panic_if(self, condition: impl FnOnce() -> bool) {
         if self.is_on() && condition() {
             panic!("fault {self:?}");
+        }
+    }
+
+    /// Returns `correct`, or `broken` if this fault is enabled.
+    pub fn choose<T>(self, correct: T, broken: T) -> T {
+        match self.is_on() {
+            true => broken,
+            false => correct,
         }
     }
 

@@ -10,6 +10,7 @@ mod orders;
 mod pages;
 mod pets;
 mod postgres;
+mod row;
 mod row_stream;
 mod sqlite;
 mod usage;
@@ -111,7 +112,7 @@ impl Store {
 
     /// Why writes fail, in two or three words, while they do. Logged when it starts and when it ends, not for each write.
     pub fn write_failure(&self) -> Option<&'static str> {
-        self.engine.writer().failure()
+        self.engine.writer().state.health.failure()
     }
 
     /// Whether the thread that writes is alive.

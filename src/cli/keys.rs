@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Subcommand;
+use futures_util::TryStreamExt;
 
 use super::database::CommandOptions;
 use super::list::list;
@@ -131,7 +132,7 @@ impl Command {
                 let store = options.open(Mode::ReadOnly, clock).await?;
                 let now = clock.now();
                 let record = keys::get(&store, KeyId(id)).await?;
-                let last_day = store.usage(Some(record.id)).next().await;
+                let last_day = store.usage(Some(record.id)).try_next().await;
                 let last_day = last_day.context("cannot read the usage")?;
                 let today = last_day.filter(|usage| usage.day == now.day().to_string());
                 let used_today = today.map_or(0, |usage| usage.requests);

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
+use futures_util::TryStreamExt;
 use serde_json::Value;
 
 use super::outcome::Outcome;
@@ -12,7 +13,7 @@ use crate::store::RowStream;
 
 /// Prints all rows of a stream: as a JSON array, as a table on a terminal, which needs all of them for its widths, or as tab-separated
 /// lines. `failure` is the message of a failed read.
-pub(super) async fn list<T: Clone, const N: usize>(
+pub(super) async fn list<T, const N: usize>(
     mut stream: RowStream<'_, T>,
     failure: &'static str,
     json: bool,
@@ -24,18 +25,18 @@ pub(super) async fn list<T: Clone, const N: usize>(
     if json {
         write!(out, "[").context(WRITE_FAILED)?;
         let mut separator = "";
-        while let Some(row) = stream.next().await.context(failure)? {
+        while let Some(row) = stream.try_next().await.context(failure)? {
             write!(out, "{separator}{}", to_json(&row)).context(WRITE_FAILED)?;
             separator = ",";
         }
         writeln!(out, "]").context(WRITE_FAILED)?;
     } else if io::stdout().is_terminal() {
-        let rows = stream.collect().await.context(failure)?;
+        let rows: Vec<T> = stream.try_collect().await.context(failure)?;
         let rows = rows.iter().map(to_row).collect();
         writeln!(out, "{}", table::layout(columns, rows)).context(WRITE_FAILED)?;
     } else {
         writeln!(out, "{}", columns.map(Column::title).join("\t")).context(WRITE_FAILED)?;
-        while let Some(row) = stream.next().await.context(failure)? {
+        while let Some(row) = stream.try_next().await.context(failure)? {
             writeln!(out, "{}", to_row(&row).join("\t")).context(WRITE_FAILED)?;
         }
     }

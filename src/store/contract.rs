@@ -13,7 +13,6 @@ pub use database::{Database, InvalidDatabaseUrl};
 pub use error::{Result, StoreError};
 pub use format::{Migration, WrongFormat};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
-pub(crate) use key::{KEY_COLUMNS, plan_columns};
 pub use mode::Mode;
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 

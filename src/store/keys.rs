@@ -1,8 +1,9 @@
 //! The contract for keys.
 
+use super::Store;
 use super::contract::{KeyChange, KeyChanged, KeyRecord, NewKey, Result};
 use super::engine::dispatch;
-use super::{RowStream, Store};
+use super::row_stream::{RowStream, row_stream};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 
@@ -24,7 +25,7 @@ impl Store {
 
     /// All keys in ascending order of IDs.
     pub fn keys(&self) -> RowStream<'_, KeyRecord> {
-        RowStream::new(move |last: Option<KeyRecord>| async move {
+        row_stream(move |last: Option<KeyRecord>| async move {
             let after = last.map_or(KeyId(i64::MIN), |key| key.id);
             dispatch!(self.keys_after(after))
         })

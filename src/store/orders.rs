@@ -1,8 +1,9 @@
 //! The contract for orders, and for the statuses of animals, which change with them.
 
+use super::Store;
 use super::contract::{Allowed, Page, Result, StoreError};
 use super::engine::dispatch;
-use super::{RowStream, Store};
+use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::order::action::ActionOutcome;
 use crate::order::transition::Action;
@@ -18,7 +19,7 @@ impl Store {
 
     /// All orders, cancelled ones too, in ascending order of IDs.
     pub fn orders(&self) -> RowStream<'_, Order> {
-        RowStream::new(move |last: Option<Order>| async move {
+        row_stream(move |last: Option<Order>| async move {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
             dispatch!(self.orders_after(after))
         })

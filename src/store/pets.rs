@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
+use super::Store;
 use super::contract::{Created, Creation, Page, Result, Retry};
 use super::engine::dispatch;
-use super::{RowStream, Store};
+use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::page::PetQuery;
 use crate::pet::{NewPet, Pet, PetId, PetStatus};
@@ -45,7 +46,7 @@ impl Store {
 
     /// All animals, or those of one status, in ascending order of IDs.
     pub fn pets(&self, status: Option<PetStatus>) -> RowStream<'_, Pet> {
-        RowStream::new(move |last: Option<Pet>| async move {
+        row_stream(move |last: Option<Pet>| async move {
             let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
             dispatch!(self.pets_after(after, status))
         })

@@ -15,6 +15,7 @@ mod migrations;
 mod orders;
 mod pets;
 mod pool;
+mod row;
 mod sweep;
 mod transaction;
 mod usage;
@@ -27,7 +28,7 @@ use tokio_postgres::Config;
 
 use super::contract::{Database, Migration, Mode, WrongFormat};
 use deadline::{LONG_TIMEOUT, in_time};
-use writer::Writer;
+use writer::PgWriter;
 
 impl Postgres {
     /// Connects, and migrates the database if this mode allows that. At most `max_waiting` creations wait.
@@ -44,7 +45,7 @@ impl Postgres {
             &sweep::STATEMENTS,
         ]
         .concat();
-        let (writer, pool) = Writer::start(servers, statements, max_waiting)?;
+        let (writer, pool) = PgWriter::start(servers, statements, max_waiting)?;
         let found = in_time(LONG_TIMEOUT, migrations::format(&pool))
             .await
             .context("--database: PostgreSQL")?;

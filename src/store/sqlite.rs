@@ -3,9 +3,7 @@
 
 mod connect;
 mod creation;
-mod engine;
 mod error;
-mod fault;
 mod inspect;
 mod job;
 mod keys;
@@ -18,8 +16,102 @@ mod orders;
 mod permission;
 mod pets;
 mod readers;
+mod row;
 mod sweep;
 mod usage;
 mod writer;
 
-pub(crate) use engine::Sqlite;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
+use super::writer::WriterMonitor;
+use error::store_error;
+use lock::FileLock;
+use open_error::OpenError;
+use readers::Readers;
+use writer::SqliteWriter;
+
+/// An open database.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
+    readers: Readers,
+    writer: SqliteWriter,
+    // Dropped last.
+    _lock: Option<FileLock>,
+}
+
+impl Sqlite {
+    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` writes wait. With a `notice` it waits
+    /// for locks, as commands do.
+    pub(crate) fn open(
+        path: &Path,
+        mode: Mode,
+        max_waiting: usize,
+        notice: Option<fn()>,
+    ) -> std::result::Result<(Self, Migration), OpenError> {
+        let opened =
+            open::open(path, mode, notice).map_err(|error| permission::explain(path, error))?;
+        let engine = Self {
+            readers: Readers::new(path, opened.writer.is_none()),
+            writer: SqliteWriter::start(opened.writer, max_waiting)?,
+            _lock: opened.lock,
+        };
+        Ok((engine, opened.migration))
+    }
+
+    pub(crate) fn writer(&self) -> &WriterMonitor {
+        &self.writer.monitor
+    }
+
+    /// The size of the write-ahead log, which is 0 if there is none.
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        self.readers.wal_bytes()
+    }
+
+    pub(crate) async fn deployment(&self) -> Result<DeploymentId> {
+        self.read(|connection| {
+            let id = connection.query_row("SELECT id FROM deployment", (), |row| row.get(0));
+            id.map(DeploymentId)
+        })
+    }
+
+    pub(crate) async fn revisions(&self) -> Result<Revisions> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
+                            (SELECT number FROM revisions WHERE what = 'api_keys')",
+                )?
+                .query_row((), |row| {
+                    Ok(Revisions {
+                        pets: row.get(0)?,
+                        keys: row.get(1)?,
+                        // All processes that use the file have the clock of this machine.
+                        time: None,
+                    })
+                })
+        })
+    }
+
+    pub(crate) async fn ready(&self) -> Result<()> {
+        self.writer.monitor.alive()?;
+        self.read(|connection| {
+            connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
+        })
+    }
+
+    fn read<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        self.readers.with(read).map_err(|error| store_error(&error))
+    }
+
+    /// Runs `write` in the next transaction, and returns when that is committed.
+    async fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.writer.run(write, false).await
+    }
+}

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use super::contract::{Result, UsageBatch, UsageRow};
+use super::Store;
+use super::contract::{CHUNK, Result, UsageBatch, UsageRow};
 use super::engine::dispatch;
-use super::{RowStream, Store};
+use super::row_stream::{RowStream, row_stream};
 use crate::clock::{Day, Timestamp};
 use crate::key::KeyId;
+
+/// Later than every day that is stored, in any collation.
+const AFTER_ALL_DAYS: &str = "9999-99-99";
 
 impl Store {
     /// Adds a batch to the usage by day. MUST add all of it or nothing, and MUST add it once, however often it is sent,
@@ -22,8 +26,21 @@ impl Store {
 
     /// The usage by day, the latest day first, then by key: of one key or of all.
     pub fn usage(&self, key: Option<KeyId>) -> RowStream<'_, UsageRow> {
-        RowStream::new(move |last: Option<UsageRow>| async move {
-            dispatch!(self.usage_after(key, last.as_ref()))
+        row_stream(move |last: Option<UsageRow>| async move {
+            let day = last.as_ref().map_or(AFTER_ALL_DAYS, |last| &last.day);
+            if let Some(key) = key {
+                return dispatch!(self.usage_of(key, day));
+            }
+            // The rest of the last row's day, then the days before it: two statements that each start at a position in an index.
+            let mut rows = match &last {
+                Some(last) => dispatch!(self.rest_of_day(day, last.key))?,
+                None => Vec::new(),
+            };
+            let room = usize::from(CHUNK) - rows.len();
+            if room > 0 {
+                rows.extend(dispatch!(self.usage_before(day, room as i64))?);
+            }
+            Ok(rows)
         })
     }
 

@@ -3,88 +3,83 @@
 
 mod commits;
 mod health;
-mod queue;
 mod thread;
 
 pub use commits::Commits;
 pub(crate) use thread::{WriterThread, dead};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::store::contract::{Created, Result};
+use crate::store::contract::{Created, Result, StoreError};
 use health::WriteHealth;
-use queue::QueueLimit;
 
 /// State shared by the thread of a writer and its users.
 #[derive(Debug)]
 pub(crate) struct WriterState {
-    queue: QueueLimit,
+    /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
+    waiting: AtomicUsize,
+    max_waiting: usize,
     commits: Commits,
-    health: WriteHealth,
+    pub(crate) health: WriteHealth,
 }
 
 impl WriterState {
     /// The state of a writer for which at most `max_waiting` creations wait.
     pub(crate) fn new(max_waiting: usize) -> Arc<Self> {
         Arc::new(Self {
-            queue: QueueLimit::at_most(max_waiting),
+            waiting: AtomicUsize::new(0),
+            max_waiting,
             commits: Commits::default(),
             health: WriteHealth::default(),
         })
     }
 
-    /// Admits a creation to the queue.
+    /// Admits a creation to the queue, or rejects it and counts the rejection.
     pub(crate) fn enter(&self) -> Result<()> {
-        self.queue.enter(&self.commits)
+        // Raised before it is compared, so that no two creations get the last place.
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
+            self.leave(1);
+            self.commits.rejected.add(1);
+            let full = "too many writes are waiting".into();
+            return Err(StoreError::Unavailable(full));
+        }
+        Ok(())
     }
 
     /// Records that this number of creations have left the queue.
     pub(crate) fn leave(&self, creations: usize) {
-        self.queue.leave(creations);
+        self.waiting.fetch_sub(creations, Ordering::Relaxed);
     }
 
     /// Records a committed transaction with these creations.
     pub(crate) fn committed<'a>(&self, created: impl Iterator<Item = &'a Created>) {
         self.health.succeeded();
+        self.commits.done.add(1);
         let is_new = |created: &&Created| matches!(created, Created::New(_));
-        self.commits.committed(created.filter(is_new).count());
-    }
-
-    /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
-    pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
-        self.health.failed(error, kind);
+        let new = created.filter(is_new).count();
+        if new > 0 {
+            self.commits.rows.record(new as u64);
+        }
     }
 }
 
 /// The state and the thread of a writer. Dropping it waits for the thread, so its queue has to be dropped before.
 #[derive(Debug)]
 pub(crate) struct WriterMonitor {
-    state: Arc<WriterState>,
+    pub(crate) state: Arc<WriterState>,
     /// None if the database is open for reading only.
-    thread: Option<WriterThread>,
+    pub(crate) thread: Option<WriterThread>,
 }
 
 impl WriterMonitor {
-    pub(crate) fn new(state: Arc<WriterState>, thread: Option<WriterThread>) -> Self {
-        Self { state, thread }
-    }
-
-    pub(crate) fn state(&self) -> &WriterState {
-        &self.state
-    }
-
     pub(crate) fn commits(&self) -> &Commits {
         &self.state.commits
     }
 
-    /// The number of creations in the queue.
+    /// The number of creations that wait for a transaction.
     pub(crate) fn waiting(&self) -> usize {
-        self.state.queue.len()
-    }
-
-    /// The kind of the last failure; none if the last transaction was committed.
-    pub(crate) fn failure(&self) -> Option<&'static str> {
-        self.state.health.failure()
+        self.state.waiting.load(Ordering::Relaxed)
     }
 
     pub(crate) fn alive(&self) -> Result<()> {
@@ -97,5 +92,28 @@ impl WriterMonitor {
             Some(thread) => thread.died().await,
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_creation_beyond_the_limit_is_rejected_and_counted_and_takes_no_place() {
+        let state = WriterState::new(2);
+        for _ in 0..2 {
+            state.enter().expect("a place");
+        }
+        for _ in 0..3 {
+            let rejected = state.enter();
+            assert!(matches!(rejected, Err(StoreError::Unavailable(_))));
+        }
+        assert_eq!(state.commits.rejected.get(), 3);
+        state.leave(2);
+        for _ in 0..2 {
+            state.enter().expect("a place");
+        }
+        assert!(state.enter().is_err());
     }
 }

@@ -13,6 +13,7 @@ use animal_store::plan::{Limits, Plan};
 use animal_store::store::{
     Database, KeyChange, KeyRecord, Mode, NewKey, Retry, Store, UsageRecorder,
 };
+use futures_util::TryStreamExt;
 use harness::{Postgres, START};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -161,7 +162,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             let page = store.order_page(query).await.expect(FAILED);
             format!(
                 "{page:?} {:?}",
-                store.orders().collect().await.expect(FAILED)
+                store.orders().try_collect::<Vec<_>>().await.expect(FAILED)
             )
         }
         Act::Place { pet, ships } => {
@@ -241,7 +242,11 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
         }
         Act::Usage(id) => format!(
             "{:?}",
-            store.usage(id.map(KeyId)).collect().await.expect(FAILED)
+            store
+                .usage(id.map(KeyId))
+                .try_collect::<Vec<_>>()
+                .await
+                .expect(FAILED)
         ),
         Act::Forget => {
             let forgotten = store.sweep_retries(now.before(Retry::RETENTION)).await;

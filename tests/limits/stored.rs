@@ -5,6 +5,7 @@ use std::sync::Arc;
 use animal_store::key::KeyId;
 use animal_store::limit::{Ban, DayUsage};
 use animal_store::store::UsageRecorder;
+use futures_util::TryStreamExt;
 use harness::{App, START, enterprise, eventually};
 
 use crate::{DAY_END, again, ask, refused, secs, served, set};
@@ -12,7 +13,7 @@ use crate::{DAY_END, again, ask, refused, secs, served, set};
 /// The key's days as the store has them: day, requests, refused.
 fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
     let rows = app
-        .block_on(app.store().usage(Some(id)).collect())
+        .block_on(app.store().usage(Some(id)).try_collect::<Vec<_>>())
         .expect("a store");
     rows.into_iter()
         .map(|row| (row.day, row.requests, row.refused))

@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 
+use futures_util::TryStreamExt;
 use harness::{App, Client, Response, enterprise};
 
 use crate::{ask_times, secs};
@@ -49,7 +50,9 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
         assert_eq!((count(&responses, 200), count(&responses, 429)), (500, 300));
         assert_eq!(left(&responses, 200), (0..500).collect::<Vec<_>>());
         app.restart();
-        let usage = app.block_on(app.store().usage(Some(id)).collect()).unwrap();
+        let usage = app
+            .block_on(app.store().usage(Some(id)).try_collect::<Vec<_>>())
+            .unwrap();
         assert_eq!((usage[0].requests, usage[0].refused), (500, 300));
     }
 }

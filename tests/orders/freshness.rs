@@ -5,6 +5,7 @@ use std::time::Duration;
 use animal_store::order::OrderId;
 use animal_store::pet::{PetId, PetStatus};
 use animal_store::store::Store;
+use futures_util::TryStreamExt;
 use harness::{App, ByHand, Client, Connection, START, eventually, promised};
 use serde_json::{Value, json};
 
@@ -32,7 +33,11 @@ impl Numbers {
 
 async fn change(store: &Store, numbers: &mut Numbers) -> bool {
     let pet = PetId(1 + numbers.below(PETS));
-    let orders = store.orders().collect().await.expect("orders");
+    let orders = store
+        .orders()
+        .try_collect::<Vec<_>>()
+        .await
+        .expect("orders");
     let order = OrderId(1 + numbers.below(1 + orders.len() as i64));
     match numbers.below(4) {
         0 => store

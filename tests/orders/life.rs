@@ -5,6 +5,7 @@ use animal_store::order::transition::{Action, InvalidTransition, next};
 use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Database, Mode, Store};
+use futures_util::TryStreamExt;
 use harness::{ByHand, START};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -194,7 +195,7 @@ proptest! {
             for (number, one) in acts.into_iter().enumerate() {
                 let (wanted, done) = (model.act(one), act(&store, one).await);
                 assert_eq!(wanted, done, "{number}: {one:?} on {model:?}");
-                let orders = store.orders().collect().await.expect("orders");
+                let orders = store.orders().try_collect::<Vec<_>>().await.expect("orders");
                 let seen: Vec<_> = orders.iter().map(|order| (order.pet.0 - 1, order.state)).collect();
                 let wanted: Vec<_> = model.orders.iter().map(|(pet, state)| (*pet as i64, *state)).collect();
                 assert_eq!(seen, wanted, "{number}: {one:?}");

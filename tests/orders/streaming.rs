@@ -7,6 +7,7 @@ use std::time::Duration;
 use animal_store::key::KeyId;
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Store, UsageRow};
+use futures_util::TryStreamExt;
 use harness::{App, ByHand, START, eventually};
 
 use crate::PROGRAM;
@@ -62,7 +63,7 @@ fn fill(data: &ByHand, rows: usize) {
 async fn pets(store: &Store, status: Option<PetStatus>) -> Vec<i64> {
     let mut pets = store.pets(status);
     let mut ids = Vec::new();
-    while let Some(pet) = pets.next().await.expect("an animal") {
+    while let Some(pet) = pets.try_next().await.expect("an animal") {
         assert_eq!(pet.name, format!("pet {}", pet.category_id));
         assert!(status.is_none_or(|status| pet.status == status));
         ids.push(pet.id.0);
@@ -89,16 +90,24 @@ fn a_stream_has_every_row_once_and_in_order() {
                 of_status.collect::<Vec<_>>()
             );
         }
-        let orders = store.orders().collect().await.expect("orders");
+        let orders = store
+            .orders()
+            .try_collect::<Vec<_>>()
+            .await
+            .expect("orders");
         assert_eq!(
             orders.iter().map(|order| order.id.0).collect::<Vec<_>>(),
             ids
         );
-        let keys = store.keys().collect().await.expect("keys");
+        let keys = store.keys().try_collect::<Vec<_>>().await.expect("keys");
         let keys: Vec<i64> = keys.iter().map(|key| key.id.0).collect();
         // The client that every test has is one of them.
         assert_eq!(keys, (1..=ROWS as i64 + 1).collect::<Vec<_>>());
-        let usage = store.usage(None).collect().await.expect("usage");
+        let usage = store
+            .usage(None)
+            .try_collect::<Vec<_>>()
+            .await
+            .expect("usage");
         let wanted = (1..=DAYS).rev().flat_map(|day| {
             keys.iter()
                 .map(move |key| (format!("2026-11-0{day}"), *key))
@@ -107,7 +116,11 @@ fn a_stream_has_every_row_once_and_in_order() {
             usage.iter().map(place).collect::<Vec<_>>(),
             wanted.collect::<Vec<_>>()
         );
-        let one = store.usage(Some(KeyId(7))).collect().await.expect("usage");
+        let one = store
+            .usage(Some(KeyId(7)))
+            .try_collect::<Vec<_>>()
+            .await
+            .expect("usage");
         let wanted: Vec<_> = (1..=DAYS)
             .rev()
             .map(|day| (format!("2026-11-0{day}"), 7))
@@ -140,10 +153,10 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
     let (mut pets, mut orders) = (store.pets(None), store.orders());
     let (mut keys, mut usage) = (store.keys(), store.usage(None));
     app.block_on(async {
-        assert!(pets.next().await.expect("a store").is_some());
-        assert!(orders.next().await.expect("a store").is_some());
-        assert!(keys.next().await.expect("a store").is_some());
-        assert!(usage.next().await.expect("a store").is_some());
+        assert!(pets.try_next().await.expect("a store").is_some());
+        assert!(orders.try_next().await.expect("a store").is_some());
+        assert!(keys.try_next().await.expect("a store").is_some());
+        assert!(usage.try_next().await.expect("a store").is_some());
         let pet = NewPet::from_json(br#"{"name":"new","categoryId":1}"#).expect("a body");
         assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
         let last = PetId((FIRST + ROWS - 1) as i64);
@@ -156,15 +169,21 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
     });
     app.block_on(async {
         // A chunk that was read stays as it was; what follows is as it is now.
-        let rest = pets.collect().await.expect("animals");
+        let rest = pets.try_collect::<Vec<_>>().await.expect("animals");
         let changed = rest
             .iter()
             .find(|pet| pet.id.0 == (FIRST + ROWS - 1) as i64);
         assert_eq!(changed.expect("the last one").status, PetStatus::Sold);
-        assert_eq!(orders.collect().await.expect("orders").len(), ROWS - 1);
-        assert_eq!(keys.collect().await.expect("keys").len(), ROWS);
         assert_eq!(
-            usage.collect().await.expect("usage").len(),
+            orders.try_collect::<Vec<_>>().await.expect("orders").len(),
+            ROWS - 1
+        );
+        assert_eq!(
+            keys.try_collect::<Vec<_>>().await.expect("keys").len(),
+            ROWS
+        );
+        assert_eq!(
+            usage.try_collect::<Vec<_>>().await.expect("usage").len(),
             (ROWS + 1) * DAYS - 1
         );
     });

@@ -77,7 +77,7 @@ fn the_death_of_the_writer_ends_the_process_with_exit_1_and_the_cause() {
     }
     assert_eq!(process.ends_within(Duration::from_secs(3)), Some(1));
     let log = logged(&process, &["animal-store: ", "writer has stopped"]);
-    assert!(log.contains("the writer dies"), "{log}");
+    assert!(log.contains("fault WriterDies"), "{log}");
     let last = log.lines().last().expect("a line");
     assert!(
         last.starts_with("animal-store: the writer has stopped"),

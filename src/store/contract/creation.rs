@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::key::KeyId;
-use crate::pet::{NewPet, Pet};
+use crate::pet::{NewPet, Pet, PetId};
 
 /// An animal to create.
 #[derive(Clone, Debug)]
@@ -31,6 +31,15 @@ pub struct Retry {
 impl Retry {
     /// How long a creation can be retried.
     pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// The outcome for `pet` if an earlier attempt, with this fingerprint, created the animal `id`. The same fingerprint means the
+    /// same animal, so the first response is made from the retry.
+    pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> Created {
+        match fingerprint == self.fingerprint {
+            true => Created::Replayed(pet.with_id(id)),
+            false => Created::Mismatch,
+        }
+    }
 }
 
 /// The outcome of a creation.

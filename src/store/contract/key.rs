@@ -5,21 +5,6 @@ use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
 use crate::plan::Plan;
 
-/// The columns of a key, the same in every engine.
-pub(crate) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, expires_at, \
-                       revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
-
-/// The values of the columns of a plan: only plan enterprise has limits per key.
-pub(crate) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
-    let limits = match plan {
-        Plan::Enterprise(limits) => Some(limits),
-        _ => None,
-    };
-    let per_minute = limits.map(|limits| limits.per_minute().into());
-    let per_day = limits.map(|limits| limits.per_day().into());
-    (plan.name().word(), per_minute, per_day)
-}
-
 /// A key to issue.
 #[derive(Clone, Debug)]
 pub struct NewKey {

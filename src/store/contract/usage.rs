@@ -97,11 +97,6 @@ pub struct UsageRow {
     pub refused: i64,
 }
 
-impl UsageRow {
-    /// Later than every day that is stored, in any collation.
-    pub(crate) const AFTER_ALL_DAYS: &str = "9999-99-99";
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

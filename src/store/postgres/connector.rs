@@ -18,6 +18,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::{Config, NoTls};
 
 use super::fault;
+use crate::fault::Fault;
 
 /// The maximum number of connections of one node.
 pub(super) const CONNECTIONS: usize = 16;
@@ -220,12 +221,9 @@ async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), toki
         }
     });
     // Sent in this order; the server responds in this order.
-    let (limited, (), restored) = tokio::join!(
-        biased;
-        client.batch_execute(fault::limits(PREPARE_LIMITS)),
-        prepared,
-        client.batch_execute(fault::limits(SET_LIMITS))
-    );
+    let limits = |sql| client.batch_execute(Fault::NoTimeouts.choose(sql, ""));
+    let (limited, (), restored) =
+        tokio::join!(biased; limits(PREPARE_LIMITS), prepared, limits(SET_LIMITS));
     limited.and(restored)
 }
 

@@ -5,13 +5,14 @@ use std::collections::hash_map::Entry;
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Statement;
-use tokio_postgres::types::ToSql;
 
-use super::counters::digest;
 use super::error::PgResult;
 use super::fault;
+use super::pool::{Session, SqlValue};
+use crate::fault::Fault;
 use crate::pet::{NewPet, PetId};
 use crate::store::contract::{Created, Creation, Retry};
+use crate::store::row::Columns;
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records of retries
 /// that this one writes.
@@ -42,7 +43,8 @@ pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
 ) -> PgResult<Vec<Created>> {
-    let lock = transaction.prepare_cached(fault::last_id(LAST_ID)).await?;
+    let lock = Fault::IdsFromSequence.choose(LAST_ID, fault::ID_FROM_SEQUENCE);
+    let lock = transaction.prepare_cached(lock).await?;
     let find = transaction.prepare_cached(KNOWN_RETRIES).await?;
     // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.
     let (last, known) = tokio::join!(
@@ -51,7 +53,7 @@ pub(super) async fn create(
         known_retries(transaction, &find, batch)
     );
     let (last, mut known) = (last?, known?);
-    let mut new = Rows::default();
+    let mut new = NewRows::default();
     let created: Vec<_> = batch
         .iter()
         .map(|creation| new.add(creation, last, &mut known))
@@ -93,15 +95,15 @@ async fn known_retries(
     let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
     rows.iter()
         .map(|row| {
-            let name = (row.try_get(0)?, digest(row, 1)?);
-            Ok((name, (PetId(row.try_get(2)?), digest(row, 3)?)))
+            let name = (row.int(0)?, row.hash(1)?);
+            Ok((name, (PetId(row.int(2)?), row.hash(3)?)))
         })
         .collect()
 }
 
 /// Rows to insert, column by column.
 #[derive(Default)]
-struct Rows<'a> {
+struct NewRows<'a> {
     ids: Vec<i64>,
     names: Vec<&'a str>,
     categories: Vec<i64>,
@@ -109,7 +111,7 @@ struct Rows<'a> {
     retries: Vec<(&'a Retry, i64)>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> NewRows<'a> {
     /// Adds a creation, and returns its outcome.
     fn add(
         &mut self,
@@ -122,11 +124,10 @@ impl<'a> Rows<'a> {
             return Created::New(pet.clone().with_id(self.add_pet(pet, last)));
         };
         match known.entry((retry.key.0, retry.token)) {
-            // The same body makes the same animal, so the first response can be made again from the retry.
-            Entry::Occupied(record) if record.get().1 == retry.fingerprint => {
-                Created::Replayed(pet.clone().with_id(record.get().0))
+            Entry::Occupied(record) => {
+                let (id, fingerprint) = *record.get();
+                retry.replay(pet.clone(), id, fingerprint)
             }
-            Entry::Occupied(_) => Created::Mismatch,
             Entry::Vacant(record) => {
                 let id = self.add_pet(pet, last);
                 record.insert((id, retry.fingerprint));
@@ -150,16 +151,14 @@ impl<'a> Rows<'a> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let insert = transaction.prepare_cached(INSERT).await?;
-        let count = transaction.prepare_cached(fault::count(COUNT)).await?;
+        let count = Fault::IdsFromSequence.choose(COUNT, fault::COUNT_NOTHING);
         let last = last + self.ids.len() as i64;
         // Sent together, for one round trip.
-        let columns: [&(dyn ToSql + Sync); 4] =
-            [&self.ids, &self.names, &self.categories, &self.statuses];
-        let counted: [&(dyn ToSql + Sync); 1] = [&last];
+        let columns: [SqlValue<'_>; 4] = [&self.ids, &self.names, &self.categories, &self.statuses];
+        let counted: [SqlValue<'_>; 1] = [&last];
         let (inserted, counted, recorded) = tokio::join!(
-            transaction.execute(&insert, &columns),
-            transaction.execute(&count, &counted),
+            transaction.execute_cached(INSERT, &columns),
+            transaction.execute_cached(count, &counted),
             self.insert_retries(transaction),
         );
         // In the order in which they were sent: once a statement has failed, the errors of those behind it (25P02) only say that
@@ -186,11 +185,9 @@ impl<'a> Rows<'a> {
             .iter()
             .map(|(retry, _)| &retry.fingerprint[..])
             .collect();
-        let insert = fault::insert_retries(INSERT_RETRIES);
-        let statement = transaction.prepare_cached(insert).await?;
-        transaction
-            .execute(&statement, &[&keys, &tokens, &bodies, &pets, &times])
-            .await?;
+        let insert = Fault::NoRetryRecord.choose(INSERT_RETRIES, fault::RECORD_NO_RETRY);
+        let values: [SqlValue<'_>; 5] = [&keys, &tokens, &bodies, &pets, &times];
+        transaction.execute_cached(insert, &values).await?;
         Ok(())
     }
 }

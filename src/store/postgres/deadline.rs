@@ -19,5 +19,8 @@ pub(super) async fn in_time<T>(
 ) -> PgResult<T> {
     tokio::time::timeout(fault::timeout(timeout), work)
         .await
-        .unwrap_or_else(|_| Err(PgError::late(timeout)))
+        .unwrap_or_else(|_| {
+            let late = format!("PostgreSQL did not respond within {timeout:?}");
+            Err(PgError::Unavailable(late))
+        })
 }

@@ -8,7 +8,7 @@ use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
 use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact;
-use super::writer::Writer;
+use super::writer::PgWriter;
 use crate::clock::{Sample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
@@ -17,12 +17,12 @@ use crate::store::writer::WriterMonitor;
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
-    pub(super) writer: Writer,
+    pub(super) writer: PgWriter,
 }
 
 impl Postgres {
     pub(crate) fn writer(&self) -> &WriterMonitor {
-        self.writer.monitor()
+        &self.writer.monitor
     }
 
     pub(crate) async fn deployment(&self) -> Result<DeploymentId> {

@@ -1,7 +1,4 @@
-//! The errors of PostgreSQL, and what each means: repeat the transaction at once, respond 503, or fail.
-
-use std::fmt;
-use std::time::Duration;
+//! The errors of PostgreSQL, and what each leads to: a retry at once, a 503 or a 500.
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, SqlState};
@@ -9,35 +6,34 @@ use tokio_postgres::error::{DbError, SqlState};
 use crate::store::contract::StoreError;
 
 /// An error of PostgreSQL.
-#[derive(Debug)]
-pub(super) enum PgError {
-    /// The server rolled the transaction back because of others; a repetition may succeed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PgError {
+    /// The server rolled the transaction back because of a concurrent one. A retry may succeed.
+    #[error("{0}")]
     Conflict(String),
-    /// Temporary: the server cannot be reached, is late, or is does not accept writes.
+    /// Temporary: the server cannot be reached, is late, or does not accept writes.
+    #[error("{0}")]
     Unavailable(String),
-    /// Permanent: a repetition would fail, too.
+    /// Permanent: a retry would fail, too.
+    #[error("{0}")]
     Failed(String),
 }
 
 /// The result of a statement.
-pub(super) type PgResult<T> = Result<T, PgError>;
-
-impl PgError {
-    pub(super) fn late(time: Duration) -> Self {
-        Self::Unavailable(format!("PostgreSQL did not respond within {time:?}"))
-    }
-}
+pub(crate) type PgResult<T> = Result<T, PgError>;
 
 impl From<tokio_postgres::Error> for PgError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let text = chain(&error);
-        match error.as_db_error().map(DbError::code) {
+        let code = error.as_db_error().map(DbError::code).cloned();
+        // With its causes: the error itself says only "db error".
+        let text = format!("{:#}", anyhow::Error::new(error));
+        match code {
             None => Self::Unavailable(text),
-            Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
+            Some(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED) => {
                 Self::Conflict(text)
             }
             // Cancelled by a timeout, read-only after a failover, shutting down, starting up, out of a resource.
-            Some(code) if is_temporary(code) => Self::Unavailable(text),
+            Some(code) if is_temporary(&code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
     }
@@ -71,28 +67,4 @@ impl From<PgError> for StoreError {
             PgError::Failed(text) => Self::Failed(text),
         }
     }
-}
-
-impl fmt::Display for PgError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conflict(text) | Self::Unavailable(text) | Self::Failed(text) => {
-                f.write_str(text)
-            }
-        }
-    }
-}
-
-impl std::error::Error for PgError {}
-
-/// An error and its causes in one line: the outermost alone says only "db error".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

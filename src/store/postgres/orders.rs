@@ -2,23 +2,21 @@
 //! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::counters::{next_id, raise_revision};
 use super::deadline::LONG_TIMEOUT;
 use super::engine::Postgres;
-use super::error::{PgError, PgResult};
-use super::pets::read_status;
-use super::pool::Session;
+use super::error::PgResult;
+use super::pool::{Session, SqlValue};
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
 use crate::order::transition::Action;
-use crate::order::{Order, OrderId, OrderState};
+use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::row::{ORDER_COLUMNS, read_order, read_status};
 
 impl Postgres {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
@@ -30,9 +28,8 @@ impl Postgres {
             };
             if let Some(status) = changes.status {
                 let update = "UPDATE pets SET status = $2 WHERE id = $1";
-                transaction
-                    .execute(update, &[&changes.pet.0, &status.word()])
-                    .await?;
+                let values: [SqlValue<'_>; 2] = [&changes.pet.0, &status.word()];
+                transaction.execute_cached(update, &values).await?;
                 raise_revision(transaction, "pets").await?;
             }
             let order = match changes.order {
@@ -48,7 +45,7 @@ impl Postgres {
     pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(async |lease| {
             let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
-            let values: [&(dyn ToSql + Sync); 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
+            let values: [SqlValue<'_>; 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
             let mut page = PageWriter::new(query.limit);
             for order in select(&**lease, which, &values).await? {
                 let Some(json) = page.row() else { break };
@@ -73,18 +70,16 @@ async fn find(transaction: &Transaction<'_>, target: ActionTarget) -> PgResult<C
         ActionTarget::Pet(pet) => ("WHERE pet_id = $1 AND status = 'open'", pet.0),
         ActionTarget::Order(id) => ("WHERE id = $1", id.0),
     };
+    let order = async || PgResult::Ok(select(transaction, which, &[&id]).await?.pop());
     let pet = match target {
         ActionTarget::Pet(pet) => Some(pet),
-        ActionTarget::Order(_) => {
-            let order = select(transaction, which, &[&id]).await?.pop();
-            order.map(|order| order.pet)
-        }
+        ActionTarget::Order(_) => order().await?.map(|order| order.pet),
     };
     let status = match pet {
         Some(pet) => lock(transaction, pet).await?,
         None => None,
     };
-    let order = select(transaction, which, &[&id]).await?.pop();
+    let order = order().await?;
     Ok(CurrentState { status, order })
 }
 
@@ -107,39 +102,25 @@ async fn write(
             let id = next_id(transaction, "orders").await?;
             let ship_date = order.ship_date.map(Timestamp::as_millis);
             let insert = "INSERT INTO orders (id, pet_id, ship_date, status, placed_at) VALUES ($1, $2, $3, 'open', $4)";
-            transaction
-                .execute(insert, &[&id, &order.pet.0, &ship_date, &now])
-                .await?;
+            let values: [SqlValue<'_>; 4] = [&id, &order.pet.0, &ship_date, &now];
+            transaction.execute_cached(insert, &values).await?;
             Ok(order.with_id(OrderId(id)))
         }
         OrderChange::End(order) => {
             let update = "UPDATE orders SET status = $2, ended_at = $3 WHERE id = $1";
-            transaction
-                .execute(update, &[&order.id.0, &order.state.word(), &now])
-                .await?;
+            let values: [SqlValue<'_>; 3] = [&order.id.0, &order.state.word(), &now];
+            transaction.execute_cached(update, &values).await?;
             Ok(order)
         }
     }
 }
 
 async fn select(
-    client: &impl Session,
+    session: &impl Session,
     which: &str,
-    values: &[&(dyn ToSql + Sync)],
+    values: &[SqlValue<'_>],
 ) -> PgResult<Vec<Order>> {
-    let statement = format!("SELECT id, pet_id, ship_date, status FROM orders {which}");
-    let rows = client.rows(&statement, values).await?;
+    let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {which}");
+    let rows = session.query_cached(&sql, values).await?;
     rows.iter().map(read_order).collect()
-}
-
-fn read_order(row: &Row) -> PgResult<Order> {
-    let word: &str = row.try_get(3)?;
-    let ship_date: Option<i64> = row.try_get(2)?;
-    Ok(Order {
-        id: OrderId(row.try_get(0)?),
-        pet: PetId(row.try_get(1)?),
-        ship_date: ship_date.map(Timestamp::from_millis),
-        state: OrderState::from_word(word)
-            .ok_or_else(|| PgError::Failed(format!("an order's status is {word:?}")))?,
-    })
 }

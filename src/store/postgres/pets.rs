@@ -4,12 +4,13 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 
 use super::engine::Postgres;
-use super::error::{PgError, PgResult};
-use super::pool::{Lease, Session};
+use super::error::PgResult;
+use super::pool::{Lease, Session, SqlValue};
 use crate::page::PetQuery;
-use crate::pet::{self, Pet, PetId, PetStatus};
+use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::row::{read_pet, write_pet};
 
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -18,16 +19,13 @@ impl Postgres {
 
     pub(crate) async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
         self.read(async |lease| {
-            let statement = lease
-                .prepare_cached("SELECT id, name, category_id, status FROM pets WHERE id = $1")
-                .await?;
-            let row = lease.query_opt(&statement, &[&id.0]).await?;
-            row.map(|row| {
+            let select = "SELECT id, name, category_id, status FROM pets WHERE id = $1";
+            let rows = lease.query_cached(select, &[&id.0]).await?;
+            let json = |row| {
                 let mut json = Vec::with_capacity(96);
-                write_json(&mut json, &row)?;
-                Ok(Bytes::from(json))
-            })
-            .transpose()
+                write_pet(&mut json, row).map(|_| Bytes::from(json))
+            };
+            rows.first().map(json).transpose()
         })
         .await
     }
@@ -38,7 +36,7 @@ impl Postgres {
             let mut page = PageWriter::new(query.limit);
             for row in &rows_after(lease, after, query.status, most).await? {
                 let Some(json) = page.row() else { break };
-                let id = write_json(json, row)?;
+                let id = write_pet(json, row)?;
                 page.wrote(id);
             }
             Ok(page.finish())
@@ -67,38 +65,10 @@ async fn rows_after(
 ) -> PgResult<Vec<Row>> {
     let all = "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
     let Some(status) = status else {
-        return Ok(lease.rows(all, &[&after, &most]).await?);
+        return lease.query_cached(all, &[&after, &most]).await;
     };
     let some = "SELECT id, name, category_id, status FROM pets
                 WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2";
-    let rows = lease.rows(some, &[&after, &most, &status.word()]).await?;
-    Ok(rows)
-}
-
-fn write_json(json: &mut Vec<u8>, row: &Row) -> PgResult<i64> {
-    let id = row.try_get(0)?;
-    pet::write_json(
-        json,
-        PetId(id),
-        row.try_get(1)?,
-        row.try_get(2)?,
-        row.try_get(3)?,
-    );
-    Ok(id)
-}
-
-fn read_pet(row: &Row) -> PgResult<Pet> {
-    Ok(Pet {
-        id: PetId(row.try_get(0)?),
-        name: row.try_get(1)?,
-        category_id: row.try_get(2)?,
-        status: read_status(row, 3)?,
-    })
-}
-
-/// The status in a column.
-pub(super) fn read_status(row: &Row, column: usize) -> PgResult<PetStatus> {
-    let word: &str = row.try_get(column)?;
-    word.parse()
-        .map_err(|_| PgError::Failed(format!("an animal's status is {word:?}")))
+    let values: [SqlValue<'_>; 3] = [&after, &most, &status.word()];
+    lease.query_cached(some, &values).await
 }

@@ -4,10 +4,10 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use deadpool::managed::{self, Object};
-use deadpool_postgres::{ClientWrapper, Transaction};
+use deadpool_postgres::{ClientWrapper, StatementCache, Transaction};
 use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Row};
+use tokio_postgres::{Client, Config, Row};
 
 use super::connector::{CONNECTIONS, Connector};
 use super::deadline::in_time;
@@ -28,11 +28,8 @@ impl Pool {
         thread: Handle,
     ) -> anyhow::Result<Self> {
         let connector = Connector::new(servers, statements, thread)?;
-        Ok(Self(
-            managed::Pool::builder(connector)
-                .max_size(CONNECTIONS)
-                .build()?,
-        ))
+        let pool = managed::Pool::builder(connector).max_size(CONNECTIONS);
+        Ok(Self(pool.build()?))
     }
 
     /// Borrows a connection.
@@ -87,34 +84,35 @@ impl Drop for Lease {
     }
 }
 
-/// A connection, or a transaction on one: both use the statement cache of the connection.
+/// A value of a statement's parameter.
+pub(super) type SqlValue<'a> = &'a (dyn ToSql + Sync + 'a);
+
+/// A connection, or a transaction on one. Statements are prepared once per connection.
 pub(super) trait Session {
-    /// The rows of a statement, which is prepared once.
-    fn rows(
-        &self,
-        statement: &str,
-        values: &[&(dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Vec<Row>, tokio_postgres::Error>> + Send;
+    fn parts(&self) -> (&Client, &StatementCache);
+
+    async fn query_cached(&self, sql: &str, values: &[SqlValue<'_>]) -> PgResult<Vec<Row>> {
+        let (client, statements) = self.parts();
+        let statement = statements.prepare(client, sql).await?;
+        Ok(client.query(&statement, values).await?)
+    }
+
+    /// Returns the number of rows that were changed.
+    async fn execute_cached(&self, sql: &str, values: &[SqlValue<'_>]) -> PgResult<u64> {
+        let (client, statements) = self.parts();
+        let statement = statements.prepare(client, sql).await?;
+        Ok(client.execute(&statement, values).await?)
+    }
 }
 
 impl Session for ClientWrapper {
-    async fn rows(
-        &self,
-        statement: &str,
-        values: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let statement = self.prepare_cached(statement).await?;
-        self.query(&statement, values).await
+    fn parts(&self) -> (&Client, &StatementCache) {
+        (self, &self.statement_cache)
     }
 }
 
 impl Session for Transaction<'_> {
-    async fn rows(
-        &self,
-        statement: &str,
-        values: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let statement = self.prepare_cached(statement).await?;
-        self.query(&statement, values).await
+    fn parts(&self) -> (&Client, &StatementCache) {
+        (self.client(), &self.statement_cache)
     }
 }

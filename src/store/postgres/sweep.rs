@@ -3,6 +3,7 @@
 
 use super::deadline::TIMEOUT;
 use super::engine::Postgres;
+use super::pool::Session;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
@@ -27,23 +28,17 @@ pub(super) const STATEMENTS: [&str; 3] = [RETRIES, BATCHES, USAGE];
 impl Postgres {
     pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
         self.transact(TIMEOUT, async |transaction| {
-            let statement = transaction.prepare_cached(RETRIES).await?;
-            let deleted = transaction
-                .execute(&statement, &[&before.as_millis()])
-                .await?;
-            Ok(deleted == CHUNK)
+            let before = before.as_millis();
+            Ok(transaction.execute_cached(RETRIES, &[&before]).await? == CHUNK)
         })
         .await
     }
 
     pub(crate) async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
         self.transact(TIMEOUT, async |transaction| {
-            let statement = transaction.prepare_cached(BATCHES).await?;
-            let batches = transaction
-                .execute(&statement, &[&batches.as_millis()])
-                .await?;
-            let statement = transaction.prepare_cached(USAGE).await?;
-            let usage = transaction.execute(&statement, &[&day.to_string()]).await?;
+            let (day, batches) = (day.to_string(), batches.as_millis());
+            let batches = transaction.execute_cached(BATCHES, &[&batches]).await?;
+            let usage = transaction.execute_cached(USAGE, &[&day]).await?;
             Ok(batches.max(usage) == CHUNK)
         })
         .await

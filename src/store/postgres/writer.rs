@@ -17,16 +17,16 @@ use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 const BATCH: usize = 512;
 
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct PgWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue.
-    queue: mpsc::UnboundedSender<Job>,
-    monitor: WriterMonitor,
+    queue: mpsc::UnboundedSender<QueuedCreation>,
+    pub(super) monitor: WriterMonitor,
 }
 
 /// An animal to create, and the channel for its outcome.
-type Job = (Creation, oneshot::Sender<Result<Created>>);
+type QueuedCreation = (Creation, oneshot::Sender<Result<Created>>);
 
-impl Writer {
+impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it.
     pub(super) fn start(
         servers: &[Config],
@@ -37,26 +37,29 @@ impl Writer {
             .enable_all()
             .build()?;
         let pool = Pool::new(servers, statements, runtime.handle().clone())?;
-        let (queue, jobs) = mpsc::unbounded_channel();
+        let (queue, waiting) = mpsc::unbounded_channel();
         let state = WriterState::new(max_waiting);
-        let work = Work {
+        let creation_loop = CreationLoop {
             pool: pool.clone(),
-            jobs,
+            waiting,
             state: Arc::clone(&state),
         };
         let thread = WriterThread::start("postgres", move |alive| {
             runtime.block_on(async move {
                 // Dropped here, and not with the runtime, which may end slowly: a death is detected at once.
                 let _alive = alive;
-                work.run().await;
+                creation_loop.run().await;
             });
         })?;
-        let monitor = WriterMonitor::new(state, Some(thread));
+        let monitor = WriterMonitor {
+            state,
+            thread: Some(thread),
+        };
         Ok((Self { queue, monitor }, pool))
     }
 
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
-        self.monitor.state().enter()?;
+        self.monitor.state.enter()?;
         let (reply, created) = oneshot::channel();
         self.queue.send((creation, reply)).map_err(|_| dead())?;
         match in_time(TIMEOUT, async { Ok(created.await) }).await {
@@ -64,22 +67,19 @@ impl Writer {
             Err(late) => Err(late.into()),
         }
     }
-
-    pub(super) fn monitor(&self) -> &WriterMonitor {
-        &self.monitor
-    }
 }
 
-struct Work {
+/// The work of the thread, besides that of the connections.
+struct CreationLoop {
     pool: Pool,
-    jobs: mpsc::UnboundedReceiver<Job>,
+    waiting: mpsc::UnboundedReceiver<QueuedCreation>,
     state: Arc<WriterState>,
 }
 
-impl Work {
+impl CreationLoop {
     async fn run(mut self) {
         let mut taken = Vec::with_capacity(BATCH);
-        while self.jobs.recv_many(&mut taken, BATCH).await > 0 {
+        while self.waiting.recv_many(&mut taken, BATCH).await > 0 {
             self.state.leave(taken.len());
             // A creation whose deadline has passed need not be carried out any more.
             let (creations, replies): (Vec<_>, Vec<_>) = taken
@@ -105,7 +105,7 @@ impl Work {
                 }
             }
             Err(error) => {
-                self.state.failed(&error, "failing");
+                self.state.health.failed(&error, "failing");
                 let failure = StoreError::from(error);
                 for reply in replies {
                     let _ = reply.send(Err(failure.clone()));

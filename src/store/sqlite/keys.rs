@@ -1,16 +1,13 @@
 //! Keys in SQL.
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, Params, params};
 
-use super::engine::Sqlite;
+use super::Sqlite;
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
-use crate::limit::{Ban, BanChange};
-use crate::plan::PlanName;
-use crate::store::contract::{
-    CHUNK, Changed, KEY_COLUMNS, KeyChange, KeyChanged, KeyRecord, NewKey, Result, plan_columns,
-};
+use crate::limit::BanChange;
+use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
+use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
 impl Sqlite {
     pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
@@ -136,7 +133,7 @@ fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Res
             params![id.0, now.as_millis()],
         ),
         KeyChange::Unban(now) => connection.execute(
-            // Never before the ban it ends, though the clock has stepped back since, and never twice the same.
+            // No earlier than the ban, even if the clock has stepped back since, and later than every unban before.
             "UPDATE api_keys SET unbanned_at = max(?2, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1),
                  banned_at = NULL, banned_until = NULL WHERE id = ?1",
             params![id.0, now.as_millis()],
@@ -156,44 +153,5 @@ fn select(
 ) -> rusqlite::Result<Vec<KeyRecord>> {
     let mut statement =
         connection.prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {which}"))?;
-    statement.query_map(params, record)?.collect()
-}
-
-fn record(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
-    let time = |column| {
-        Ok::<_, rusqlite::Error>(
-            row.get::<_, Option<i64>>(column)?
-                .map(Timestamp::from_millis),
-        )
-    };
-    let plan = row
-        .get_ref(2)?
-        .as_str()?
-        .parse::<PlanName>()
-        .map_err(invalid_plan)?
-        .with(row.get(3)?, row.get(4)?)
-        .map_err(invalid_plan)?;
-    let old_hash: Option<[u8; 32]> = row.get(7)?;
-    Ok(KeyRecord {
-        id: KeyId(row.get(0)?),
-        name: row.get(1)?,
-        plan,
-        prefix: row.get(5)?,
-        hash: KeyHash::from_bytes(row.get(6)?),
-        old: old_hash.map(KeyHash::from_bytes).zip(time(8)?),
-        created_at: Timestamp::from_millis(row.get(9)?),
-        expires_at: time(10)?,
-        revoked_at: time(11)?,
-        last_used_at: time(12)?,
-        ban: time(13)?
-            .zip(time(14)?)
-            .map(|(began, until)| Ban { began, until }),
-        unbanned_at: time(15)?,
-        revision: row.get(16)?,
-    })
-}
-
-/// The error for a plan that was written by hand and is invalid.
-fn invalid_plan(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error))
+    statement.query_map(params, |row| read_key(row))?.collect()
 }

@@ -1,19 +1,18 @@
 //! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`; the
 //! constraints of the tables would reject what slipped through.
 
-use rusqlite::types::Type;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
-use super::engine::Sqlite;
-use super::pets::read_status;
+use super::Sqlite;
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
 use crate::order::transition::Action;
-use crate::order::{Order, OrderId, OrderState};
+use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{Allowed, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::row::{ORDER_COLUMNS, read_order, read_status};
 
 impl Sqlite {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
@@ -107,24 +106,12 @@ fn select(
     values: impl Params,
 ) -> rusqlite::Result<Vec<Order>> {
     prepare(connection, which)?
-        .query_map(values, read_order)?
+        .query_map(values, |row| read_order(row))?
         .collect()
 }
 
 fn prepare<'c>(connection: &'c Connection, which: &str) -> rusqlite::Result<CachedStatement<'c>> {
-    let columns = "id, pet_id, ship_date, status";
-    connection.prepare_cached(&format!("SELECT {columns} FROM orders {which}"))
-}
-
-fn read_order(row: &Row<'_>) -> rusqlite::Result<Order> {
-    let word = row.get_ref(3)?.as_str()?;
-    let invalid = || rusqlite::Error::InvalidColumnType(3, word.to_owned(), Type::Text);
-    Ok(Order {
-        id: OrderId(row.get(0)?),
-        pet: PetId(row.get(1)?),
-        ship_date: row.get::<_, Option<i64>>(2)?.map(Timestamp::from_millis),
-        state: OrderState::from_word(word).ok_or_else(invalid)?,
-    })
+    connection.prepare_cached(&format!("SELECT {ORDER_COLUMNS} FROM orders {which}"))
 }
 
 fn status_of(connection: &Connection, pet: PetId) -> rusqlite::Result<Option<PetStatus>> {

@@ -1,14 +1,14 @@
 //! Animals in SQL.
 
 use bytes::Bytes;
-use rusqlite::types::Type;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Rows, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Rows, params};
 
-use super::engine::Sqlite;
+use super::Sqlite;
 use crate::page::PetQuery;
-use crate::pet::{self, Pet, PetId, PetStatus};
+use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::row::{read_pet, write_pet};
 
 impl Sqlite {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -21,8 +21,7 @@ impl Sqlite {
                 .prepare_cached("SELECT id, name, category_id, status FROM pets WHERE id = ?1")?
                 .query_row([id.0], |row| {
                     let mut json = Vec::with_capacity(96);
-                    write_json(&mut json, row)?;
-                    Ok(Bytes::from(json))
+                    write_pet(&mut json, row).map(|_| Bytes::from(json))
                 })
                 .optional()
         })
@@ -37,7 +36,7 @@ impl Sqlite {
             while let Some(row) = rows.next()?
                 && let Some(json) = page.row()
             {
-                let id = write_json(json, row)?;
+                let id = write_pet(json, row)?;
                 page.wrote(id);
             }
             Ok(page.finish())
@@ -52,7 +51,7 @@ impl Sqlite {
         self.read(|connection| {
             let mut statement = prepare(connection, status)?;
             query_after(&mut statement, after.0, status, CHUNK.into())?
-                .mapped(read_pet)
+                .mapped(|row| read_pet(row))
                 .collect()
         })
     }
@@ -81,32 +80,4 @@ fn query_after<'s>(
         None => statement.query(params![after, most]),
         Some(status) => statement.query(params![after, most, status.word()]),
     }
-}
-
-fn write_json(json: &mut Vec<u8>, row: &Row<'_>) -> rusqlite::Result<i64> {
-    let id = row.get(0)?;
-    pet::write_json(
-        json,
-        PetId(id),
-        row.get_ref(1)?.as_str()?,
-        row.get(2)?,
-        row.get_ref(3)?.as_str()?,
-    );
-    Ok(id)
-}
-
-fn read_pet(row: &Row<'_>) -> rusqlite::Result<Pet> {
-    Ok(Pet {
-        id: PetId(row.get(0)?),
-        name: row.get(1)?,
-        category_id: row.get(2)?,
-        status: read_status(row, 3)?,
-    })
-}
-
-/// The status in a column.
-pub(super) fn read_status(row: &Row<'_>, column: usize) -> rusqlite::Result<PetStatus> {
-    let word = row.get_ref(column)?.as_str()?;
-    let invalid = |_| rusqlite::Error::InvalidColumnType(column, word.to_owned(), Type::Text);
-    word.parse().map_err(invalid)
 }

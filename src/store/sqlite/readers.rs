@@ -15,24 +15,16 @@ const MAX_IDLE: usize = 16;
 pub(super) struct Readers {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    /// Whether no files may be created next to the database.
-    traceless: bool,
+    /// Whether no files may be created, not even those that SQLite needs next to a database that may change.
+    is_traceless: bool,
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path, is_traceless: bool) -> Self {
         Self {
             path: path.to_owned(),
             idle: Mutex::default(),
-            traceless: false,
-        }
-    }
-
-    /// Readers that create no files, not even those that SQLite needs next to a database that may change.
-    pub(super) fn traceless(path: &Path) -> Self {
-        Self {
-            traceless: true,
-            ..Self::new(path)
+            is_traceless,
         }
     }
 
@@ -47,7 +39,7 @@ impl Readers {
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        if self.traceless
+        if self.is_traceless
             && let Some(result) = self.at_rest(&read)
         {
             return result;

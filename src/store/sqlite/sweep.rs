@@ -3,9 +3,10 @@
 //!
 //! Rows are found first and deleted one by one: `DELETE … WHERE (a, b) IN (SELECT …)` looks at every row that has the same `a`.
 
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, ToSql, params};
 
-use super::engine::Sqlite;
+use super::Sqlite;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
@@ -26,21 +27,10 @@ impl Sqlite {
 }
 
 fn retries(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
-    let old: Vec<(i64, [u8; 32])> = connection
-        .prepare_cached(
-            "SELECT api_key_id, idempotency_key FROM idempotency
-             WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2",
-        )?
-        .query_map(params![before.as_millis(), CHUNK as i64], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut delete = connection
-        .prepare_cached("DELETE FROM idempotency WHERE api_key_id = ?1 AND idempotency_key = ?2")?;
-    for (key, token) in &old {
-        delete.execute(params![key, token])?;
-    }
-    Ok(old.len() == CHUNK)
+    let find = "SELECT api_key_id, idempotency_key FROM idempotency
+                WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2";
+    let delete = "DELETE FROM idempotency WHERE api_key_id = ?1 AND idempotency_key = ?2";
+    delete_chunk(connection, find, &before.as_millis(), delete)
 }
 
 fn usage(connection: &Connection, day: Day, batches: Timestamp) -> rusqlite::Result<bool> {
@@ -48,18 +38,26 @@ fn usage(connection: &Connection, day: Day, batches: Timestamp) -> rusqlite::Res
     connection
         .prepare_cached("DELETE FROM use_batches WHERE made_at <= ?1")?
         .execute([batches.as_millis()])?;
-    let old: Vec<(String, i64)> = connection
-        .prepare_cached(
-            "SELECT day, api_key_id FROM usage_by_day WHERE day < ?1 ORDER BY day, api_key_id LIMIT ?2",
-        )?
-        .query_map(params![day.to_string(), CHUNK as i64], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
+    let find =
+        "SELECT day, api_key_id FROM usage_by_day WHERE day < ?1 ORDER BY day, api_key_id LIMIT ?2";
+    let delete = "DELETE FROM usage_by_day WHERE day = ?1 AND api_key_id = ?2";
+    delete_chunk(connection, find, &day.to_string(), delete)
+}
+
+/// Deletes the rows that `find` returns the primary keys of. Returns whether there may be more.
+fn delete_chunk(
+    connection: &Connection,
+    find: &str,
+    before: &dyn ToSql,
+    delete: &str,
+) -> rusqlite::Result<bool> {
+    let old: Vec<(Value, Value)> = connection
+        .prepare_cached(find)?
+        .query_map(params![before, CHUNK as i64], |row| row.try_into())?
         .collect::<rusqlite::Result<_>>()?;
-    let mut delete =
-        connection.prepare_cached("DELETE FROM usage_by_day WHERE day = ?1 AND api_key_id = ?2")?;
-    for (day, key) in &old {
-        delete.execute(params![day, key])?;
+    let mut delete = connection.prepare_cached(delete)?;
+    for key in &old {
+        delete.execute(params![key.0, key.1])?;
     }
     Ok(old.len() == CHUNK)
 }

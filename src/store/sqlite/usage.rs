@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Params, params};
 
-use super::engine::Sqlite;
+use super::Sqlite;
 use crate::clock::Day;
 use crate::key::KeyId;
 use crate::store::contract::{CHUNK, Result, UsageBatch, UsageRow};
+use crate::store::row::{USAGE_COLUMNS, read_requests, read_usage};
 
 impl Sqlite {
     pub(crate) async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
@@ -16,46 +17,28 @@ impl Sqlite {
     }
 
     pub(crate) async fn usage_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
+        let select = "SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1";
         self.read(|connection| {
-            connection
-                .prepare_cached("SELECT api_key_id, requests FROM usage_by_day WHERE day = ?1")?
-                .query_map([day.to_string()], |row| {
-                    let requests: i64 = row.get(1)?;
-                    Ok((
-                        KeyId(row.get(0)?),
-                        u32::try_from(requests).unwrap_or(u32::MAX),
-                    ))
-                })?
+            let mut statement = connection.prepare_cached(select)?;
+            statement
+                .query_map([day.to_string()], |row| read_requests(row))?
                 .collect()
         })
     }
 
-    /// The rest of the last row's day, then the days before it: two statements that each begin at their place in an index.
-    pub(crate) async fn usage_after(
-        &self,
-        key: Option<KeyId>,
-        last: Option<&UsageRow>,
-    ) -> Result<Vec<UsageRow>> {
-        let day = last.map_or(UsageRow::AFTER_ALL_DAYS, |last| &last.day);
-        self.read(|connection| {
-            if let Some(key) = key {
-                let which = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
-                return select(connection, which, params![key.0, day, CHUNK]);
-            }
-            let mut rows = match last {
-                None => Vec::new(),
-                Some(last) => {
-                    let which = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
-                    select(connection, which, params![day, last.key.0, CHUNK])?
-                }
-            };
-            let room = usize::from(CHUNK) - rows.len();
-            if room > 0 {
-                let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
-                rows.extend(select(connection, which, params![day, room as i64])?);
-            }
-            Ok(rows)
-        })
+    pub(crate) async fn usage_of(&self, key: KeyId, before: &str) -> Result<Vec<UsageRow>> {
+        let which = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
+        self.read(|connection| select(connection, which, params![key.0, before, CHUNK]))
+    }
+
+    pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
+        let which = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
+        self.read(|connection| select(connection, which, params![day, after.0, CHUNK]))
+    }
+
+    pub(crate) async fn usage_before(&self, day: &str, most: i64) -> Result<Vec<UsageRow>> {
+        let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
+        self.read(|connection| select(connection, which, params![day, most]))
     }
 }
 
@@ -96,18 +79,11 @@ fn select(
     values: impl Params,
 ) -> rusqlite::Result<Vec<UsageRow>> {
     // The order of a CROSS JOIN is kept: the usage is found first, and for each row of it the name of its key.
-    let all = "SELECT day, api_key_id, name, requests, refused
-               FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id";
-    connection
-        .prepare_cached(&format!("{all} WHERE {which}"))?
-        .query_map(values, |row| {
-            Ok(UsageRow {
-                day: row.get(0)?,
-                key: KeyId(row.get(1)?),
-                name: row.get(2)?,
-                requests: row.get(3)?,
-                refused: row.get(4)?,
-            })
-        })?
+    let select = format!(
+        "SELECT {USAGE_COLUMNS} FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id WHERE {which}"
+    );
+    let mut statement = connection.prepare_cached(&select)?;
+    statement
+        .query_map(values, |row| read_usage(row))?
         .collect()
 }

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::{is_fatal, kind, store_error};
-use super::fault;
 use super::job::{Job, Written};
+use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 
@@ -17,40 +18,38 @@ use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 const BATCH: usize = 512;
 
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SqliteWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
     // reading only.
     queue: Option<Sender<Job>>,
-    monitor: WriterMonitor,
+    pub(super) monitor: WriterMonitor,
 }
 
-impl Writer {
+impl SqliteWriter {
     /// Starts the thread, unless there is no connection that writes.
     pub(super) fn start(
         connection: Option<Connection>,
         max_waiting: usize,
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
-        let Some(connection) = connection else {
-            return Ok(Self {
-                queue: None,
-                monitor: WriterMonitor::new(state, None),
-            });
+        let (queue, thread) = match connection {
+            Some(connection) => {
+                let (queue, jobs) = mpsc::channel();
+                let write_loop = WriteLoop {
+                    connection,
+                    state: Arc::clone(&state),
+                };
+                let run = move |_alive| write_loop.run(&jobs);
+                (Some(queue), Some(WriterThread::start("writer", run)?))
+            }
+            None => (None, None),
         };
-        let (queue, jobs) = mpsc::channel();
-        let work = Work {
-            connection,
-            state: Arc::clone(&state),
-        };
-        let thread = WriterThread::start("writer", move |_alive| work.run(&jobs))?;
-        Ok(Self {
-            queue: Some(queue),
-            monitor: WriterMonitor::new(state, Some(thread)),
-        })
+        let monitor = WriterMonitor { state, thread };
+        Ok(Self { queue, monitor })
     }
 
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
-        self.monitor.state().enter()?;
+        self.monitor.state.enter()?;
         let (reply, created) = oneshot::channel();
         self.send(Job::Create { creation, reply })?;
         created.await.unwrap_or_else(|_| Err(dead()))
@@ -64,13 +63,17 @@ impl Writer {
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
         checkpoint: bool,
     ) -> Result<T> {
-        let (reply, written) = oneshot::channel();
-        self.send(Job::other(write, checkpoint, reply))?;
-        written.await.unwrap_or_else(|_| Err(dead()))
-    }
-
-    pub(super) fn monitor(&self) -> &WriterMonitor {
-        &self.monitor
+        let (value, mut written) = oneshot::channel();
+        let (reply, committed) = oneshot::channel();
+        self.send(Job::Other {
+            write: Box::new(|connection| {
+                write(connection).map(|written| drop(value.send(written)))
+            }),
+            checkpoint,
+            reply,
+        })?;
+        committed.await.unwrap_or_else(|_| Err(dead()))?;
+        written.try_recv().map_err(|_| dead())
     }
 
     fn send(&self, job: Job) -> Result<()> {
@@ -80,13 +83,13 @@ impl Writer {
     }
 }
 
-/// The state of the thread.
-struct Work {
+/// The work of the thread.
+struct WriteLoop {
     connection: Connection,
     state: Arc<WriterState>,
 }
 
-impl Work {
+impl WriteLoop {
     fn run(self, jobs: &Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let batch: Vec<Job> = std::iter::once(first)
@@ -111,9 +114,12 @@ impl Work {
         let mut rest = batch.into_iter();
         let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
             for job in &mut rest {
-                done.push(job.write(connection)?);
+                done.extend(job.write(connection)?);
             }
-            fault::acknowledge_early(&mut done, |written: Written| written.reply(Ok(())));
+            if Fault::AckBeforeCommit.is_on() {
+                done.drain(..).for_each(|written| written.reply(Ok(())));
+                std::thread::sleep(Duration::from_millis(5));
+            }
             connection.execute_batch("COMMIT")
         });
         match committed {
@@ -131,15 +137,14 @@ impl Work {
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
-                self.state.failed(&error, kind(&error));
+                self.state.health.failed(&error, kind(&error));
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
                 rest.for_each(|job| job.fail(failure.clone()));
                 // If the transaction cannot be rolled back, all later writes would become part of it.
-                if is_fatal(&error) || !rolled_back {
-                    Err(error)
-                } else {
-                    Ok(())
+                match is_fatal(&error) || !rolled_back {
+                    true => Err(error),
+                    false => Ok(()),
                 }
             }
         }

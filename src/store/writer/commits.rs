@@ -22,13 +22,3 @@ impl Default for Commits {
         }
     }
 }
-
-impl Commits {
-    /// Counts a committed transaction, and the animals that it created.
-    pub(crate) fn committed(&self, animals: usize) {
-        self.done.add(1);
-        if animals > 0 {
-            self.rows.record(animals as u64);
-        }
-    }
-}

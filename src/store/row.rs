@@ -1,0 +1,135 @@
+//! What the rows of the tables mean, the same for every engine.
+
+use super::contract::{KeyRecord, UsageRow};
+use crate::clock::Timestamp;
+use crate::key::{KeyHash, KeyId};
+use crate::limit::Ban;
+use crate::order::{Order, OrderId, OrderState};
+use crate::pet::{self, Pet, PetId, PetStatus};
+use crate::plan::{Plan, PlanName};
+
+pub(super) const ORDER_COLUMNS: &str = "id, pet_id, ship_date, status";
+
+pub(super) const USAGE_COLUMNS: &str = "day, api_key_id, name, requests, refused";
+
+pub(super) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, \
+     expires_at, revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
+
+/// The values of the columns of a plan: only plan enterprise has limits per key.
+pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
+    let limits = match plan {
+        Plan::Enterprise(limits) => Some(limits),
+        _ => None,
+    };
+    let per_minute = limits.map(|limits| limits.per_minute().into());
+    let per_day = limits.map(|limits| limits.per_day().into());
+    (plan.name().word(), per_minute, per_day)
+}
+
+/// A row of an engine.
+pub(super) trait Columns {
+    type Error;
+
+    fn text(&self, column: usize) -> Result<&str, Self::Error>;
+
+    fn int(&self, column: usize) -> Result<i64, Self::Error>;
+
+    fn optional_int(&self, column: usize) -> Result<Option<i64>, Self::Error>;
+
+    fn optional_hash(&self, column: usize) -> Result<Option<[u8; 32]>, Self::Error>;
+
+    /// The error for a value that only somebody else can have written.
+    fn invalid(column: usize, message: String) -> Self::Error;
+
+    fn time(&self, column: usize) -> Result<Option<Timestamp>, Self::Error> {
+        Ok(self.optional_int(column)?.map(Timestamp::from_millis))
+    }
+
+    fn hash(&self, column: usize) -> Result<[u8; 32], Self::Error> {
+        let missing = || Self::invalid(column, "a hash is missing".into());
+        self.optional_hash(column)?.ok_or_else(missing)
+    }
+}
+
+/// Appends the JSON of an animal without copying its name, and returns its ID.
+pub(super) fn write_pet<R: Columns>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
+    let id = row.int(0)?;
+    pet::write_json(json, PetId(id), row.text(1)?, row.int(2)?, row.text(3)?);
+    Ok(id)
+}
+
+pub(super) fn read_pet<R: Columns>(row: &R) -> Result<Pet, R::Error> {
+    Ok(Pet {
+        id: PetId(row.int(0)?),
+        name: row.text(1)?.to_owned(),
+        category_id: row.int(2)?,
+        status: read_status(row, 3)?,
+    })
+}
+
+pub(super) fn read_status<R: Columns>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
+    let word = row.text(column)?;
+    let invalid = |_| R::invalid(column, format!("an animal's status is {word:?}"));
+    word.parse().map_err(invalid)
+}
+
+pub(super) fn read_order<R: Columns>(row: &R) -> Result<Order, R::Error> {
+    let word = row.text(3)?;
+    let invalid = || R::invalid(3, format!("an order's status is {word:?}"));
+    Ok(Order {
+        id: OrderId(row.int(0)?),
+        pet: PetId(row.int(1)?),
+        ship_date: row.time(2)?,
+        state: OrderState::from_word(word).ok_or_else(invalid)?,
+    })
+}
+
+pub(super) fn read_usage<R: Columns>(row: &R) -> Result<UsageRow, R::Error> {
+    Ok(UsageRow {
+        day: row.text(0)?.to_owned(),
+        key: KeyId(row.int(1)?),
+        name: row.text(2)?.to_owned(),
+        requests: row.int(3)?,
+        refused: row.int(4)?,
+    })
+}
+
+/// The ID of a key, and its requests on a day; `u32::MAX` if there were more.
+pub(super) fn read_requests<R: Columns>(row: &R) -> Result<(KeyId, u32), R::Error> {
+    let requests = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
+    Ok((KeyId(row.int(0)?), requests))
+}
+
+pub(super) fn read_key<R: Columns>(row: &R) -> Result<KeyRecord, R::Error> {
+    let old_hash = row.optional_hash(7)?.map(KeyHash::from_bytes);
+    let ban = row.time(13)?.zip(row.time(14)?);
+    Ok(KeyRecord {
+        id: KeyId(row.int(0)?),
+        name: row.text(1)?.to_owned(),
+        plan: read_plan(row)?,
+        prefix: row.text(5)?.to_owned(),
+        hash: KeyHash::from_bytes(row.hash(6)?),
+        old: old_hash.zip(row.time(8)?),
+        created_at: Timestamp::from_millis(row.int(9)?),
+        expires_at: row.time(10)?,
+        revoked_at: row.time(11)?,
+        last_used_at: row.time(12)?,
+        ban: ban.map(|(began, until)| Ban { began, until }),
+        unbanned_at: row.time(15)?,
+        revision: row.int(16)?,
+    })
+}
+
+/// The plan of a key. One that was written by hand may be invalid.
+fn read_plan<R: Columns>(row: &R) -> Result<Plan, R::Error> {
+    let (per_minute, per_day) = (row.optional_int(3)?, row.optional_int(4)?);
+    let read = |name: &str| {
+        let limit = |limit: Option<i64>| limit.map(u32::try_from).transpose();
+        anyhow::Ok(
+            name.parse::<PlanName>()?
+                .with(limit(per_minute)?, limit(per_day)?)?,
+        )
+    };
+    let invalid = |error| R::invalid(2, format!("a key's plan cannot be read: {error}"));
+    read(row.text(2)?).map_err(invalid)
+}
