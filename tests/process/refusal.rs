@@ -262,3 +262,34 @@ fn a_server_that_ends_in_order_leaves_one_file() {
         [FILE]
     );
 }
+
+#[test]
+fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
+    for (left, state) in [(None, "missing"), (Some(""), "empty")] {
+        let folder = TempDir::new().expect("a folder");
+        let key = large_key(folder.path());
+        let mut server = Process::serve(PROGRAM, folder.path(), &[]);
+        server.client(Some(&key)).create_many(3);
+        server.kill();
+        let file = folder.path().join(FILE);
+        fs::rename(&file, folder.path().join("moved")).expect("moved");
+        if let Some(content) = left {
+            fs::write(&file, content).expect("a file");
+        }
+        let message = format!(
+            "{FILE} is {state}, but {FILE}-wal is there: put {FILE} back, or remove {FILE}-wal (its commits are lost)"
+        );
+        is_refused(folder.path(), &[&message]);
+        run(folder.path(), &[], &["migrate"]).refuses(1);
+
+        // Either of the two that it names helps.
+        fs::rename(folder.path().join("moved"), &file).expect("moved back");
+        let server = Process::serve(PROGRAM, folder.path(), &[]);
+        assert_eq!(server.client(Some(&key)).get("/v1/pets").json()[2]["id"], 3);
+        drop(server);
+        fs::remove_file(&file).expect("removed");
+        fs::remove_file(folder.path().join(format!("{FILE}-wal"))).expect("removed");
+        let server = Process::serve(PROGRAM, folder.path(), &[]);
+        assert!(server.greeting.contains("First API key"));
+    }
+}

@@ -48,7 +48,12 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Whether there is no write-ahead log or journal next to the file.
 pub(super) fn is_at_rest(path: &Path) -> bool {
-    !beside(path, "-wal").exists() && !beside(path, "-journal").exists()
+    !logs(path).iter().any(|log| log.exists())
+}
+
+/// The names of the write-ahead log and the journal.
+pub(super) fn logs(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-journal"].map(|ending| beside(path, ending))
 }
 
 /// The name of a file next to this one, of SQLite or of the lock.

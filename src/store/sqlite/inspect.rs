@@ -37,7 +37,9 @@ impl FileState {
 /// Inspects the file at a path, without creating files. Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let cannot = |what: &str| OpenError::cannot_open(path, what);
-    match std::fs::metadata(path) {
+    // Looked for first: a process that creates the database creates its log after it.
+    let log = connect::logs(path).into_iter().find(|log| log.exists());
+    let found = match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(FileState::Empty),
@@ -46,7 +48,23 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
         )),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
         Err(error) => Err(cannot(&error.to_string())),
+    }?;
+    // SQLite would replay it into a new database, whose pages are others.
+    let orphaned = |state, log| OpenError::OrphanedLog {
+        path: path.into(),
+        state,
+        log,
+    };
+    match (found, log) {
+        (FileState::Missing, Some(log)) => Err(orphaned("missing", log)),
+        (FileState::Empty, Some(log)) if is_without_bytes(path) => Err(orphaned("empty", log)),
+        _ => Ok(found),
     }
+}
+
+/// Whether the file at a path is empty. An empty database may have all its tables in the write-ahead log still.
+fn is_without_bytes(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }
 
 fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {

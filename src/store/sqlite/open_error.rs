@@ -36,6 +36,18 @@ pub(crate) enum OpenError {
         "{0} has another name (a hard link), under which SQLite would keep a second write-ahead log and lose data: remove one of the names"
     )]
     TwoNames(PathBuf),
+    /// The file is gone, but not its write-ahead log.
+    #[error(
+        "{path} is {state}, but {log} is there: put {path} back, or remove {log} (its commits are lost)"
+    )]
+    OrphanedLog {
+        /// The file.
+        path: PathBuf,
+        /// Missing or empty.
+        state: &'static str,
+        /// The write-ahead log.
+        log: PathBuf,
+    },
     /// The file is damaged.
     #[error(
         "{path} is damaged ({what}): restore it from a backup, or try the sqlite3 command .recover on a copy"
