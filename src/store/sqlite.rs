@@ -4,6 +4,7 @@
 mod connect;
 mod creation;
 mod error;
+mod identity;
 mod inspect;
 mod job;
 mod keys;
@@ -56,7 +57,7 @@ impl Sqlite {
             open::open(path, mode, notice).map_err(|error| permission::explain(path, error))?;
         let engine = Self {
             readers: Readers::new(path, opened.writer.is_none()),
-            writer: SqliteWriter::start(opened.writer, max_waiting)?,
+            writer: SqliteWriter::start(opened.writer, opened.files, max_waiting)?,
             _lock: opened.lock,
         };
         Ok((engine, opened.migration))

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 use harness::Process;
 use serde_json::json;
 
 use crate::refusal::contents;
-use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
+use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
 
 const FILE: &str = "animal-store.db";
 
@@ -139,4 +140,49 @@ fn of_two_servers_that_start_at_once_on_a_new_file_one_serves_it_and_shows_a_fir
         let process = format!("is in use by process {}", server.id());
         assert!(why.contains(&process), "{why}");
     }
+}
+
+#[test]
+fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1() {
+    for ending in ["", "-wal", "-shm", ".lock"] {
+        for (moves, idle) in [(false, false), (true, false), (false, true)] {
+            let folder = folder();
+            let key = large_key(folder.path());
+            let mut server = Process::serve(PROGRAM, folder.path(), &[]);
+            let client = server.client(Some(&key));
+            client.create_many(1);
+            let mut connection = client.connect();
+            let name = format!("{FILE}{ending}");
+            let file = folder.path().join(&name);
+            match moves {
+                true => fs::rename(&file, folder.path().join("moved")).expect("moved"),
+                false => fs::remove_file(&file).expect("removed"),
+            }
+            if !idle {
+                let made = client
+                    .request("POST", "/v1/pets")
+                    .json(&json!({"name": "Rex", "categoryId": 1}))
+                    .try_send_on(&mut connection);
+                // It may have ended by then.
+                assert!(made.map_or(true, |made| made.status == 503), "{name}");
+            }
+            let log = logged(&server, &["ERROR", &name, "moved or removed"]);
+            let code = server.ends_within(Duration::from_secs(5));
+            assert_eq!(code, Some(1), "{name} {moves} {idle}: {log}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_lost_its_lock_leaves_the_lock_of_the_next_one_alone() {
+    let folder = folder();
+    let mut first = Process::serve(PROGRAM, folder.path(), &[]);
+    first.signal("STOP");
+    fs::remove_file(folder.path().join(format!("{FILE}.lock"))).expect("removed");
+    let second = Process::serve(PROGRAM, folder.path(), &[]);
+    first.signal("CONT");
+    assert_eq!(first.ends_within(Duration::from_secs(5)), Some(1));
+    let line = second_is_refused(folder.path(), FILE);
+    let process = format!("process {}:", second.id());
+    assert!(line.contains(&process), "{line}");
 }

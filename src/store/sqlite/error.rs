@@ -7,7 +7,7 @@ use crate::store::contract::StoreError;
 /// The error of the contract for this one.
 pub(super) fn store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(
+        _ if is_busy(error) => StoreError::Unavailable(
             "waited too long for the database lock, which another process holds".into(),
         ),
         Some(ErrorCode::DiskFull) => StoreError::Unavailable(error.to_string()),
@@ -19,9 +19,17 @@ pub(super) fn store_error(error: &Error) -> StoreError {
 pub(super) fn kind(error: &Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "disk full",
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "locked by another process",
+        _ if is_busy(error) => "locked by another process",
         _ => "failing",
     }
+}
+
+/// Whether it waited too long for the lock that another process holds.
+pub(super) fn is_busy(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }
 
 /// Whether the file or the disk can no longer be trusted: a second sync may succeed although the first one lost data.

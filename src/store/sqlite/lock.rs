@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::connect::{beside, folder};
+use super::identity::FileIdentity;
 use super::open_error::OpenError;
 
 /// How often, and at which interval, the ID of a process is read that has just taken the lock.
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct FileLock {
     // Held, not used: the lock is this descriptor's.
     _file: File,
-    path: PathBuf,
+    identity: FileIdentity,
 }
 
 /// The process that has a lock.
@@ -62,24 +63,35 @@ impl FileLock {
                 }
                 Err(error) => return Err(cannot(error.into())),
             }
+            let metadata = file.metadata().map_err(cannot)?;
+            let identity = FileIdentity::new(path.clone(), &metadata);
             // Its last holder may have removed the file meanwhile: then this lock is on nothing.
-            if is_at(&file, &path).map_err(cannot)? {
-                let is_empty = file.metadata().map_err(cannot)?.len() == 0;
-                if !is_empty && Holder::read_from(&mut file).is_none() {
+            if identity.is_in_place() {
+                if metadata.len() > 0 && Holder::read_from(&mut file).is_none() {
                     let what = format!("{} is not its lock: move that file away", path.display());
                     return Err(OpenError::cannot_open(database, what));
                 }
                 Holder::this().write_to(&mut file).map_err(cannot)?;
-                return Ok(Self { _file: file, path });
+                return Ok(Self {
+                    _file: file,
+                    identity,
+                });
             }
         }
+    }
+
+    /// The file that is locked.
+    pub(super) fn identity(&self) -> &FileIdentity {
+        &self.identity
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Still locked, so it is not that of another process. One that is left behind is harmless.
-        let _ = std::fs::remove_file(&self.path);
+        // If somebody has removed it, the one there now is another process's. One that is left behind is harmless.
+        if self.identity.is_in_place() {
+            let _ = std::fs::remove_file(self.identity.path());
+        }
     }
 }
 
@@ -94,16 +106,6 @@ fn lock_of(database: &Path) -> io::Result<PathBuf> {
         Err(error) => return Err(error),
     };
     Ok(beside(&real, ".lock"))
-}
-
-/// Whether a file is still the one at this path.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    let own = file.metadata()?;
-    match std::fs::symlink_metadata(path) {
-        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// The process that has the lock, for a message. One that has taken it this moment may not have written its ID yet; the file

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::connect::{beside, configure, folder};
+use super::identity::FileIdentity;
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::open_error::OpenError;
@@ -31,6 +32,8 @@ pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
     pub(super) writer: Option<Connection>,
     pub(super) lock: Option<FileLock>,
+    /// The files that are written or locked for as long as the writer is open.
+    pub(super) files: Vec<FileIdentity>,
     pub(super) migration: Migration,
 }
 
@@ -51,6 +54,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         return Ok(Opened {
             writer: None,
             lock: None,
+            files: Vec::new(),
             migration: Migration {
                 before: format.map(i64::from),
                 now: known,
@@ -66,14 +70,29 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     one_name(path)?;
     let created = migrates && !path.exists() && create(path)?;
     let (connection, before) = connect(path, mode, notice)?;
+    let lock = lock.filter(|_| mode.serves());
+    let mut files =
+        open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
+    files.extend(lock.as_ref().map(|lock| lock.identity().clone()));
     Ok(Opened {
         writer: Some(connection),
-        lock: lock.filter(|_| mode.serves()),
+        lock,
+        files,
         migration: Migration {
             before: before.filter(|_| !created).map(i64::from),
             now: known,
         },
     })
+}
+
+/// The database, and the files that SQLite has open next to it until the last connection is closed.
+fn open_files(path: &Path) -> std::io::Result<Vec<FileIdentity>> {
+    let real = path.canonicalize()?;
+    let next_to_it = ["-wal", "-shm"].map(|ending| beside(&real, ending));
+    std::iter::once(path.to_owned())
+        .chain(next_to_it)
+        .map(FileIdentity::at)
+        .collect()
 }
 
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another

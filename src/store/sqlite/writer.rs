@@ -1,14 +1,17 @@
 //! The thread that writes. All waiting writes are committed in one transaction, and acknowledged when the commit has returned. A
-//! commit that fails, fails all of them; after a failure of the disk nothing is acknowledged again.
+//! commit that fails, fails all of them; after a failure of the disk, or when the file is no longer at its path, nothing is
+//! acknowledged again.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{is_fatal, kind, store_error};
+use super::error::{is_busy, is_fatal, kind, store_error};
+use super::identity::FileIdentity;
 use super::job::{Job, Written};
 use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
@@ -16,6 +19,9 @@ use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const BATCH: usize = 512;
+
+/// The interval at which the files are checked while there is nothing to write.
+const CHECK: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
 pub(super) struct SqliteWriter {
@@ -26,9 +32,10 @@ pub(super) struct SqliteWriter {
 }
 
 impl SqliteWriter {
-    /// Starts the thread, unless there is no connection that writes.
+    /// Starts the thread, unless there is no connection that writes. It stops when one of these files is moved or removed.
     pub(super) fn start(
         connection: Option<Connection>,
+        files: Vec<FileIdentity>,
         max_waiting: usize,
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
@@ -37,6 +44,7 @@ impl SqliteWriter {
                 let (queue, jobs) = mpsc::channel();
                 let write_loop = WriteLoop {
                     connection,
+                    files,
                     state: Arc::clone(&state),
                 };
                 let run = move |_alive| write_loop.run(&jobs);
@@ -83,32 +91,53 @@ impl SqliteWriter {
     }
 }
 
+/// Why nothing may be acknowledged again.
+#[derive(Debug, thiserror::Error)]
+enum Fatal {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("{} was moved or removed while it was in use", .0.display())]
+    Moved(PathBuf),
+}
+
 /// The work of the thread.
 struct WriteLoop {
     connection: Connection,
+    files: Vec<FileIdentity>,
     state: Arc<WriterState>,
 }
 
 impl WriteLoop {
     fn run(self, jobs: &Receiver<Job>) {
-        while let Ok(first) = jobs.recv() {
-            let batch: Vec<Job> = std::iter::once(first)
-                .chain(jobs.try_iter().take(BATCH - 1))
-                .collect();
-            let creations = batch
-                .iter()
-                .filter(|job| matches!(job, Job::Create { .. }))
-                .count();
-            self.state.leave(creations);
-            if let Err(error) = self.write(batch) {
-                tracing::error!(%error, "the database cannot be written any more; stopping");
-                return;
+        if let Err(error) = self.write_all(jobs) {
+            tracing::error!(%error, "the database cannot be written any more; stopping");
+        }
+    }
+
+    /// Writes until the queue is closed.
+    fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+        loop {
+            match jobs.recv_timeout(CHECK) {
+                Ok(first) => {
+                    let others = jobs.try_iter().take(BATCH - 1);
+                    let batch = self.dequeue(std::iter::once(first).chain(others));
+                    self.write(batch, jobs)?;
+                }
+                Err(RecvTimeoutError::Timeout) => self.check_files()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
 
+    fn dequeue(&self, jobs: impl Iterator<Item = Job>) -> Vec<Job> {
+        let jobs: Vec<Job> = jobs.collect();
+        let is_creation = |job: &&Job| matches!(job, Job::Create { .. });
+        self.state.leave(jobs.iter().filter(is_creation).count());
+        jobs
+    }
+
     /// Writes all of a batch, and replies. An error is one after which nothing may be acknowledged again.
-    fn write(&self, batch: Vec<Job>) -> rusqlite::Result<()> {
+    fn write(&self, batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
         let connection = &self.connection;
         let mut done = Vec::with_capacity(batch.len());
         let mut rest = batch.into_iter();
@@ -124,6 +153,12 @@ impl WriteLoop {
         });
         match committed {
             Ok(()) => {
+                if let Err(moved) = self.check_files() {
+                    let failure = StoreError::Unavailable(moved.to_string());
+                    done.into_iter()
+                        .for_each(|written| written.reply(Err(failure.clone())));
+                    return Err(moved);
+                }
                 self.state
                     .committed(done.iter().filter_map(Written::created));
                 let checkpoint = done.iter().any(Written::wants_checkpoint);
@@ -141,12 +176,28 @@ impl WriteLoop {
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
                 rest.for_each(|job| job.fail(failure.clone()));
+                if is_busy(&error) {
+                    // They have waited for the same lock. In batches, each would wait again, the last ones for very long.
+                    let waiting = self.dequeue(jobs.try_iter());
+                    waiting
+                        .into_iter()
+                        .for_each(|job| job.fail(failure.clone()));
+                }
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
-                    true => Err(error),
+                    true => Err(error.into()),
                     false => Ok(()),
                 }
             }
+        }
+    }
+
+    /// Checks that every file is still at its path. What is written to one that is not is lost.
+    fn check_files(&self) -> std::result::Result<(), Fatal> {
+        let moved = |file: &&FileIdentity| !file.is_in_place();
+        match self.files.iter().find(moved) {
+            Some(file) => Err(Fatal::Moved(file.path().into())),
+            None => Ok(()),
         }
     }
 
@@ -159,5 +210,42 @@ impl WriteLoop {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use futures_util::future::join_all;
+
+    use super::super::Sqlite;
+    use super::*;
+    use crate::pet::NewPet;
+    use crate::store::contract::Mode;
+
+    #[test]
+    fn creations_that_wait_for_the_lock_of_another_process_fail_together_however_many_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let (engine, _) = Sqlite::open(&path, Mode::Migrate, usize::MAX, None).unwrap();
+        let create = || {
+            let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).unwrap();
+            engine.create(Creation { pet, retry: None })
+        };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let began = Instant::now();
+        let created = runtime.block_on(join_all((0..4 * BATCH).map(|_| create())));
+        let took = began.elapsed();
+        let is_unavailable = |created: &_| matches!(created, Err(StoreError::Unavailable(_)));
+        assert!(created.iter().all(is_unavailable), "{created:?}");
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert_eq!(engine.writer().waiting(), 0);
+
+        other.execute_batch("COMMIT").unwrap();
+        assert!(runtime.block_on(create()).is_ok());
     }
 }

@@ -1,0 +1,43 @@
+//! The identity of an open file. One that is moved or removed stays open, and what is written to it is lost.
+
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file, and the path at which it was opened. The number of its inode is not reused while it is open.
+#[derive(Clone, Debug)]
+pub(super) struct FileIdentity {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// The identity of the file with this metadata, opened at this path.
+    pub(super) fn new(path: PathBuf, file: &Metadata) -> Self {
+        Self {
+            path,
+            device: file.dev(),
+            inode: file.ino(),
+        }
+    }
+
+    /// The identity of the file that is at this path now.
+    pub(super) fn at(path: PathBuf) -> io::Result<Self> {
+        let file = std::fs::metadata(&path)?;
+        Ok(Self::new(path, &file))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file is still at its path. If that cannot be told, because a folder may not be entered, it counts as there.
+    pub(super) fn is_in_place(&self) -> bool {
+        match std::fs::metadata(&self.path) {
+            Ok(file) => (file.dev(), file.ino()) == (self.device, self.inode),
+            Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+        }
+    }
+}
