@@ -176,11 +176,8 @@ impl ApiError {
             Self::Unavailable { .. } | Self::NotReady(_) | Self::IdempotencyConflict => {
                 response.retry_after = Some(Self::PAUSE);
             }
-            // The rest of the body may still arrive, or, with an ambiguous encoding, a proxy may see its end elsewhere, so the
-            // connection cannot be reused.
-            Self::RequestTimeout | Self::BodyTooLarge | Self::TransferEncoding => {
-                response.close = true;
-            }
+            // The rest of the body may still arrive, so the connection cannot be reused.
+            Self::RequestTimeout | Self::BodyTooLarge => response.close = true,
             Self::MethodNotAllowed(allowed) => {
                 return response.with(ALLOW, HeaderValue::from_static(allowed));
             }

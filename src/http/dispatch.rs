@@ -22,13 +22,18 @@ pub(super) async fn dispatch<S: Service>(
     let mut open = progress.begin();
     let (mut parts, incoming) = request.into_parts();
     let mut body = RequestBody::new(incoming, &parts.headers);
-    if !body.is_read() {
+    let has_body = !body.is_read();
+    if has_body {
         compact(&mut parts);
     }
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let exchange = Exchange::new(peer, id, open.began);
-    let response = service.respond(&head, &mut body, &exchange).await;
+    let mut response = service.respond(&head, &mut body, &exchange).await;
+    if has_body && head.is_ambiguously_encoded() {
+        // A proxy in front may see the end of the body elsewhere, and what follows as another request.
+        response.close = true;
+    }
     if !body.is_read() {
         // Boxed: otherwise every response would be moved once more.
         return Ok(Box::pin(drain(response, body, &exchange.id, open)).await);

@@ -1,28 +1,43 @@
 //! The head of a request, with the headers that services read.
 
-use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, TRANSFER_ENCODING,
-};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Uri, Version};
 
-use super::header::{FORWARDED_FOR, FORWARDED_PROTO, IDEMPOTENCY_KEY, REQUEST_ID};
+/// A header that is read. A large head is reduced to these while its body arrives.
+#[derive(Clone, Copy)]
+enum Header {
+    Host,
+    Authorization,
+    ContentType,
+    ContentEncoding,
+    TransferEncoding,
+    IdempotencyKey,
+    RequestId,
+    ForwardedFor,
+    ForwardedProto,
+    /// Not a field of a [`Head`]: looked up by its name.
+    Other,
+}
 
-/// The headers that services read. A large head is reduced to them while its body arrives.
-const READ: [HeaderName; 11] = [
-    ACCEPT,
-    HOST,
-    AUTHORIZATION,
-    CONTENT_TYPE,
-    CONTENT_ENCODING,
-    TRANSFER_ENCODING,
-    EXPECT,
-    IDEMPOTENCY_KEY,
-    REQUEST_ID,
-    FORWARDED_FOR,
-    FORWARDED_PROTO,
-];
+impl Header {
+    #[inline]
+    fn of(name: &HeaderName) -> Option<Self> {
+        Some(match name.as_str() {
+            "host" => Self::Host,
+            "authorization" => Self::Authorization,
+            "content-type" => Self::ContentType,
+            "content-encoding" => Self::ContentEncoding,
+            "transfer-encoding" => Self::TransferEncoding,
+            "idempotency-key" => Self::IdempotencyKey,
+            "x-request-id" => Self::RequestId,
+            "x-forwarded-for" => Self::ForwardedFor,
+            "x-forwarded-proto" => Self::ForwardedProto,
+            "accept" | "expect" => Self::Other,
+            _ => return None,
+        })
+    }
+}
 
 /// Heads up to this size in bytes are not reduced.
 const SMALL: usize = 2 * 1024;
@@ -106,20 +121,32 @@ impl<'a> Head<'a> {
         };
         for (name, value) in &parts.headers {
             let value = value.as_bytes();
-            match name.as_str() {
-                "host" => head.host.add(value),
-                "authorization" => head.authorization.add(value),
-                "content-type" => head.content_type.add(value),
-                "content-encoding" => head.is_encoded |= !value.eq_ignore_ascii_case(b"identity"),
-                "transfer-encoding" => head.transfer_encoding.add(value),
-                "idempotency-key" => head.idempotency_key.add(value),
-                "x-request-id" => head.request_id.add(value),
-                "x-forwarded-for" => head.is_forwarded = true,
-                "x-forwarded-proto" => head.forwarded_proto = Some(value),
-                _ => {}
+            match Header::of(name) {
+                Some(Header::Host) => head.host.add(value),
+                Some(Header::Authorization) => head.authorization.add(value),
+                Some(Header::ContentType) => head.content_type.add(value),
+                Some(Header::ContentEncoding) => {
+                    head.is_encoded |= !value.eq_ignore_ascii_case(b"identity");
+                }
+                Some(Header::TransferEncoding) => head.transfer_encoding.add(value),
+                Some(Header::IdempotencyKey) => head.idempotency_key.add(value),
+                Some(Header::RequestId) => head.request_id.add(value),
+                Some(Header::ForwardedFor) => head.is_forwarded = true,
+                Some(Header::ForwardedProto) => head.forwarded_proto = Some(value),
+                Some(Header::Other) | None => {}
             }
         }
         head
+    }
+
+    /// Whether the body may end elsewhere for a proxy: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts any list
+    /// that ends in `chunked`.
+    pub fn is_ambiguously_encoded(&self) -> bool {
+        match self.transfer_encoding {
+            Field::Absent => false,
+            Field::One(encoding) => !encoding.eq_ignore_ascii_case(b"chunked"),
+            Field::Several => true,
+        }
     }
 
     /// All values of a header, in the order in which they were sent.
@@ -138,12 +165,12 @@ pub(super) fn compact(parts: &mut Parts) {
         return;
     }
     let mut headers = HeaderMap::new();
-    for name in READ {
-        for value in parts.headers.get_all(&name) {
-            // It was parsed as a value before, so this cannot fail.
-            if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
-                headers.append(name.clone(), copy);
-            }
+    for (name, value) in &parts.headers {
+        // It was parsed as a value before, so this cannot fail.
+        if Header::of(name).is_some()
+            && let Ok(copy) = HeaderValue::from_bytes(value.as_bytes())
+        {
+            headers.append(name.clone(), copy);
         }
     }
     parts.headers = headers;
@@ -157,6 +184,7 @@ mod tests {
     use http::Request;
 
     use super::*;
+    use crate::http::header::FORWARDED_FOR;
 
     #[test]
     fn a_header_that_is_sent_twice_is_not_taken_for_one() {
@@ -194,5 +222,42 @@ mod tests {
             let hops: Vec<_> = head.all(&FORWARDED_FOR).collect();
             assert_eq!(hops, [b"1.1.1.1", b"2.2.2.2"]);
         }
+    }
+
+    #[test]
+    fn every_header_that_a_service_reads_is_kept_in_a_large_head() {
+        let all = |length| {
+            let mut request = Request::post("/").header("x-other", "x".repeat(length));
+            for name in [
+                "accept",
+                "expect",
+                "host",
+                "authorization",
+                "content-type",
+                "content-encoding",
+                "transfer-encoding",
+                "idempotency-key",
+                "x-request-id",
+                "x-forwarded-for",
+                "x-forwarded-proto",
+            ] {
+                request = request.header(name, "x");
+            }
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            compact(&mut parts);
+            let head = Head::new(&parts);
+            let fields = [
+                head.host,
+                head.authorization,
+                head.content_type,
+                head.transfer_encoding,
+                head.idempotency_key,
+                head.request_id,
+            ];
+            assert!(fields.iter().all(|field| *field == Field::One(b"x")));
+            assert!(head.is_encoded && head.is_forwarded && head.forwarded_proto.is_some());
+            parts.headers.len()
+        };
+        assert_eq!(all(3_000), all(10) - 1);
     }
 }

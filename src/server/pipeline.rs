@@ -19,8 +19,7 @@ use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    Exchange, Field, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
-    catch_panic,
+    Exchange, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
 };
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
@@ -183,7 +182,7 @@ impl Pipeline {
             route, head, now, ..
         } = *request;
         if !route.is_api() {
-            check_form(head, body)?;
+            check_form(head)?;
             return match route {
                 Route::Open(page) => {
                     let pages = &self.shared.pages;
@@ -197,7 +196,7 @@ impl Pipeline {
         }
         let key = self.authenticate(request, learned).await?;
         self.limit(&key, now, learned).await?;
-        let authority = check_form(head, body)?;
+        let authority = check_form(head)?;
         Fault::PanicInRequest.panic_if(|| head.all(&X_FAULT).next().is_some());
         match route {
             Route::Operation(call) => {
@@ -330,17 +329,11 @@ fn rate_limit(rate: Rate) -> RateLimit {
 }
 
 /// Checks the form of a request, and returns its host.
-fn check_form<'a>(head: &Head<'a>, body: &RequestBody) -> Result<Option<Authority<'a>>, ApiError> {
+fn check_form<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
     if head.target_length > LONGEST_TARGET {
         return Err(ApiError::UriTooLong);
     }
-    // hyper accepts any list that ends in chunked. Only such a body has an unknown length.
-    let is_chunked_once = match head.transfer_encoding {
-        Field::Absent => true,
-        Field::One(encoding) => encoding.eq_ignore_ascii_case(b"chunked"),
-        Field::Several => false,
-    };
-    if !is_chunked_once && !body.has_length() {
+    if head.is_ambiguously_encoded() {
         return Err(ApiError::TransferEncoding);
     }
     Authority::of(head).map_err(|problem| ApiError::InvalidParameter {

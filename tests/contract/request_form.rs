@@ -1,6 +1,6 @@
 //! What every request must be like: not too long, and addressed to one host.
 
-use harness::{App, Client, Response};
+use harness::{App, Client, Response, enterprise};
 
 /// A target of exactly so many bytes.
 fn target(path: &str, bytes: usize) -> String {
@@ -197,6 +197,43 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
         let (response, _) = send("POST", "/v1/pets", lines);
         response.is_error(400, "invalid_body");
         assert_eq!(send("GET", "/v1/pets", lines).0.status, 200);
+    }
+}
+
+#[test]
+fn an_ambiguous_transfer_encoding_ends_the_connection_whatever_the_response_is() {
+    let (app, anyone, _) = App::start();
+    let exhausted = app.key(enterprise(1, 1));
+    assert_eq!(exhausted.get("/v1/pets").status, 200);
+    let admin = Client::new(app.admin_address(), None);
+    for (client, target, status) in [
+        (&anyone, "/v1/pets", 401),
+        (&exhausted, "/v1/pets", 429),
+        (&admin, "/livez", 405),
+        (&admin, "/nothing", 404),
+    ] {
+        for (encoding, ends) in [("gzip, chunked", true), ("chunked", false)] {
+            let key = match &client.key {
+                Some(key) => format!("Authorization: Bearer {key}\r\n"),
+                None => String::new(),
+            };
+            let request = format!(
+                "POST {target} HTTP/1.1\r\nHost: a\r\n{key}Transfer-Encoding: {encoding}\r\n\r\n\
+                 2\r\n{{}}\r\n0\r\n\r\n"
+            );
+            let mut connection = client.connect();
+            connection.send(request.as_bytes());
+            let response = connection.response();
+            assert_eq!(response.status, status, "{target} {encoding}: {response}");
+            let closes = response.header("connection") == Some("close");
+            assert_eq!(closes, ends, "{target} {encoding}: {response}");
+            if ends {
+                assert!(connection.is_closed(), "{target} {encoding}");
+            } else {
+                connection.send(request.as_bytes());
+                assert_eq!(connection.response().status, status, "{target} {encoding}");
+            }
+        }
     }
 }
 
