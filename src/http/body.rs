@@ -3,10 +3,13 @@
 //! hyper copies what it gets into the buffer of the connection. So it gets bodies in pieces, and polls for the next one when the
 //! client has read the last one: a client that reads nothing costs a few KiB, however large the body is.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::io;
+use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -25,26 +28,74 @@ const MAX_HELD: usize = 64 * 1024 * 1024;
 /// Bodies up to this size are small: the buffers of a connection are larger.
 const SMALL: usize = 16 * 1024;
 
-/// The bytes of large bodies that are held.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+/// The large bodies that are held, over all threads.
+static HELD: Mutex<HeldBodies> = Mutex::new(HeldBodies::new());
+
+/// The large bodies that are held, each counted once: of a cached page, all clients read the same bytes.
+#[derive(Debug)]
+struct HeldBodies {
+    /// Size and clients of each, by the address of its bytes.
+    by_address: BTreeMap<usize, (usize, usize)>,
+    bytes: usize,
+}
+
+impl HeldBodies {
+    const fn new() -> Self {
+        Self {
+            by_address: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    fn add(&mut self, address: usize, size: usize) {
+        let (_, clients) = self.by_address.entry(address).or_insert_with(|| {
+            self.bytes += size;
+            (size, 0)
+        });
+        *clients += 1;
+    }
+
+    fn remove(&mut self, address: usize) {
+        if let Entry::Occupied(mut entry) = self.by_address.entry(address) {
+            entry.get_mut().1 -= 1;
+            if let (size, 0) = *entry.get() {
+                entry.remove();
+                self.bytes -= size;
+            }
+        }
+    }
+}
+
+fn held() -> MutexGuard<'static, HeldBodies> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The body of a response.
 #[derive(Debug, Default)]
 pub struct Body {
+    /// Dropped before `bytes`, so that no other body can have the same address while this one is held.
+    held: Held,
     /// The rest of a body that is not streamed.
     bytes: Bytes,
-    held: Held,
     stream: Option<Box<Streamed>>,
 }
 
-/// Bytes of a large body, until they are dropped.
+/// The address of a large body that is held until this is dropped.
 #[derive(Debug, Default)]
-struct Held(usize);
+struct Held(Option<NonZeroUsize>);
 
 /// A body that is generated while it is sent. Its request stays in flight until it ends.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
     request: Option<OpenRequest>,
+}
+
+impl Streamed {
+    /// Whether the server shuts down: it does not wait for a body that may have no end.
+    fn is_draining(&self) -> bool {
+        let request = self.request.as_ref();
+        request.is_some_and(|request| request.progress().is_draining())
+    }
 }
 
 impl fmt::Debug for Streamed {
@@ -55,8 +106,8 @@ impl fmt::Debug for Streamed {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.0 > 0 {
-            HELD.fetch_sub(self.0, Ordering::Relaxed);
+        if let Some(address) = self.0 {
+            held().remove(address.get());
         }
     }
 }
@@ -88,9 +139,11 @@ impl Body {
         if size <= SMALL {
             return true;
         }
-        let before = HELD.fetch_add(size, Ordering::Relaxed);
-        self.held = Held(size);
-        before + size <= MAX_HELD
+        let address = self.bytes.as_ptr().addr();
+        let mut held = held();
+        held.add(address, size);
+        self.held = Held(NonZeroUsize::new(address));
+        held.bytes <= MAX_HELD
     }
 
     /// The bytes of a body that is not streamed.
@@ -106,6 +159,7 @@ impl Body {
     /// Keeps the request in flight until the body has been sent.
     pub(super) fn keep(&mut self, request: OpenRequest) {
         if let Some(stream) = &mut self.stream {
+            request.progress().stream();
             stream.request = Some(request);
         }
     }
@@ -122,6 +176,9 @@ impl hyper::body::Body for Body {
         let piece = match self.bytes.len() {
             0 => {
                 return match &mut self.stream {
+                    Some(stream) if stream.is_draining() => {
+                        Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())))
+                    }
                     Some(stream) => {
                         let next = stream.parts.as_mut().poll_next(cx);
                         next.map(|part| part.map(|part| part.map(Frame::data)))
@@ -129,7 +186,10 @@ impl hyper::body::Body for Body {
                     None => Poll::Ready(None),
                 };
             }
-            1..=PIECE => std::mem::take(&mut self.bytes),
+            1..=PIECE => {
+                self.held = Held::default();
+                std::mem::take(&mut self.bytes)
+            }
             _ => self.bytes.split_to(PIECE),
         };
         Poll::Ready(Some(Ok(Frame::data(piece))))
@@ -172,15 +232,24 @@ mod tests {
 
     #[test]
     fn large_bodies_are_held_up_to_a_limit_and_small_ones_always() {
-        let large = Bytes::from(vec![b'x'; 1 << 20]);
-        let hold = |bytes: &Bytes| {
-            let mut body = Body::from(bytes.clone());
+        let large = || Bytes::from(vec![b'x'; 1 << 20]);
+        let hold = |bytes: Bytes| {
+            let mut body = Body::from(bytes);
             body.hold().then_some(body)
         };
-        let held: Vec<_> = (0..64).map(|_| hold(&large).unwrap()).collect();
-        assert!(hold(&large).is_none() && hold(&large).is_none());
-        assert!(hold(&large.slice(..SMALL)).is_some());
-        drop(held);
-        assert!(hold(&large).is_some());
+        let mut bodies: Vec<_> = (0..64).map(|_| hold(large()).unwrap()).collect();
+        assert!(hold(large()).is_none() && hold(large()).is_none());
+        assert!(hold(large().slice(..SMALL)).is_some());
+        // Bytes that are held already need no further memory, however many clients read them.
+        let shared = bodies[0].bytes().clone();
+        bodies.extend((0..1_000).map(|_| hold(shared.clone()).unwrap()));
+        assert!(hold(large()).is_none());
+        bodies.drain(..64);
+        bodies.truncate(1);
+        bodies.extend((0..63).map(|_| hold(large()).unwrap()));
+        assert!(hold(large()).is_none(), "the shared bytes are still held");
+        drop(bodies);
+        assert!(hold(large()).is_some());
+        assert!(held().by_address.is_empty());
     }
 }

@@ -215,9 +215,8 @@ impl Drop for Slot {
             }
         }
         // Shrinks maps that a flood has made large.
-        if open.by_id.is_empty() {
+        if open.by_id.is_empty() && open.closing == 0 {
             *open = Open {
-                closing: open.closing,
                 next_id: open.next_id,
                 ..Open::default()
             };
@@ -345,5 +344,17 @@ mod tests {
         assert!(!one.activity().is_evicted());
         drop((three, four));
         assert_eq!(connections.count(), 3, "evicted ones were removed already");
+    }
+
+    #[test]
+    fn an_evicted_connection_counts_for_its_address_until_it_has_closed() {
+        let connections = connections(1, 2);
+        let enter = || connections.enter(ip("192.0.2.1"));
+        let evicted = enter().unwrap();
+        drop(enter().unwrap());
+        let third = enter().unwrap();
+        assert_eq!(enter().unwrap_err(), Full::Address);
+        drop((evicted, third));
+        assert!(connections.0.lock().by_network.is_empty());
     }
 }

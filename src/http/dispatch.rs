@@ -21,7 +21,7 @@ pub(super) async fn dispatch<S: Service>(
 ) -> Result<hyper::Response<Body>, Infallible> {
     let mut open = progress.begin();
     let (mut parts, incoming) = request.into_parts();
-    let mut body = RequestBody::new(incoming, &parts.headers);
+    let mut body = RequestBody::new(incoming, &parts.headers, progress);
     let has_body = !body.is_read();
     if has_body {
         compact(&mut parts);

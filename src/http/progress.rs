@@ -18,6 +18,8 @@ pub(super) enum Phase {
     Head,
     /// The service. A body has a separate deadline, where it is read.
     Busy,
+    /// The service or the client: the body of the response is streamed.
+    Streaming,
 }
 
 /// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
@@ -77,6 +79,24 @@ impl Progress {
         self.0.phase.set(phase);
         self.0.since.set(now);
         now
+    }
+
+    /// Begins to stream the body of a response.
+    pub(super) fn stream(&self) {
+        self.0.phase.set(Phase::Streaming);
+    }
+
+    /// Records that the request in flight waits for its body. Its connection can be evicted until the next call of
+    /// [`body_arrived`](Self::body_arrived).
+    pub(super) fn await_body(&self) {
+        if self.0.open.get() == 1 {
+            self.activity().mark_idle(Instant::now());
+        }
+    }
+
+    /// Records that the request in flight no longer waits for its body.
+    pub(super) fn body_arrived(&self) {
+        self.activity().mark_busy();
     }
 
     /// The phase.

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::header::{EXPECT, HeaderMap};
 use http_body_util::{BodyExt, Either, Full};
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming};
+
+use super::progress::Progress;
 
 /// The most bytes of a body that are read only to reuse the connection.
 const REMAINDER: usize = 64 * 1024;
@@ -24,7 +27,11 @@ pub struct RequestBody {
     awaits_continue: bool,
     ended: bool,
     broken: bool,
+    /// The progress of its connection, until it has arrived.
+    progress: Option<Progress>,
 }
+
+type FrameError = <Either<Incoming, Full<Bytes>> as Body>::Error;
 
 /// A body that was aborted by the client, or whose chunks are malformed.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +40,11 @@ pub struct Incomplete;
 
 impl RequestBody {
     /// The body of a request with these headers.
-    pub(super) fn new(incoming: Incoming, headers: &HeaderMap) -> Self {
+    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, progress: &Progress) -> Self {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && headers.contains_key(EXPECT),
+            progress: (!ended).then(|| progress.clone()),
             ended,
             broken: false,
             incoming: Either::Left(incoming),
@@ -49,6 +57,7 @@ impl RequestBody {
             awaits_continue: false,
             ended: bytes.is_empty(),
             broken: false,
+            progress: None,
             incoming: Either::Right(Full::new(bytes)),
         }
     }
@@ -56,11 +65,6 @@ impl RequestBody {
     /// The least number of bytes that are still to arrive. Exact if the client sent a `Content-Length`.
     pub fn announced(&self) -> u64 {
         self.incoming.size_hint().lower()
-    }
-
-    /// Whether its length is known before it is read.
-    pub fn has_length(&self) -> bool {
-        self.incoming.size_hint().exact().is_some()
     }
 
     /// Whether all of it has been read.
@@ -75,7 +79,7 @@ impl RequestBody {
             if self.broken {
                 return Err(Incomplete);
             }
-            match self.incoming.frame().await {
+            match self.frame().await {
                 None => {
                     self.ended = true;
                     return Ok(None);
@@ -89,6 +93,21 @@ impl RequestBody {
                 }
             }
         }
+    }
+
+    /// The next frame. While it has not arrived, the connection can be evicted.
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, FrameError>> {
+        let mut frame = self.incoming.frame();
+        if let Some(frame) = (&mut frame).now_or_never() {
+            return frame;
+        }
+        let Some(progress) = &self.progress else {
+            return frame.await;
+        };
+        progress.await_body();
+        let arrived = frame.await;
+        progress.body_arrived();
+        arrived
     }
 
     /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body

@@ -74,11 +74,19 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
     /// Checks the deadline while waiting for the client.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let (phase, activity) = (self.progress.phase(), self.progress.activity());
-        if phase == Phase::Busy {
-            return Poll::Pending;
-        }
-        if activity.is_evicted() || (phase == Phase::New && self.progress.is_ending()) {
+        let ends = match phase {
+            Phase::New => self.progress.is_ending(),
+            // A stream that the client does not read ends at shutdown; otherwise its body ends.
+            Phase::Streaming => self.stalled && self.progress.is_draining(),
+            Phase::Busy | Phase::Idle | Phase::Head => false,
+        };
+        if ends || activity.is_evicted() {
             return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
+        }
+        if phase == Phase::Busy || (phase == Phase::Streaming && !self.stalled) {
+            // The client has no deadline, but its connection may be evicted while its body arrives, or the server may shut down.
+            activity.watch(cx.waker());
+            return Poll::Pending;
         }
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
@@ -113,7 +121,15 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         self.stalled = result.is_pending();
+        let is_streaming = self.progress.phase() == Phase::Streaming;
         let Poll::Ready(done) = result else {
+            if is_streaming {
+                if !self.slow {
+                    // The time that the service took for this part does not count.
+                    self.reset_deadline();
+                }
+                self.progress.activity().mark_idle(Instant::now());
+            }
             self.slow = true;
             return self.wait(cx).map(Err);
         };
@@ -132,6 +148,9 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
                 // A client that reads, however slowly, is not idle.
                 self.progress.activity().mark_idle(Instant::now());
             }
+        }
+        if is_streaming {
+            self.progress.activity().mark_busy();
         }
         // A read may be pending since before the response, when there was no deadline; now there is one.
         let _ = self.wait(cx);
@@ -198,6 +217,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<'_, IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.slow && self.progress.phase() == Phase::Streaming {
+            // The client has read all that was streamed, but for what is in the buffer of the socket.
+            self.slow = false;
+        }
         Pin::new(&mut self.io).poll_flush(cx)
     }
 

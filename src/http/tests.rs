@@ -3,12 +3,14 @@
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::Instant;
 
 use super::connections::{Caps, Connections, Full};
 use super::request_id::RequestIds;
@@ -18,21 +20,34 @@ use crate::clock::Timestamp;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Responds with a stream of parts. `/broken` fails behind the first, `/endless` waits behind it.
+/// Responds with a stream of parts. `/broken` fails behind the first, `/endless` waits behind it, `/large` has no end and never
+/// waits, `/late` pauses before each part, and `/body` reads the body of the request.
 struct Parts;
 
 impl Service for Parts {
-    async fn respond(&self, head: &Head<'_>, _: &mut RequestBody, _: &Exchange) -> Response {
+    async fn respond(&self, head: &Head<'_>, body: &mut RequestBody, _: &Exchange) -> Response {
         let first = stream::iter([Ok(Bytes::from_static(b"one"))]);
         let mut response = Response::new(StatusCode::OK);
         response.body = match head.path {
-            "/broken" => Body::streamed(stream::iter([
-                Ok(Bytes::from_static(b"one")),
-                Err(io::ErrorKind::Other.into()),
-            ])),
-            "/endless" => {
-                use futures_util::StreamExt;
-                Body::streamed(first.chain(stream::pending()))
+            "/broken" => Body::streamed(first.chain(stream::once(async {
+                // hyper discards what it has not sent yet.
+                tokio::time::sleep(PAUSE).await;
+                Err(io::ErrorKind::Other.into())
+            }))),
+            "/endless" => Body::streamed(first.chain(stream::pending())),
+            "/large" => Body::streamed(stream::repeat_with(|| {
+                Ok(Bytes::from_static(&[b'x'; 4096]))
+            })),
+            "/late" => Body::streamed(stream::repeat(()).then(|()| async {
+                tokio::time::sleep(2 * SHORT).await;
+                Ok(Bytes::from_static(&[b'x'; LATE_PART]))
+            })),
+            "/body" => {
+                let body = match body.next().await {
+                    Ok(_) => "whole",
+                    Err(_) => "broken",
+                };
+                Bytes::from_static(body.as_bytes()).into()
             }
             _ => Body::streamed(stream::iter([
                 Ok(Bytes::from_static(b"one")),
@@ -59,26 +74,49 @@ fn connections(total: usize) -> Connections {
     })
 }
 
+/// A timeout that no test waits for.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A timeout that tests wait for.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// The size of a part of `/late`: more than the buffers of a connection.
+const LATE_PART: usize = 128 * 1024;
+
+/// A pause in which everything that can happen at once has happened.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// A connection to the service, which a task of its own serves.
 fn connect(connections: &Connections) -> DuplexStream {
-    connect_with(connections, Duration::from_secs(30))
+    connect_with(connections, LONG, LONG, &Rc::default())
 }
 
-fn connect_with(connections: &Connections, request: Duration) -> DuplexStream {
+fn connect_with(
+    connections: &Connections,
+    request: Duration,
+    idle: Duration,
+    draining: &Rc<Cell<bool>>,
+) -> DuplexStream {
     let (client, server) = duplex(64 * 1024);
     let slot = connections.enter(PEER).unwrap();
     let worker = Worker {
         service: Parts,
         ids: RequestIds::new().unwrap(),
-        timeouts: Timeouts {
-            request,
-            idle: Duration::from_secs(30),
-        },
-        draining: Default::default(),
+        timeouts: Timeouts { request, idle },
+        draining: Rc::clone(draining),
         lingering: Cell::new(0),
     };
     tokio::task::spawn_local(async move { connection::serve(server, slot, PEER, &worker).await });
     client
+}
+
+/// How long it takes until no connection is open.
+async fn until_closed(connections: &Connections) -> Duration {
+    let began = Instant::now();
+    while connections.count() > 0 && began.elapsed() < 10 * SHORT {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    began.elapsed()
 }
 
 async fn send(client: &mut DuplexStream, target: &str) {
@@ -122,7 +160,8 @@ async fn a_streamed_body_that_fails_ends_the_connection_without_a_last_chunk() {
     let mut client = connect(&connections(1));
     send(&mut client, "/broken").await;
     let response = read_until(&mut client, "0\r\n\r\n").await;
-    assert!(!response.ends_with("0\r\n\r\n"), "{response}");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\n3\r\none\r\n"), "{response}");
 }
 
 #[tokio::test(flavor = "local")]
@@ -135,8 +174,81 @@ async fn a_connection_is_busy_while_its_body_is_streamed() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn a_client_that_does_not_read_a_streamed_body_is_disconnected() {
+    let connections = connections(1);
+    let mut client = connect_with(&connections, LONG, SHORT, &Rc::default());
+    send(&mut client, "/large").await;
+    let took = until_closed(&connections).await;
+    assert!((SHORT..5 * SHORT).contains(&took), "{took:?}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_streamed_body_may_pause_and_its_client_has_the_idle_timeout_for_each_part() {
+    let connections = connections(1);
+    let mut client = connect_with(&connections, LONG, SHORT, &Rc::default());
+    send(&mut client, "/late").await;
+    let mut part = vec![0; LATE_PART];
+    for _ in 0..3 {
+        // Half a timeout after the part: it does not fit into the buffer, so the server waits for the client.
+        tokio::time::sleep(2 * SHORT + SHORT / 2).await;
+        client.read_exact(&mut part).await.unwrap();
+    }
+    assert_eq!(connections.count(), 1);
+    let took = until_closed(&connections).await;
+    assert!(took < 6 * SHORT, "{took:?}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_client_that_does_not_read_a_streamed_body_is_evicted_for_another() {
+    let connections = connections(1);
+    let mut client = connect(&connections);
+    send(&mut client, "/large").await;
+    tokio::time::sleep(PAUSE).await;
+    let _other = connections.enter(PEER).unwrap();
+    tokio::time::sleep(PAUSE).await;
+    let mut sent = Vec::new();
+    client.read_to_end(&mut sent).await.unwrap();
+    assert!(sent.len() <= 64 * 1024, "{}", sent.len());
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_streamed_body_ends_at_shutdown() {
+    for target in ["/endless", "/large"] {
+        let (connections, draining) = (connections(1), Rc::default());
+        let mut client = connect_with(&connections, LONG, LONG, &draining);
+        send(&mut client, target).await;
+        tokio::time::sleep(PAUSE).await;
+        draining.set(true);
+        connections.wake_all();
+        let took = until_closed(&connections).await;
+        assert!(took < Duration::from_millis(500), "{target}: {took:?}");
+        let mut sent = Vec::new();
+        client.read_to_end(&mut sent).await.unwrap();
+        assert!(sent.starts_with(b"HTTP/1.1 200 "), "{target}");
+        assert!(!sent.ends_with(b"0\r\n\r\n"), "{target}: as if complete");
+    }
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_connection_whose_request_body_does_not_arrive_is_evicted_for_another() {
+    let connections = connections(1);
+    let mut client = connect(&connections);
+    let head = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(PAUSE).await;
+    let _other = connections.enter(PEER).unwrap();
+    let response = read_until(&mut client, "no end").await;
+    assert!(response.ends_with("broken"), "{response:?}");
+}
+
+#[tokio::test(flavor = "local")]
 async fn half_a_head_is_rejected_when_its_time_is_up() {
-    let mut client = connect_with(&connections(1), Duration::from_millis(20));
+    let mut client = connect_with(
+        &connections(1),
+        Duration::from_millis(20),
+        LONG,
+        &Rc::default(),
+    );
     client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
     let response = read_until(&mut client, "no end").await;
     assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
