@@ -135,8 +135,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
                 Some(ValueSource::EnvVariable) => "ANIMAL_STORE_CONFIG",
                 _ => "--config",
             };
-            let command = file::apply(command(), named, &path)
-                .map_err(|error| Failure::Usage(error.to_string()))?;
+            let command = file::apply(command(), named, &path).map_err(Failure::Usage)?;
             read(command)?
         }
     };

@@ -47,15 +47,12 @@ impl Server {
     /// Binds the sockets, then opens the store: a first start whose port is in use creates no files.
     pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets = http::listen_for_each(config.listen, workers).with_context(|| {
-            format!("--listen {}: cannot listen on this address", config.listen)
-        })?;
-        let admin_socket = http::listen(config.admin_listen).with_context(|| {
-            format!(
-                "--admin-listen {}: cannot listen on this address",
-                config.admin_listen
-            )
-        })?;
+        let failure =
+            |option, address| format!("{option} {address}: cannot listen on this address");
+        let sockets = http::listen_for_each(config.listen, workers)
+            .with_context(|| failure("--listen", config.listen))?;
+        let admin_socket = http::listen(config.admin_listen)
+            .with_context(|| failure("--admin-listen", config.admin_listen))?;
         let waiting = config.max_waiting_writes;
         let mode = Mode::Serve {
             migrate: config.migrate,
@@ -166,17 +163,9 @@ impl Server {
 }
 
 fn limiter(config: &Config, shared: &Shared, deployment: &str) -> Limiter {
-    match (&config.redis, &shared.redis) {
-        (Some(url), Some(health)) => {
-            let (clock, health) = (shared.clock.clone(), Arc::clone(health));
-            Limiter::Redis(Redis::new(
-                url.clone(),
-                deployment,
-                config.bans,
-                clock,
-                health,
-            ))
-        }
-        _ => Limiter::Memory(config.bans),
-    }
+    let (Some(url), Some(health)) = (&config.redis, &shared.redis) else {
+        return Limiter::Memory(config.bans);
+    };
+    let (url, clock, health) = (url.clone(), shared.clock.clone(), Arc::clone(health));
+    Limiter::Redis(Redis::new(url, deployment, config.bans, clock, health))
 }

@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::outcome::{Failure, Outcome};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};
 
@@ -18,12 +18,16 @@ pub(super) struct CommandOptions {
 }
 
 impl CommandOptions {
-    /// Opens the store, and corrects the clock by the reference clock.
-    pub(super) async fn open(&self, mode: Mode, clock: &Clock) -> Result<Store, Failure> {
+    /// Opens the store, corrects the clock by the reference clock, and returns the time.
+    pub(super) async fn open(
+        &self,
+        mode: Mode,
+        clock: &Clock,
+    ) -> Result<(Store, Timestamp), Failure> {
         let store = Store::open_for_command(self.database(), mode, print_wait).await?;
         let corrected = store.correct(clock).await;
         corrected.context("cannot read the database's clock")?;
-        Ok(store)
+        Ok((store, clock.now()))
     }
 
     pub(super) fn database(&self) -> &Database {

@@ -115,22 +115,19 @@ impl Command {
                 options,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let issued = keys::create(&store, name, plan, expires, now).await?;
                 print_issued(&issued, now, options.json, "created")
             }
             Self::List(options) => {
-                let store = options.open(Mode::ReadOnly, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let report = |key: &KeyRecord| report::key(key, now);
                 let row = |key: &KeyRecord| report::key_row(key, now);
                 let (failure, columns) = ("cannot read the keys", report::KEY_COLUMNS);
                 list(store.keys(), failure, options.json, report, columns, row).await
             }
             Self::Show(OneKey { id, options }) => {
-                let store = options.open(Mode::ReadOnly, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let record = keys::get(&store, KeyId(id)).await?;
                 let last_day = store.usage(Some(record.id)).try_next().await;
                 let last_day = last_day.context("cannot read the usage")?;
@@ -143,7 +140,7 @@ impl Command {
                 print::result(options.json, || report::key(&record, now), &text)
             }
             Self::Usage { id, options } => {
-                let store = options.open(Mode::ReadOnly, clock).await?;
+                let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let id = id.map(KeyId);
                 if let Some(id) = id {
                     keys::get(&store, id).await?;
@@ -159,18 +156,17 @@ impl Command {
                 options,
             } => {
                 let plan = limits.plan(plan)?;
-                let store = options.open(Mode::ReadWrite, clock).await?;
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::set_plan(&store, KeyId(id), plan).await?;
                 let done = format!("has plan {}", record.plan.name());
-                print_changed(&record, clock.now(), options.json, &done)
+                print_changed(&record, now, options.json, &done)
             }
             Self::Rotate {
                 key: OneKey { id, options },
                 grace,
                 yes,
             } => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let issued = rotate(&store, KeyId(id), grace, yes, now).await?;
                 let done = match keys::old_secret_until(&issued.record, now) {
                     None => "rotated, the old secret no longer works".to_owned(),
@@ -179,14 +175,12 @@ impl Command {
                 print_issued(&issued, now, options.json, &done)
             }
             Self::Revoke(OneKey { id, options }) => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::revoke(&store, KeyId(id), now).await?;
                 print_changed(&record, now, options.json, "is revoked")
             }
             Self::Unban(OneKey { id, options }) => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let now = clock.now();
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let (record, ended) = keys::unban(&store, KeyId(id), now).await?;
                 let done = match ended {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),

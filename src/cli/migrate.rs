@@ -14,7 +14,8 @@ pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
     // On a large database it can take long, and logs that.
     let sink = Sink::stderr().context("cannot start the log")?;
     log::init(&sink, LogFormat::Text, LogLevel::Info, clock.clone());
-    let Migration { before, now } = options.open(Mode::Migrate, clock).await?.migration();
+    let (store, _) = options.open(Mode::Migrate, clock).await?;
+    let Migration { before, now } = store.migration();
     let database = options.database();
     let report =
         || json!({"database": database.to_string(), "formatBefore": before, "format": now});

@@ -31,15 +31,11 @@ pub(super) struct Openapi {
 
 impl Openapi {
     pub(super) fn run(self) -> Outcome {
-        let url = |url: &Option<BaseUrl>| url.as_ref().map(BaseUrl::to_string);
-        let document = Document::new(
-            url(&self.public_url).as_deref(),
-            url(&self.staging_url).as_deref(),
-        );
-        let text = if self.yaml {
-            document.yaml
-        } else {
-            document.json
+        let (public, staging) = (self.public_url.as_ref(), self.staging_url.as_ref());
+        let document = Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str));
+        let text = match self.yaml {
+            true => document.yaml,
+            false => document.json,
         };
         Ok(std::io::stdout().write_all(&text).context(WRITE_FAILED)?)
     }

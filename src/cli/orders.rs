@@ -54,25 +54,25 @@ impl Command {
                 ship_date,
                 options,
             } => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let placed = store.place_order(PetId(pet), ship_date, clock.now()).await;
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let placed = store.place_order(PetId(pet), ship_date, now).await;
                 let placed = placed.context("cannot place the order")?;
                 print_outcome(placed, options.json, "placed", PetStatus::Pending)
             }
             Self::Complete(OneOrder { id, options }) => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let completed = store.complete_order(OrderId(id), clock.now()).await;
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let completed = store.complete_order(OrderId(id), now).await;
                 let completed = completed.context("cannot complete the order")?;
                 print_outcome(completed, options.json, "complete", PetStatus::Sold)
             }
             Self::Cancel(OneOrder { id, options }) => {
-                let store = options.open(Mode::ReadWrite, clock).await?;
-                let cancelled = store.cancel_order(OrderId(id), clock.now()).await;
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let cancelled = store.cancel_order(OrderId(id), now).await;
                 let cancelled = cancelled.context("cannot cancel the order")?;
                 print_outcome(cancelled, options.json, "cancelled", PetStatus::Available)
             }
             Self::List(options) => {
-                let store = options.open(Mode::ReadOnly, clock).await?;
+                let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let columns = [
                     column("id"),
                     column("animal"),

@@ -37,10 +37,8 @@ impl Command {
             force,
             options,
         } = self;
-        let store = options.open(Mode::ReadWrite, clock).await?;
-        let set = store
-            .set_status(PetId(id), status, force, clock.now())
-            .await;
+        let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+        let set = store.set_status(PetId(id), status, force, now).await;
         let set = set
             .context("cannot set the status")?
             .map_err(anyhow::Error::from)?;

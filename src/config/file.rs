@@ -11,28 +11,20 @@ use toml::de::{DeTable, DeValue};
 
 use super::usage;
 
-/// Why a file is invalid, with the line number.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct InvalidFile(String);
-
-/// Makes the file's values the defaults of every subcommand. `named` is the option or variable that named the file.
-pub(crate) fn apply(
-    mut command: Command,
-    named: &str,
-    path: &Path,
-) -> Result<Command, InvalidFile> {
+/// Makes the file's values the defaults of every subcommand. `named` is the option or variable that named the file. The error is a
+/// message with the line number.
+pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, String> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => InvalidFile(format!(
-            "{named} {shown}: permission denied: cannot read the file"
-        )),
-        ErrorKind::NotFound => InvalidFile(format!("{named} {shown}: file not found")),
-        _ => InvalidFile(format!("{named} {shown}: {error}")),
+        ErrorKind::PermissionDenied => {
+            format!("{named} {shown}: permission denied: cannot read the file")
+        }
+        ErrorKind::NotFound => format!("{named} {shown}: file not found"),
+        _ => format!("{named} {shown}: {error}"),
     })?;
     let at = |offset: usize, what: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
-        InvalidFile(format!("{shown}:{}: {what}", 1 + lines.count()))
+        format!("{shown}:{}: {what}", 1 + lines.count())
     };
     let text =
         str::from_utf8(&bytes).map_err(|error| at(error.valid_up_to(), "not valid UTF-8"))?;

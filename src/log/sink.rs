@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::counter::Counter;
@@ -29,15 +29,9 @@ pub struct Sink {
 /// A buffer of lines: one for each thread that writes many, so that none waits for another.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    lines: Arc<Mutex<Lines>>,
+    lines: Arc<Mutex<Vec<u8>>>,
     /// Lines dropped by all buffers of the sink.
     lost: Arc<Counter>,
-}
-
-#[derive(Debug, Default)]
-struct Lines {
-    bytes: Vec<u8>,
-    lost: u64,
 }
 
 impl Sink {
@@ -48,34 +42,35 @@ impl Sink {
 
     /// A sink that writes to `out`.
     pub fn to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
-        let buffers: Arc<Mutex<Vec<Buffer>>> = Arc::default();
         let (stop, stopped) = mpsc::channel::<()>();
-        let all = Arc::clone(&buffers);
         let (until_written, written) = mpsc::channel();
-        std::thread::Builder::new()
-            .name("log".into())
-            .spawn(move || {
-                let _until_written = until_written;
-                let mut spare = Vec::new();
-                loop {
-                    let last =
-                        stopped.recv_timeout(FLUSH_INTERVAL) != Err(RecvTimeoutError::Timeout);
-                    let buffers = all.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    // A log that nobody reads does not stop the server.
-                    let _ = buffers
-                        .iter()
-                        .try_for_each(|buffer| buffer.write_to(&mut out, &mut spare));
-                    if last {
-                        return;
-                    }
-                }
-            })?;
-        Ok(Self {
-            buffers,
+        let sink = Self {
+            buffers: Arc::default(),
             lost: Arc::default(),
             stop: Some(stop),
             written,
-        })
+        };
+        let (buffers, lost) = (Arc::clone(&sink.buffers), sink.lost());
+        let write = move || {
+            let _until_written = until_written;
+            let (mut spare, mut reported) = (Vec::new(), 0);
+            loop {
+                let is_last =
+                    stopped.recv_timeout(FLUSH_INTERVAL) != Err(RecvTimeoutError::Timeout);
+                let buffers = lock(&buffers).clone();
+                // A log that nobody reads does not stop the server.
+                let _ = buffers
+                    .iter()
+                    .try_for_each(|buffer| buffer.write_to(&mut out, &mut spare))
+                    .and_then(|()| report_lost(&mut out, &lost, &mut reported));
+                if is_last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("log".into());
+        thread.spawn(write)?;
+        Ok(sink)
     }
 
     /// A new buffer of this sink.
@@ -84,10 +79,7 @@ impl Sink {
             lines: Arc::default(),
             lost: Arc::clone(&self.lost),
         };
-        self.buffers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(buffer.clone());
+        lock(&self.buffers).push(buffer.clone());
         buffer
     }
 
@@ -113,36 +105,41 @@ impl Buffer {
 
     /// Adds a line, which `write` appends.
     pub fn put_with(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.bytes.len() >= CAPACITY {
-            lines.lost += 1;
+        let mut lines = lock(&self.lines);
+        if lines.len() >= CAPACITY {
             self.lost.add(1);
         } else {
-            write(&mut lines.bytes);
+            write(&mut lines);
         }
     }
 
     /// Writes the buffered lines. They are swapped with `spare`, so that neither vector has to grow again.
     fn write_to(&self, out: &mut impl Write, spare: &mut Vec<u8>) -> io::Result<()> {
         spare.clear();
-        let lost = {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut lines.bytes, spare);
-            std::mem::take(&mut lines.lost)
-        };
-        out.write_all(spare)?;
-        if lost > 0 {
-            writeln!(
-                out,
-                "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{lost}}}"
-            )?;
-        }
+        std::mem::swap(&mut *lock(&self.lines), spare);
         if spare.is_empty() {
-            Ok(())
-        } else {
-            out.flush()
+            return Ok(());
         }
+        out.write_all(spare)?;
+        out.flush()
     }
+}
+
+/// Writes how many lines were dropped since the last report.
+fn report_lost(out: &mut impl Write, lost: &Counter, reported: &mut u64) -> io::Result<()> {
+    let count = lost.get() - *reported;
+    if count == 0 {
+        return Ok(());
+    }
+    *reported += count;
+    writeln!(
+        out,
+        "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{count}}}"
+    )
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `tracing-subscriber` makes one call for each line.
@@ -181,7 +178,7 @@ mod tests {
         let sink = Sink::to(memory.clone()).unwrap();
         sink.buffer().put(b"one\n");
         let full = sink.buffer();
-        full.lines.lock().unwrap().bytes = vec![b'\n'; CAPACITY];
+        *full.lines.lock().unwrap() = vec![b'\n'; CAPACITY];
         full.put(b"lost\n");
         assert_eq!(sink.lost().get(), 1);
         drop(sink);
