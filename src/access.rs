@@ -1,4 +1,4 @@
-//! Authentication: a valid key, or an address and the failures it has left.
+//! Authentication: a valid key, or a failure that is counted against the address of the client.
 //! Queries the store only for a key that is not in the directory. Knows nothing of responses.
 
 pub(crate) mod address;

@@ -62,20 +62,20 @@ impl Admin {
             "/livez" => Ok(health::live()),
             "/readyz" => health::ready(&self.readiness, head.query),
             _ => {
-                self.admit(head, peer)?;
+                self.authenticate(head, peer)?;
                 Ok(self.metrics.page(head))
             }
         }
     }
 
     /// Checks the token, if one is configured. Failures are counted by address, like those of API keys.
-    fn admit(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), ApiError> {
+    fn authenticate(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             return Ok(());
         };
         let presented = Presented::of(head.authorization);
         if let Presented::Key(presented) = presented
-            && token.admits(presented)
+            && token.matches(presented)
         {
             return Ok(());
         }

@@ -30,8 +30,7 @@ pub struct AdminToken([u8; 32]);
 pub struct InvalidToken;
 
 impl AdminToken {
-    /// Whether this is the token.
-    pub fn admits(&self, presented: &[u8]) -> bool {
+    pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         self.0 == <[u8; 32]>::from(Sha256::digest(presented))
     }
 }

@@ -28,22 +28,22 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || buffer.clone())
-        .with_timer(Stamp(clock))
+        .with_timer(Timer(clock))
         .with_ansi(false);
-    let lines = tracing_subscriber::registry().with(filter);
-    let done = match format {
-        LogFormat::Text => lines.with(layer.with_target(false)).try_init(),
-        LogFormat::Json => lines
+    let registry = tracing_subscriber::registry().with(filter);
+    let result = match format {
+        LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
+        LogFormat::Json => registry
             .with(layer.json().flatten_event(true).with_target(false))
             .try_init(),
     };
     // A second server in the same process writes to the first one's sink.
-    drop(done);
+    drop(result);
 }
 
-struct Stamp(Clock);
+struct Timer(Clock);
 
-impl FormatTime for Stamp {
+impl FormatTime for Timer {
     fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
         w.write_str(&request::time(self.0.now()))
     }

@@ -35,7 +35,7 @@ struct Shard(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {
-    /// The minute of all counts. Nothing is counted in it.
+    /// The minute of all counts, which are by address: the counter of this window stays at zero.
     minute: Minute,
     /// By the hash of the address.
     counts: HashMap<u64, u8, BuildHasherDefault<AlreadyHashed>>,
@@ -55,7 +55,7 @@ impl Default for AddressTable {
 impl AddressTable {
     /// Counts a failure and returns the rate; the error is the rate of an address that had no failures left.
     pub(crate) fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
-        let (mut failures, hash) = self.enter(address, now);
+        let (mut failures, hash) = self.lock_shard(address, now);
         let count = failures.count_mut(hash);
         if *count >= FAILURES_PER_MINUTE {
             return Err(failures.rate(FAILURES_PER_MINUTE));
@@ -71,14 +71,14 @@ impl AddressTable {
     }
 
     pub(crate) fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
-        let (failures, hash) = self.enter(address, now);
+        let (failures, hash) = self.lock_shard(address, now);
         failures.rate(failures.count(hash))
     }
 
-    /// The shard of an address, in this minute, and the hash of the address.
-    fn enter(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
+    /// Locks the shard of an address, empties it if a new minute has begun, and returns it with the hash of the address.
+    fn lock_shard(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
         let hash = self.hasher.hash_one(network(address));
-        // Not by the bits that the map uses: the highest and the lowest.
+        // By other bits than those that the map uses: the highest and the lowest.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         let mut failures = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failures.minute.enter(now) {

@@ -11,7 +11,7 @@ use crate::limit::{Meter, MeterIndex, Meters};
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// A secret of a key: the current limits of the key, and the meter that all its secrets share.
+/// One secret of a key, with the limits of the key and the meter that all its secrets share.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The key's ID.
@@ -99,7 +99,7 @@ impl Directory {
     /// every moment between.
     pub fn apply(&self, record: &KeyRecord) {
         // Held to the end: of two records of the same key, the newer one wins.
-        let mut keys = self.shard(record.id);
+        let mut keys = self.lock_shard(record.id);
         let before = keys.get(&record.id);
         if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
@@ -141,14 +141,13 @@ impl Directory {
     /// Adds the usage of a day that is stored already. To be called once, before the first request.
     pub fn restore_usage(&self, day: Day, usage: &[(KeyId, u32)]) {
         for (id, requests) in usage {
-            if let Some(entry) = self.shard(*id).get(id) {
+            if let Some(entry) = self.lock_shard(*id).get(id) {
                 self.meters.get(entry.meter).restore_usage(day, *requests);
             }
         }
     }
 
-    /// The shard of a key.
-    fn shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
+    fn lock_shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
         let shard = &self.by_id[usize::from(last)];
         shard.lock().unwrap_or_else(PoisonError::into_inner)

@@ -66,8 +66,8 @@ impl Link {
     fn new(successor: &'static str, base: LinkBase<'_>) -> Self {
         Self {
             successor,
-            https: base.is_https(),
-            host_and_path: base.host_and_path().to_owned(),
+            https: base.https,
+            host_and_path: base.host_and_path.to_owned(),
             value: header::value(format!(
                 "<{base}/v1{successor}>; rel=\"successor-version\", \
                  <{base}/docs>; rel=\"deprecation\"; type=\"text/html\""
@@ -77,8 +77,8 @@ impl Link {
 
     fn is_of(&self, successor: &'static str, base: LinkBase<'_>) -> bool {
         std::ptr::eq(self.successor, successor)
-            && self.https == base.is_https()
-            && self.host_and_path == base.host_and_path()
+            && self.https == base.https
+            && self.host_and_path == base.host_and_path
     }
 }
 

@@ -112,8 +112,8 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// Seconds after which an overload, or a request that is still in flight, is worth another try.
-    const PAUSE: u64 = 1;
+    /// `Retry-After` in seconds for an overload, or a request that is still in flight.
+    const RETRY_PAUSE: u64 = 1;
 
     /// The status and the machine-readable code.
     pub(crate) const fn kind(&self) -> (StatusCode, &'static str) {
@@ -174,14 +174,14 @@ impl ApiError {
                 response.retry_after = Some(*retry_after);
             }
             Self::Unavailable { .. } | Self::NotReady(_) | Self::IdempotencyConflict => {
-                response.retry_after = Some(Self::PAUSE);
+                response.retry_after = Some(Self::RETRY_PAUSE);
             }
             // The rest of the body may still arrive, so the connection cannot be reused.
             Self::RequestTimeout | Self::BodyTooLarge => response.close = true,
             Self::MethodNotAllowed(allowed) => {
                 return response.with(ALLOW, HeaderValue::from_static(allowed));
             }
-            // By this RFC 9110 distinguishes the two kinds of 415.
+            // In RFC 9110 this header distinguishes the two kinds of 415.
             Self::ContentEncoding => {
                 return response.with(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }

@@ -1,7 +1,7 @@
 //! The `Idempotency-Key`: its format, and which requests with one are in flight. Completed ones are in the store.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -27,8 +27,8 @@ pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
     }
 }
 
-/// The SHA-256 of an animal's category, status and name: two bodies with the same animal have the same one. The parts cannot run
-/// into each other: the first has a fixed length, the second is a word, and the third is the rest.
+/// The SHA-256 of an animal's category, status and name, the same for all bodies with the same animal. It is unambiguous: the category
+/// has a fixed length, and a zero byte ends the status.
 pub(super) fn fingerprint(pet: &NewPet) -> [u8; 32] {
     Sha256::new()
         .chain_update(pet.category_id.to_be_bytes())
@@ -46,33 +46,26 @@ pub(super) struct InFlight(Mutex<HashSet<(KeyId, [u8; 32])>>);
 impl InFlight {
     /// Marks a creation as in flight until the guard is dropped, unless it already is.
     pub(super) fn enter(&self, retry: &Retry) -> Result<InFlightGuard<'_>, ApiError> {
-        let name = (retry.key, retry.token);
-        if self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name)
-        {
-            Ok(InFlightGuard { all: self, name })
-        } else {
-            Err(ApiError::IdempotencyConflict)
+        let request = (retry.key, retry.token);
+        match self.lock().insert(request) {
+            true => Ok(InFlightGuard { all: self, request }),
+            false => Err(ApiError::IdempotencyConflict),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<(KeyId, [u8; 32])>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A creation in flight.
 #[derive(Debug)]
 pub(super) struct InFlightGuard<'a> {
     all: &'a InFlight,
-    name: (KeyId, [u8; 32]),
+    request: (KeyId, [u8; 32]),
 }
 
 impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
-        self.all
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.name);
+        self.all.lock().remove(&self.request);
     }
 }

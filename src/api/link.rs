@@ -10,8 +10,7 @@ use crate::http::Response;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
-/// The response with a page at `path`, which ends in `?limit=`, and with a link to the next one, if there is one, with the
-/// same parameters.
+/// Responds with a page, and with a `Link` to the next one, if any. `path` ends in `?limit=`, and the link repeats all parameters.
 pub(super) fn respond(
     page: Page,
     base: LinkBase<'_>,
@@ -36,14 +35,14 @@ fn link(
     limit: PageSize,
     scope: Scope,
 ) -> HeaderValue {
-    let mut link = Vec::with_capacity(base.host_and_path().len() + path.len() + 112);
+    let mut link = Vec::with_capacity(base.host_and_path.len() + path.len() + 112);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
-    put(if base.is_https() {
+    put(if base.https {
         b"<https://"
     } else {
         b"<http://"
     });
-    put(base.host_and_path());
+    put(base.host_and_path);
     put(path.as_bytes());
     put(itoa::Buffer::new().format(limit.get()).as_bytes());
     if let Scope::Pets(Some(status)) = scope {

@@ -41,7 +41,7 @@ pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     })
 }
 
-/// The start of a page of this list.
+/// The position after which a page of this list starts.
 fn start(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> {
     match cursor {
         None => Ok(Cursor::default()),
@@ -72,7 +72,7 @@ fn once<T: FromStr<Err: ToString>>(
     if slot.is_some() {
         return Err(problem("must be given at most once".into()));
     }
-    // A value that cannot be decoded, or has a plus for a space, is invalid for all of them.
+    // No parameter may be empty, so a value that cannot be decoded is reported as invalid.
     let value = decode(value).unwrap_or_default();
     *slot = Some(
         value

@@ -18,9 +18,9 @@ pub struct InvalidBaseUrl;
 /// The beginning of the links in a response, up to `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkBase<'a> {
-    https: bool,
+    pub(super) https: bool,
     /// Host, port and the path before `/v1`.
-    host_and_path: &'a [u8],
+    pub(super) host_and_path: &'a [u8],
 }
 
 impl<'a> LinkBase<'a> {
@@ -30,15 +30,6 @@ impl<'a> LinkBase<'a> {
             https,
             host_and_path: authority.as_bytes(),
         }
-    }
-
-    pub(crate) const fn is_https(self) -> bool {
-        self.https
-    }
-
-    /// Host, port and the path before `/v1`.
-    pub(crate) const fn host_and_path(self) -> &'a [u8] {
-        self.host_and_path
     }
 }
 

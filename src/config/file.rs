@@ -38,8 +38,8 @@ pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Co
         let name = name.get_ref().as_ref();
         let known = usage::find(&command, name).filter(|_| name != "config");
         let Some(option) = known else {
-            let meant = meant(&command, name).map(|meant| format!(": did you mean {meant}?"));
-            let what = format!("unknown option {name}{}", meant.unwrap_or_default());
+            let hint = suggestion(&command, name).map(|meant| format!(": did you mean {meant}?"));
+            let what = format!("unknown option {name}{}", hint.unwrap_or_default());
             return Err(at(start, &what));
         };
         let values = values(value).ok_or_else(|| {
@@ -59,7 +59,7 @@ pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Co
 }
 
 /// The option that was probably meant.
-fn meant(command: &Command, name: &str) -> Option<String> {
+fn suggestion(command: &Command, name: &str) -> Option<String> {
     let serve = command.find_subcommand("serve")?.clone();
     let error = serve
         .try_get_matches_from(["serve", &format!("--{name}")])
@@ -68,22 +68,22 @@ fn meant(command: &Command, name: &str) -> Option<String> {
     meant.strip_prefix("--").map(str::to_owned)
 }
 
-/// The values, each with its place in the file.
+/// The values, each with its offset in the file.
 fn values(value: &Spanned<DeValue<'_>>) -> Option<Vec<(usize, String)>> {
-    let placed = |value: &Spanned<DeValue<'_>>| one(value).map(|text| (value.span().start, text));
     match value.get_ref() {
-        DeValue::Array(values) => values.iter().map(placed).collect(),
-        _ => placed(value).map(|value| vec![value]),
+        DeValue::Array(values) => values.iter().map(scalar).collect(),
+        _ => scalar(value).map(|value| vec![value]),
     }
 }
 
-fn one(value: &Spanned<DeValue<'_>>) -> Option<String> {
-    match value.get_ref() {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
-        DeValue::Boolean(yes) => Some(yes.to_string()),
-        _ => None,
-    }
+fn scalar(value: &Spanned<DeValue<'_>>) -> Option<(usize, String)> {
+    let text = match value.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        DeValue::Boolean(yes) => yes.to_string(),
+        _ => return None,
+    };
+    Some((value.span().start, text))
 }
 
 /// Parses a value as the command line would.

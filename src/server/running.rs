@@ -21,7 +21,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Running {
     pub(super) shared: Arc<Shared>,
-    /// Why threads have ended.
+    /// The reasons for which threads have ended.
     pub(super) endings: mpsc::UnboundedReceiver<String>,
     pub(super) shutdown: watch::Sender<bool>,
     pub(super) threads: Vec<JoinHandle<()>>,

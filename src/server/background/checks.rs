@@ -11,13 +11,13 @@ use crate::store;
 /// The interval of the checks. With [`STORE_TIMEOUT`] the result is never older than a second.
 pub(super) const INTERVAL: Duration = Duration::from_millis(400);
 
-/// How long the store may take to respond until the check has failed. The check continues to wait.
+/// Timeout after which the check of the store has failed. It then continues to wait, and may still pass.
 const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The maximum age of the keys: how soon a change of a key takes effect on every node.
 const KEYS_AGE: Duration = Duration::from_secs(5);
 
-/// The offset of this machine's clock from the database's, in milliseconds, above which it is degraded.
+/// The offset of this machine's clock from the database's, in milliseconds, above which the clock is degraded.
 const DEGRADED_OFFSET: u64 = 1_000;
 
 /// The offset in milliseconds up to which the server is still ready.
