@@ -9,6 +9,7 @@ pub(crate) use options::{DatabaseOptions, FileOption, ServeOptions};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -52,6 +53,15 @@ impl fmt::Debug for AdminToken {
     }
 }
 
+/// The files with a certificate and its key.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate and its chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
 /// The configuration of a server.
 #[derive(Clone, Debug)]
 #[expect(
@@ -62,6 +72,7 @@ pub struct Config {
     pub listen: SocketAddr,
     pub admin_listen: SocketAddr,
     pub admin_token: Option<AdminToken>,
+    pub tls: Option<TlsFiles>,
     pub database: Database,
     pub redis: Option<RedisUrl>,
     pub public_url: Option<BaseUrl>,
@@ -86,6 +97,12 @@ pub enum InvalidConfig {
     /// The admin listener would be open to everyone.
     #[error("--admin-listen {0}: an address that is not loopback requires --admin-token")]
     AdminUnprotected(SocketAddr),
+    /// A certificate without its key.
+    #[error("--tls-cert requires --tls-key")]
+    NoTlsKey,
+    /// A key without its certificate.
+    #[error("--tls-key requires --tls-cert")]
+    NoTlsCert,
 }
 
 impl TryFrom<ServeOptions> for Config {
@@ -93,13 +110,20 @@ impl TryFrom<ServeOptions> for Config {
 
     fn try_from(options: ServeOptions) -> Result<Self, InvalidConfig> {
         let admin = options.admin_listen;
-        if !admin.ip().to_canonical().is_loopback() && options.admin_token.is_none() {
+        if !is_loopback(admin) && options.admin_token.is_none() {
             return Err(InvalidConfig::AdminUnprotected(admin));
         }
+        let tls = match (options.tls_cert, options.tls_key) {
+            (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
+            (None, None) => None,
+            (Some(_), None) => return Err(InvalidConfig::NoTlsKey),
+            (None, Some(_)) => return Err(InvalidConfig::NoTlsCert),
+        };
         Ok(Self {
             listen: options.listen,
             admin_listen: admin,
             admin_token: options.admin_token,
+            tls,
             database: options.database.database,
             redis: options.redis,
             public_url: options.public_url,
@@ -121,6 +145,19 @@ impl TryFrom<ServeOptions> for Config {
             idle_timeout: options.idle_timeout,
         })
     }
+}
+
+impl Config {
+    /// The certificate of the admin listener, unless it is on loopback: there is nobody to hide from, and health checks need none.
+    pub(crate) fn admin_tls(&self) -> Option<&TlsFiles> {
+        self.tls
+            .as_ref()
+            .filter(|_| !is_loopback(self.admin_listen))
+    }
+}
+
+fn is_loopback(listen: SocketAddr) -> bool {
+    listen.ip().to_canonical().is_loopback()
 }
 
 /// The address at which a listener can be reached from this machine.

@@ -22,6 +22,7 @@ mod response;
 mod service;
 mod stream;
 mod timeouts;
+mod tls;
 mod worker;
 
 pub use accept::{DRAIN, accept};
@@ -37,6 +38,7 @@ pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimit, Response};
 pub use service::Service;
 pub use timeouts::Timeouts;
+pub use tls::{InvalidPair, Reload, Tls};
 
 #[cfg(test)]
 mod tests;

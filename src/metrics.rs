@@ -100,11 +100,19 @@ pub(crate) enum BackgroundTask {
     Sweep,
     /// Checks whether the server can serve.
     Check,
+    /// Reads the certificate again when its files have changed.
+    Certificate,
 }
 
 impl BackgroundTask {
     /// Every task, in the order of their counters.
-    pub(crate) const ALL: [Self; 4] = [Self::Poll, Self::Flush, Self::Sweep, Self::Check];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Poll,
+        Self::Flush,
+        Self::Sweep,
+        Self::Check,
+        Self::Certificate,
+    ];
 
     /// Its name in the log and in metrics.
     pub(crate) const fn name(self) -> &'static str {
@@ -113,6 +121,7 @@ impl BackgroundTask {
             Self::Flush => "flush",
             Self::Sweep => "sweep",
             Self::Check => "check",
+            Self::Certificate => "certificate",
         }
     }
 }
@@ -211,6 +220,8 @@ pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
     pub(crate) keys_current_at: Gauge,
+    /// When the certificate in use expires, in milliseconds since the epoch. 0 without one.
+    pub(crate) certificate_expires_at: Gauge,
     /// Runs of background tasks that failed, by task.
     pub(crate) background_failures: [Counter; BackgroundTask::ALL.len()],
 }
@@ -221,6 +232,7 @@ impl ServerMetrics {
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             keys_current_at: Gauge::default(),
+            certificate_expires_at: Gauge::default(),
             background_failures: Default::default(),
         }
     }

@@ -2,6 +2,7 @@
 //! listening socket, one for the admin listener, and one for background tasks.
 
 mod background;
+mod certificate;
 mod failure_log;
 mod pace;
 mod pages;
@@ -22,7 +23,7 @@ use crate::admin::{Admin, MetricsPage};
 use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::http::{self, Caps, Connections, Timeouts};
+use crate::http::{self, Caps, Connections, Timeouts, Tls};
 use crate::limit::{Limiter, Redis};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
@@ -41,11 +42,16 @@ pub struct Server {
     clock: Clock,
     sockets: Vec<TcpListener>,
     admin_socket: TcpListener,
+    tls: Option<Tls>,
 }
 
 impl Server {
-    /// Binds the sockets, then opens the store: a first start whose port is in use creates no files.
+    /// Reads the certificate, binds the sockets, then opens the store: a first start whose port is in use creates no files.
     pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
+        let tls = match &config.tls {
+            Some(files) => Some(certificate::load(files)?),
+            None => None,
+        };
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let failure =
             |option, address| format!("{option} {address}: cannot listen on this address");
@@ -67,6 +73,7 @@ impl Server {
             clock,
             sockets,
             admin_socket,
+            tls,
         })
     }
 
@@ -82,14 +89,19 @@ impl Server {
             clock,
             sockets,
             admin_socket,
+            tls,
         } = self;
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
-        let local_url: BaseUrl = format!("http://{}/v1", reachable(address)).parse()?;
+        let local_url = format!("{}://{}/v1", scheme(tls.as_ref()), reachable(address));
+        let local_url: BaseUrl = local_url.parse()?;
         let (shutdown, receiver) = watch::channel(false);
         let workers = sockets.len();
-        let shared = Shared::new(config, store, clock, &local_url, workers, receiver)?;
+        let shared = Shared::new(config, store, clock, tls, &local_url, workers, receiver)?;
         let shared = Arc::new(shared);
+        if let Some(tls) = &shared.tls {
+            certificate::observe(tls, &shared);
+        }
         let loaded = background::load(&shared).await;
         let loaded = loaded.context("cannot read the keys")?;
 
@@ -113,9 +125,10 @@ impl Server {
             let limiter = limiter(config, &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
+            let tls = shared.tls.clone();
             let name = format!("http-{number}");
             threads.push(threads::spawn(&name, ended.clone(), async move || {
-                http::accept(socket, pipeline, connections, timeouts, shutdown).await
+                http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
             })?);
         }
         let metrics = MetricsPage {
@@ -134,8 +147,18 @@ impl Server {
             is_exempt: Box::new(|_| false),
         });
         let receiver = shared.shutdown.clone();
+        let admin_tls = config.admin_tls().and(shared.tls.clone());
+        let admin_url = format!("{}://{admin_address}", scheme(admin_tls.as_ref()));
         threads.push(threads::spawn("admin", ended.clone(), async move || {
-            http::accept(admin_socket, admin, admin_connections, timeouts, receiver).await
+            http::accept(
+                admin_socket,
+                admin_tls,
+                admin,
+                admin_connections,
+                timeouts,
+                receiver,
+            )
+            .await
         })?);
         let for_background = Arc::clone(&shared);
         threads.push(threads::spawn("background", ended, async move || {
@@ -156,10 +179,15 @@ impl Server {
             local_url,
             address,
             admin_address,
+            admin_url,
             max_connections,
             _sink: sink,
         })
     }
+}
+
+fn scheme(tls: Option<&Tls>) -> &'static str {
+    if tls.is_some() { "https" } else { "http" }
 }
 
 fn limiter(config: &Config, shared: &Shared, deployment: &str) -> Limiter {

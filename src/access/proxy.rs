@@ -50,7 +50,7 @@ impl FromStr for Cidr {
 pub struct Client {
     /// Its address.
     pub address: IpAddr,
-    /// Whether it used HTTPS to the nearest trusted proxy.
+    /// Whether it used HTTPS, to this server or to the nearest trusted proxy.
     pub https: bool,
 }
 
@@ -64,12 +64,12 @@ impl TrustedProxies {
         Self(ranges)
     }
 
-    /// The client of a request: the peer itself, or the client that trusted proxies forward.
-    pub fn client(&self, peer: IpAddr, head: &Head<'_>) -> Client {
+    /// The client of a request: the peer itself, or the client that trusted proxies forward. `https` is the scheme of the listener.
+    pub fn client(&self, peer: IpAddr, head: &Head<'_>, https: bool) -> Client {
         if !self.trusts(peer) {
             return Client {
                 address: peer,
-                https: false,
+                https,
             };
         }
         Client {
@@ -77,7 +77,7 @@ impl TrustedProxies {
                 true => self.first_untrusted(peer, head),
                 false => peer,
             },
-            https: head.forwarded_proto.is_some_and(is_https),
+            https: head.forwarded_proto.map_or(https, is_https),
         }
     }
 
@@ -135,7 +135,7 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         TrustedProxies::new(trusted.to_vec())
-            .client(peer.parse().unwrap(), &Head::new(&parts))
+            .client(peer.parse().unwrap(), &Head::new(&parts), false)
             .address
             .to_string()
     }
@@ -155,6 +155,28 @@ mod tests {
         assert_eq!(client("10.1.2.3", &["junk, 10.9.9.9"]), "10.9.9.9");
         assert_eq!(client("10.1.2.3", &[]), "10.1.2.3");
         assert_eq!(client("::1", &["2001:db8::7"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn a_trusted_proxy_overrides_the_scheme_of_the_listener_and_no_other_peer_does() {
+        let trusted = TrustedProxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
+        for (peer, listener, forwarded, expected) in [
+            ("10.1.2.3", false, Some("https"), true),
+            ("10.1.2.3", true, Some("http"), false),
+            ("10.1.2.3", true, None, true),
+            ("10.1.2.3", false, None, false),
+            ("192.0.2.9", false, Some("https"), false),
+            ("192.0.2.9", true, Some("http"), true),
+        ] {
+            let request = Request::get("/");
+            let request = match forwarded {
+                Some(scheme) => request.header("x-forwarded-proto", scheme),
+                None => request,
+            };
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let client = trusted.client(peer.parse().unwrap(), &Head::new(&parts), listener);
+            assert_eq!(client.https, expected, "{peer} {listener} {forwarded:?}");
+        }
     }
 
     #[test]

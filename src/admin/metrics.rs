@@ -113,6 +113,13 @@ impl MetricsPage {
             "Log lines dropped because standard error was not read in time",
             self.lost_lines.get(),
         );
+        if let expiry @ 1.. = metrics.certificate_expires_at.get() {
+            page.gauge(
+                "animal_store_tls_certificate_expiry_timestamp_seconds",
+                "When the certificate of the listeners expires, in Unix time",
+                expiry as f64 / 1e3,
+            );
+        }
         if self.store.is_shared() {
             page.gauge(
                 "animal_store_clock_offset_seconds",

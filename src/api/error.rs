@@ -82,6 +82,8 @@ pub(crate) enum ApiError {
         "The first request with this Idempotency-Key is still in progress. Try again in a moment."
     )]
     IdempotencyConflict,
+    #[error("This port requires HTTPS: use https:// in the URL.")]
+    HttpsRequired,
     #[error("This operation was removed on {}. Use GET {} instead.", .0.sunset.day(), .0.successor)]
     Gone(Deprecation),
     #[error("The body must not exceed 16384 bytes.")]
@@ -128,6 +130,7 @@ impl ApiError {
                 (StatusCode::BAD_REQUEST, "invalid_parameter")
             }
             Self::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
+            Self::HttpsRequired => (StatusCode::BAD_REQUEST, "https_required"),
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
@@ -237,6 +240,7 @@ impl From<Rejection> for ApiError {
     fn from(reason: Rejection) -> Self {
         match reason {
             Rejection::Timeout => Self::RequestTimeout,
+            Rejection::PlainHttp => Self::HttpsRequired,
             Rejection::TooManyConnections => Self::Unavailable {
                 cause: "too many connections".into(),
             },

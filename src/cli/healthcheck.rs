@@ -1,7 +1,10 @@
 //! `animal-store healthcheck`: checks whether a server is ready.
 
+mod unverified;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -20,32 +23,47 @@ pub(super) struct Healthcheck {
     /// Address of the API
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
     listen: SocketAddr,
+    /// The server has a certificate: use HTTPS. The file is not read, and the certificate is not verified
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
     #[command(flatten)]
     _file: FileOption,
 }
 
 impl Healthcheck {
     pub(super) fn run(self) -> Outcome {
+        let default_scheme = if self.tls_cert.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let url = self
             .url
-            .unwrap_or_else(|| format!("http://{}/readyz", reachable(self.listen)));
+            .unwrap_or_else(|| format!("{default_scheme}://{}/readyz", reachable(self.listen)));
         let wrong = || {
             Failure::Usage(format!(
                 "healthcheck {url}: must be a URL such as http://127.0.0.1:8080/readyz"
             ))
         };
         let uri: Uri = url.parse().map_err(|_| wrong())?;
-        let host = uri
-            .host()
-            .filter(|_| uri.scheme_str() == Some("http"))
-            .ok_or_else(wrong)?;
+        let host = uri.host().ok_or_else(wrong)?;
+        let (is_https, default_port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => return Err(wrong()),
+        };
         let path = uri
             .path_and_query()
             .map_or("/readyz", |path| match path.as_str() {
                 "/" => "/readyz",
                 path => path,
             });
-        let status = request(host, uri.port_u16().unwrap_or(80), path)
+        let port = uri.port_u16().unwrap_or(default_port);
+        let status = connect(host, port)
+            .and_then(|stream| match is_https {
+                true => request(unverified::encrypted(host, stream)?, host, port, path),
+                false => request(stream, host, port, path),
+            })
             .with_context(|| format!("no response from {url}"))?;
         if status == "200" {
             return Ok(());
@@ -54,18 +72,27 @@ impl Healthcheck {
     }
 }
 
-fn request(host: &str, port: u16, path: &str) -> anyhow::Result<String> {
+fn connect(host: &str, port: u16) -> anyhow::Result<TcpStream> {
     let address = (host.trim_matches(['[', ']']), port)
         .to_socket_addrs()?
         .next()
         .context("unknown host")?;
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
-    )?;
+    Ok(stream)
+}
+
+fn request(
+    mut stream: impl Read + Write,
+    host: &str,
+    port: u16,
+    path: &str,
+) -> anyhow::Result<String> {
+    // In one piece: each write would be a record of TLS.
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     // "HTTP/1.1 200" is all that is needed.
     let mut start = [0; 12];
     stream.read_exact(&mut start)?;

@@ -71,13 +71,13 @@ async fn serve(config: Config) -> anyhow::Result<()> {
 fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
     let Running {
         local_url: api,
-        admin_address: admin,
+        admin_url: admin,
         max_connections: connections,
         ..
     } = running;
     let (root, data) = (api.root(), &config.database);
     let mut text = format!(
-        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     http://{admin}\n  limit     {connections} connections\n  database  {data}\n",
+        "Animal Store {version}\n  API       {api}\n  docs      {root}/docs\n  admin     {admin}\n  limit     {connections} connections\n  database  {data}\n",
         version = env!("CARGO_PKG_VERSION"),
     );
     if let Some(key) = first_key {

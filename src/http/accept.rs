@@ -1,4 +1,5 @@
-//! The accept loop of one thread: accepts connections until the server shuts down, and then drains them.
+//! The accept loop of one thread: accepts connections until the server shuts down, and then drains them. Connections of a listener
+//! with TLS take another branch here; those without it are not affected.
 
 use std::cell::Cell;
 use std::io;
@@ -6,7 +7,7 @@ use std::net::{IpAddr, TcpListener};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::task::TaskTracker;
@@ -14,8 +15,9 @@ use tokio_util::task::TaskTracker;
 use super::connection;
 use super::connections::{Connections, Slot};
 use super::request_id::RequestIds;
+use super::tls::{Handshake, shake_hands};
 use super::worker::Worker;
-use super::{Rejection, Service, Timeouts, listen, raw};
+use super::{Rejection, Service, Timeouts, Tls, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown.
@@ -36,9 +38,10 @@ const FINAL_ACCEPT: Duration = Duration::from_millis(300);
 /// How long a client may take to read the response to a rejected connection.
 const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is true; then waits until every request has its response.
+/// Accepts connections until `shutdown` is true; then waits until every request has its response. With `tls` they are encrypted.
 pub async fn accept<S: Service + 'static>(
     socket: TcpListener,
+    tls: Option<Tls>,
     service: S,
     connections: Connections,
     timeouts: Timeouts,
@@ -48,6 +51,7 @@ pub async fn accept<S: Service + 'static>(
     service.start().await;
     let acceptor = Acceptor {
         connections,
+        tls,
         worker: Rc::new(Worker {
             service,
             ids: RequestIds::new().map_err(io::Error::other)?,
@@ -82,6 +86,7 @@ pub async fn accept<S: Service + 'static>(
 
 struct Acceptor<S> {
     connections: Connections,
+    tls: Option<Tls>,
     worker: Rc<Worker<S>>,
     /// The connections of this thread.
     tasks: TaskTracker,
@@ -116,30 +121,84 @@ impl<S: Service + 'static> Acceptor<S> {
     fn serve(&self, tcp: TcpStream, slot: Slot, peer: IpAddr) {
         let worker = Rc::clone(&self.worker);
         worker.service.opened();
-        self.tasks.spawn_local(async move {
-            connection::serve(tcp, slot, peer, &worker).await;
-            worker.service.closed();
-        });
+        match &self.tls {
+            None => self.tasks.spawn_local(async move {
+                connection::serve(tcp, slot, peer, &worker).await;
+                worker.service.closed();
+            }),
+            Some(tls) => {
+                let tls = tls.clone();
+                self.tasks.spawn_local(async move {
+                    serve_encrypted(&tls, tcp, slot, peer, &worker).await;
+                    worker.service.closed();
+                })
+            }
+        };
     }
 
     fn reject(&self, tcp: TcpStream, peer: IpAddr) {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections, peer);
-        match self.connections.rejection_permit() {
-            Some(permit) => drop(tokio::task::spawn_local(reject(tcp, response, permit))),
+        match (self.connections.rejection_permit(), &self.tls) {
+            (Some(permit), None) => {
+                drop(tokio::task::spawn_local(reject(tcp, response, permit)));
+            }
+            (Some(permit), Some(tls)) => {
+                let rejecting = reject_encrypted(tls.clone(), tcp, response, permit);
+                drop(tokio::task::spawn_local(rejecting));
+            }
             // Sends what fits into the buffer of the socket, and closes the connection.
-            None => drop(tcp.try_write(&response)),
+            (None, None) => drop(tcp.try_write(&response)),
+            // Without a handshake the client could not read it.
+            (None, Some(_)) => {}
         }
     }
 }
 
-/// Sends the response to a rejected connection. Reads what the client sends meanwhile, or the client would lose the response.
-async fn reject(mut tcp: TcpStream, response: Vec<u8>, _permit: OwnedSemaphorePermit) {
+/// Serves a connection that begins with a TLS handshake.
+async fn serve_encrypted<S: Service>(
+    tls: &Tls,
+    tcp: TcpStream,
+    slot: Slot,
+    peer: IpAddr,
+    worker: &Worker<S>,
+) {
+    match shake_hands(tls, tcp, slot.activity(), worker, connection::GRACE).await {
+        Handshake::Done(stream) => connection::serve(stream, slot, peer, worker).await,
+        Handshake::PlainHttp(tcp) => {
+            let Worker { service, ids, .. } = worker;
+            let response = raw::reject(service, ids, Rejection::PlainHttp, peer);
+            send_rejection(tcp, &response).await;
+        }
+        Handshake::Failed => {}
+    }
+}
+
+async fn reject(tcp: TcpStream, response: Vec<u8>, _permit: OwnedSemaphorePermit) {
+    send_rejection(tcp, &response).await;
+}
+
+async fn reject_encrypted(
+    tls: Tls,
+    tcp: TcpStream,
+    response: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+) {
     let exchange = async {
-        let _ = tcp.write_all(&response).await;
-        let _ = tcp.shutdown().await;
+        if let Ok(stream) = tls.accept_http1(tcp).await {
+            send_rejection(stream, &response).await;
+        }
+    };
+    let _ = tokio::time::timeout(REJECTION_TIMEOUT, exchange).await;
+}
+
+/// Sends the response to a rejected connection. Reads what the client sends meanwhile, or the client would lose the response.
+async fn send_rejection(mut io: impl AsyncRead + AsyncWrite + Unpin, response: &[u8]) {
+    let exchange = async {
+        let _ = io.write_all(response).await;
+        let _ = io.shutdown().await;
         let mut rest = [0; 1024];
-        while tcp.read(&mut rest).await.is_ok_and(|n| n > 0) {}
+        while io.read(&mut rest).await.is_ok_and(|n| n > 0) {}
     };
     let _ = tokio::time::timeout(REJECTION_TIMEOUT, exchange).await;
 }

@@ -21,7 +21,7 @@ const MAX_HEAD: usize = 16 * 1024;
 
 /// How long an idle connection stays open during shutdown. A request that arrives meanwhile gets its response, with
 /// `Connection: close`.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it is closed, or until the server shuts down and its last request has its response.
 pub(super) async fn serve<S: Service>(

@@ -7,4 +7,6 @@ pub enum Rejection {
     TooManyConnections,
     /// The head did not arrive in time.
     Timeout,
+    /// The listener requires TLS, and the request came without it.
+    PlainHttp,
 }

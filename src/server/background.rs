@@ -4,6 +4,7 @@
 
 mod checks;
 mod poll;
+mod reload;
 
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(super) async fn run(shared: &Shared, mut applied: Revisions) {
         repeat(BackgroundTask::Flush, FLUSH, shared, flush),
         repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
         repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
+        reload::run(shared),
     );
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Pipeline {
     metrics: Arc<RequestMetrics>,
     limiter: Limiter,
     log: RequestLog,
+    /// Whether the listener uses TLS.
+    https: bool,
 }
 
 impl Pipeline {
@@ -52,6 +54,7 @@ impl Pipeline {
     ) -> Self {
         Self {
             metrics: Arc::clone(shared.metrics.worker(worker)),
+            https: shared.tls.is_some(),
             shared,
             worker,
             limiter,
@@ -70,7 +73,7 @@ impl Service for Pipeline {
         let now = self.shared.clock.now();
         let path = decode_path(head.path);
         let route = Route::of(head.method, &path);
-        let client = self.shared.proxies.client(exchange.peer, head);
+        let client = self.shared.proxies.client(exchange.peer, head, self.https);
         let mut record = RequestRecord {
             metrics: &self.metrics,
             log: &self.log,

@@ -31,6 +31,8 @@ pub struct Running {
     pub address: SocketAddr,
     /// The address of the admin listener.
     pub admin_address: SocketAddr,
+    /// The URL of the admin listener.
+    pub admin_url: String,
     /// The connection limit: the option, or what the limit of open files allows.
     pub max_connections: usize,
     // Dropped last, so that lines logged during the shutdown are still written.

@@ -15,6 +15,7 @@ use crate::api::{Addresses, Api};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::health::Readiness;
+use crate::http::Tls;
 use crate::limit::redis::Health;
 use crate::metrics::ServerMetrics;
 use crate::store::{self, Store};
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) pages: OpenPages,
     pub(super) proxies: TrustedProxies,
     pub(super) clock: Clock,
+    /// The certificate, if the API is served over HTTPS.
+    pub(super) tls: Option<Tls>,
     pub(super) write_behind: WriteBehind,
     /// How long usage by day is kept.
     pub(super) keep_usage: Duration,
@@ -46,6 +49,7 @@ impl Shared {
         config: &Config,
         store: Arc<Store>,
         clock: Clock,
+        tls: Option<Tls>,
         local: &BaseUrl,
         workers: usize,
         shutdown: watch::Receiver<bool>,
@@ -68,6 +72,7 @@ impl Shared {
             shutdown,
             store,
             clock,
+            tls,
         })
     }
     /// Stores the usage and the bans that are not stored yet.

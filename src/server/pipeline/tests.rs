@@ -34,7 +34,8 @@ impl Fixture {
         let key = issued.await.unwrap().secret.reveal().to_owned();
         let local = "http://local.example/v1".parse().unwrap();
         let (_, shutdown) = watch::channel(false);
-        let shared = Shared::new(&config, store, clock.clone(), &local, 1, shutdown).unwrap();
+        let shared = Shared::new(&config, store, clock.clone(), None, &local, 1, shutdown);
+        let shared = shared.unwrap();
         let log = RequestLog::new(
             &Sink::to(std::io::sink()).unwrap(),
             config.log,

@@ -277,6 +277,7 @@ fn config(database: Database) -> Config {
         listen: free,
         admin_listen: free,
         admin_token: None,
+        tls: None,
         database,
         redis: redis_url(),
         public_url: None,

@@ -1,12 +1,15 @@
-//! A client that speaks HTTP/1.1 over a plain socket, and holds every response to what all responses promise.
+//! A client that speaks HTTP/1.1 over a socket, plain or with TLS, and holds every response to what all responses promise.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use animal_store::api::percent::decode_path;
 use serde_json::Value;
+
+use crate::TlsClient;
+use crate::wire::Wire;
 
 /// Who sends requests: with a key or without.
 #[derive(Clone, Debug)]
@@ -15,6 +18,8 @@ pub struct Client {
     pub address: SocketAddr,
     /// The secret, if it has one.
     pub key: Option<String>,
+    /// How it encrypts, if it does.
+    pub tls: Option<TlsClient>,
 }
 
 /// One request, before it is sent.
@@ -42,14 +47,26 @@ pub struct Response {
 impl Client {
     /// A client.
     pub const fn new(address: SocketAddr, key: Option<String>) -> Self {
-        Self { address, key }
+        Self {
+            address,
+            key,
+            tls: None,
+        }
     }
 
     /// The same client with another key, or none.
     pub fn with_key(&self, key: Option<&str>) -> Self {
         Self {
-            address: self.address,
             key: key.map(str::to_owned),
+            ..self.clone()
+        }
+    }
+
+    /// The same client over HTTPS.
+    pub fn over(&self, tls: &TlsClient) -> Self {
+        Self {
+            tls: Some(tls.clone()),
+            ..self.clone()
         }
     }
 
@@ -72,7 +89,8 @@ impl Client {
 
     /// GET of a whole URL, which must be on this server.
     pub fn follow(&self, url: &str) -> Response {
-        let start = format!("http://{}", self.address);
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let start = format!("{scheme}://{}", self.address);
         self.get(
             url.strip_prefix(&start)
                 .unwrap_or_else(|| panic!("{url} does not start with {start}")),
@@ -95,7 +113,10 @@ impl Client {
 
     /// An open connection, for bytes of the test's own making.
     pub fn connect(&self) -> Connection {
-        Connection::new(self.address)
+        match &self.tls {
+            Some(tls) => Connection(BufReader::new(tls.connect(self.address))),
+            None => Connection::new(self.address),
+        }
     }
 }
 
@@ -166,7 +187,7 @@ impl Request<'_> {
 
 /// A socket and what has been read from it.
 #[derive(Debug)]
-pub struct Connection(BufReader<TcpStream>);
+pub struct Connection(BufReader<Wire>);
 
 impl Connection {
     /// Connects.
@@ -181,7 +202,7 @@ impl Connection {
 
     /// Closes our side: nothing more will be sent.
     pub fn end(&mut self) {
-        let _ = self.0.get_mut().shutdown(Shutdown::Write);
+        self.0.get_mut().end();
     }
 
     /// Reads one response.
@@ -246,7 +267,7 @@ impl From<TcpStream> for Connection {
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Self(BufReader::new(stream))
+        Self(BufReader::new(Wire::Plain(stream)))
     }
 }
 

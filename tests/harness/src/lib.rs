@@ -19,6 +19,8 @@ mod process;
 mod proxy;
 mod redis;
 mod terminal;
+mod tls;
+mod wire;
 
 pub use app::{App, START, database_for, enterprise, promised, redis_behind_proxy, redis_url};
 pub use by_hand::ByHand;
@@ -28,3 +30,4 @@ pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};
 pub use proxy::Proxy;
 pub use redis::Redis;
+pub use tls::{Certificate, TlsClient};

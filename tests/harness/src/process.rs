@@ -142,7 +142,8 @@ impl Process {
                 .find(|line| line.trim_start().starts_with(name))
                 .expect(name);
             let url = line.split_whitespace().last().expect("a url");
-            let host = url.trim_start_matches("http://").trim_end_matches("/v1");
+            let host = url.trim_end_matches("/v1");
+            let host = host.split_once("://").map_or(host, |(_, host)| host);
             host.parse().unwrap_or_else(|_| panic!("{line}"))
         };
         let (api, admin) = (address("API"), address("admin"));

@@ -1,0 +1,133 @@
+//! TLS for a listener: the certificate and its key, which are replaced while the server runs, and the handshake.
+//!
+//! The resolver is asked for the certificate at every handshake, so that a new pair is used from the next connection on, and open
+//! connections stay as they are.
+
+mod expiry;
+mod handshake;
+mod pair;
+
+pub(super) use handshake::{Handshake, shake_hands};
+pub use pair::InvalidPair;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+use crate::clock::Timestamp;
+use pair::{Digest, Pair};
+
+/// The protocol of ALPN for HTTP/1.1.
+const HTTP_1: &[u8] = b"http/1.1";
+
+/// The certificate and the key of a listener, and the files that they come from. Clones share them.
+#[derive(Clone)]
+pub struct Tls(Arc<Inner>);
+
+struct Inner {
+    cert: PathBuf,
+    key: PathBuf,
+    current: Arc<Current>,
+    /// The content of the files when they were last read, whether it was valid or not.
+    seen: Mutex<Digest>,
+    acceptor: TlsAcceptor,
+}
+
+/// The pair in use.
+#[derive(Debug)]
+struct Current(RwLock<Pair>);
+
+/// The result of reading the files again.
+#[derive(Debug)]
+pub enum Reload {
+    /// The content is what it was when the files were last read.
+    Unchanged,
+    /// New connections use the new pair.
+    Replaced,
+}
+
+impl Tls {
+    /// Reads and checks the files.
+    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidPair> {
+        let (digest, pair) = pair::read(&cert, &key);
+        let current = Arc::new(Current(RwLock::new(pair?)));
+        let acceptor = TlsAcceptor::from(Arc::new(config(Arc::clone(&current))?));
+        Ok(Self(Arc::new(Inner {
+            cert,
+            key,
+            current,
+            seen: Mutex::new(digest),
+            acceptor,
+        })))
+    }
+
+    /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
+    pub fn reload(&self, always: bool) -> Result<Reload, InvalidPair> {
+        let mut seen = self.seen();
+        let (digest, pair) = pair::read(&self.0.cert, &self.0.key);
+        if digest == *seen && !always {
+            return Ok(Reload::Unchanged);
+        }
+        *seen = digest;
+        *self.0.current.write() = pair?;
+        Ok(Reload::Replaced)
+    }
+
+    /// When the certificate in use expires.
+    pub fn expires_at(&self) -> Timestamp {
+        self.0.current.read().expires_at
+    }
+
+    /// Performs a handshake that offers HTTP/1.1 alone.
+    pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.0.acceptor.accept(tcp).await
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Digest> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tls({})", self.0.cert.display())
+    }
+}
+
+impl Current {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Pair> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Pair> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.read().certified))
+    }
+}
+
+fn config(current: Arc<Current>) -> Result<ServerConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(current);
+    // Sessions are resumed with tickets that the client keeps: they cost no memory here.
+    config.ticketer = ring::Ticketer::new()?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = vec![HTTP_1.to_vec()];
+    Ok(config)
+}

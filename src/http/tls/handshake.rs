@@ -1,0 +1,84 @@
+//! The handshake of one connection: bounded in time, and ended by an eviction or a shutdown.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+use tokio_rustls::server::TlsStream;
+
+use super::super::connections::Activity;
+use super::super::worker::Worker;
+use super::Tls;
+
+/// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
+const BUFFER: usize = 16 * 1024;
+
+/// How a handshake ended.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is matched at once, and not stored"
+)]
+pub(in crate::http) enum Handshake {
+    /// The connection is encrypted.
+    Done(TlsStream<TcpStream>),
+    /// The client sent a request without TLS.
+    PlainHttp(TcpStream),
+    /// It failed, or took too long.
+    Failed,
+}
+
+/// Performs the handshake within the timeout of a request. A connection that was evicted is closed, and after the start of a
+/// shutdown it has only `grace` left.
+pub(in crate::http) async fn shake_hands<S>(
+    tls: &Tls,
+    tcp: TcpStream,
+    activity: &Activity,
+    worker: &Worker<S>,
+    grace: Duration,
+) -> Handshake {
+    let mut handshake = pin!(async {
+        match is_plain(&tcp).await {
+            Some(true) => return Handshake::PlainHttp(tcp),
+            Some(false) => {}
+            None => return Handshake::Failed,
+        }
+        let accepted = tls.0.acceptor.accept_with(tcp, |session| {
+            session.set_buffer_limit(Some(BUFFER));
+        });
+        match accepted.await {
+            Ok(stream) => Handshake::Done(stream),
+            Err(_) => Handshake::Failed,
+        }
+    });
+    let deadline = Instant::now() + worker.timeouts.request;
+    let mut timer = pin!(sleep_until(deadline));
+    let mut draining = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = handshake.as_mut().poll(cx) {
+            return Poll::Ready(done);
+        }
+        activity.watch(cx.waker());
+        if activity.is_evicted() {
+            return Poll::Ready(Handshake::Failed);
+        }
+        if worker.draining.get() && !draining {
+            draining = true;
+            timer.as_mut().reset(deadline.min(Instant::now() + grace));
+        }
+        timer.as_mut().poll(cx).map(|()| Handshake::Failed)
+    })
+    .await
+}
+
+/// Whether the client speaks HTTP without TLS: a record of TLS begins with a control character, a request with a letter. `None` if
+/// the client has closed the connection.
+async fn is_plain(tcp: &TcpStream) -> Option<bool> {
+    let mut first = [0];
+    match tcp.peek(&mut first).await {
+        Ok(1..) => Some(first[0].is_ascii_uppercase()),
+        _ => None,
+    }
+}

@@ -1,0 +1,52 @@
+//! Reads the certificate again: its files are polled, and a SIGHUP has them read at once. Watches of files would miss links that
+//! are replaced, and file systems of other machines.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::super::certificate;
+use super::super::shared::Shared;
+use crate::http::Reload;
+use crate::metrics::BackgroundTask;
+
+/// How often the files are read.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Reads the files until the server shuts down.
+pub(super) async fn run(shared: &Shared) {
+    let Some(tls) = &shared.tls else { return };
+    let mut shutdown = shared.shutdown.clone();
+    let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut hangups = certificate::hangups().ok();
+    let mut hangup = async || match &mut hangups {
+        Some(hangups) => drop(hangups.recv().await),
+        None => std::future::pending().await,
+    };
+    loop {
+        let always = tokio::select! {
+            _ = ticks.tick() => false,
+            () = hangup() => true,
+            _ = shutdown.wait_for(|stop| *stop) => return,
+        };
+        let reading = tls.clone();
+        // Files may be on the other side of a network.
+        let read = tokio::task::spawn_blocking(move || reading.reload(always));
+        let read = tokio::select! {
+            read = read => read,
+            _ = shutdown.wait_for(|stop| *stop) => return,
+        };
+        match read {
+            Ok(Ok(Reload::Unchanged)) | Err(_) => {}
+            Ok(Ok(Reload::Replaced)) => {
+                tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
+                certificate::observe(tls, shared);
+            }
+            Ok(Err(error)) => {
+                shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
+                tracing::error!(%error, "cannot use the new certificate: the previous one stays in use");
+            }
+        }
+    }
+}

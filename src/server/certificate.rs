@@ -1,0 +1,33 @@
+//! The certificate of the listeners: loaded at startup, and checked for its expiry.
+
+use std::io;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::shared::Shared;
+use crate::config::TlsFiles;
+use crate::http::Tls;
+
+/// Loads the certificate at startup.
+pub(super) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
+    let tls = Tls::load(files.cert.clone(), files.key.clone())?;
+    // It stays registered: a signal to reload must not end a server that has just started.
+    drop(hangups().context("cannot listen to SIGHUP")?);
+    Ok(tls)
+}
+
+/// The signals to read the files again.
+pub(super) fn hangups() -> io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
+
+/// Publishes when the certificate expires. An expired one is used all the same: clients decide whether they accept it.
+pub(super) fn observe(tls: &Tls, shared: &Shared) {
+    let expires_at = tls.expires_at();
+    let metric = &shared.metrics.certificate_expires_at;
+    metric.set(expires_at.as_millis());
+    if expires_at <= shared.clock.now() {
+        tracing::warn!(%expires_at, "the certificate of --tls-cert has expired: replace it");
+    }
+}

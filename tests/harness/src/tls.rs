@@ -1,0 +1,124 @@
+//! Certificates made for a test, and a client that trusts one of them alone.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
+};
+
+use crate::wire::Wire;
+
+/// A self-signed certificate of `localhost` and 127.0.0.1, and its key.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The certificate in PEM.
+    pub pem: String,
+    /// Its key in PEM.
+    pub key_pem: String,
+    /// The certificate in DER.
+    pub der: CertificateDer<'static>,
+}
+
+impl Certificate {
+    /// A new certificate, valid from 2020 to 2049.
+    pub fn new() -> Self {
+        Self::until(2049)
+    }
+
+    /// A new certificate, valid from 2020 to the first day of this year.
+    pub fn until(year: i32) -> Self {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).expect("names");
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let made = params.self_signed(&key).expect("a certificate");
+        Self {
+            pem: made.pem(),
+            key_pem: key.serialize_pem(),
+            der: made.der().clone(),
+        }
+    }
+
+    /// Writes both into a folder, the key for its owner alone, and gives the files: certificate, key.
+    pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
+        let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        std::fs::write(&cert, &self.pem).expect("a file");
+        std::fs::write(&key, &self.key_pem).expect("a file");
+        set_mode(&key, 0o600);
+        (cert, key)
+    }
+
+    /// A client that trusts this certificate.
+    pub fn client(&self) -> TlsClient {
+        let versions = tokio_rustls::rustls::ALL_VERSIONS;
+        self.client_with(versions, &["http/1.1"])
+    }
+
+    /// A client that trusts this certificate, with these versions of TLS, and these protocols for ALPN.
+    pub fn client_with(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&str],
+    ) -> TlsClient {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).expect("a root");
+        let provider = Arc::new(ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        TlsClient(Arc::new(config))
+    }
+}
+
+impl Default for Certificate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Sets the permissions of a file.
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, mode).expect("permissions");
+}
+
+/// How a client encrypts.
+#[derive(Clone, Debug)]
+pub struct TlsClient(Arc<ClientConfig>);
+
+impl TlsClient {
+    /// A handshake with a server: the connection, or why there is none.
+    pub fn handshake(
+        &self,
+        address: SocketAddr,
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let name = ServerName::from(address.ip());
+        let connection = ClientConnection::new(Arc::clone(&self.0), name).expect("a client");
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let mut stream = StreamOwned::new(connection, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(stream)
+    }
+
+    pub(crate) fn connect(&self, address: SocketAddr) -> Wire {
+        Wire::Tls(Box::new(self.handshake(address).expect("a handshake")))
+    }
+}

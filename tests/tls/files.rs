@@ -1,0 +1,127 @@
+//! Files at the start: what is refused, in one line, and what is served with a warning.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use harness::Certificate;
+
+use crate::{folder, logged, metric, run, serve};
+
+/// Has `serve` refused with one line that has these words.
+#[track_caller]
+fn is_refused(folder: &Path, words: &[&str]) {
+    let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let line = run(folder, &[&["serve"], &ports[..], &tls].concat()).refuses(1);
+    for word in words {
+        assert!(line.contains(word), "no {word} in {line}");
+    }
+    assert!(
+        !folder.join("animal-store.db").exists(),
+        "nothing is created"
+    );
+}
+
+#[test]
+fn a_missing_file_is_refused() {
+    for missing in ["cert.pem", "key.pem"] {
+        let folder = folder();
+        Certificate::new().write(folder.path());
+        fs::remove_file(folder.path().join(missing)).expect("removed");
+        is_refused(folder.path(), &[missing, "file not found"]);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_pem_is_refused() {
+    let certificate = Certificate::new();
+    let broken = certificate.pem.replacen("MII", "???", 1);
+    for (file, content, words) in [
+        ("cert.pem", "", "no certificate in PEM format"),
+        ("cert.pem", "hello\n", "no certificate in PEM format"),
+        (
+            "cert.pem",
+            &certificate.key_pem,
+            "no certificate in PEM format",
+        ),
+        ("cert.pem", &broken, "no certificate in PEM format"),
+        (
+            "cert.pem",
+            "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n",
+            "malformed",
+        ),
+        ("key.pem", "", "no private key in PEM format"),
+        ("key.pem", "hello\n", "no private key in PEM format"),
+        ("key.pem", &certificate.pem, "no private key in PEM format"),
+    ] {
+        let folder = folder();
+        certificate.write(folder.path());
+        fs::write(folder.path().join(file), content).expect("a file");
+        is_refused(folder.path(), &[file, words]);
+    }
+    let folder = folder();
+    certificate.write(folder.path());
+    fs::remove_file(folder.path().join("cert.pem")).expect("removed");
+    fs::create_dir(folder.path().join("cert.pem")).expect("a folder");
+    is_refused(folder.path(), &["cert.pem", "directory"]);
+}
+
+#[test]
+fn a_key_that_does_not_match_is_refused() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    fs::write(folder.path().join("key.pem"), Certificate::new().key_pem).expect("a file");
+    is_refused(folder.path(), &["key.pem", "does not match", "cert.pem"]);
+}
+
+#[test]
+fn a_key_that_every_user_can_read_is_refused_and_one_of_a_group_is_taken() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    let key = folder.path().join("key.pem");
+    for mode in [0o644, 0o604] {
+        fs::set_permissions(&key, Permissions::from_mode(mode)).expect("permissions");
+        is_refused(folder.path(), &["key.pem", "chmod o-r"]);
+    }
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).expect("permissions");
+    serve(folder.path(), &[]);
+}
+
+#[test]
+fn one_option_without_the_other_is_wrong_usage() {
+    for (given, missing) in [("--tls-cert", "--tls-key"), ("--tls-key", "--tls-cert")] {
+        let line = run(folder().path(), &["serve", given, "x.pem"]).refuses(2);
+        assert!(
+            line.contains(&format!("{given} requires {missing}")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning_and_a_gauge_has_its_expiry() {
+    let gauge = "animal_store_tls_certificate_expiry_timestamp_seconds";
+    for (year, expiry, is_expired) in [
+        (2021, 1_609_459_200.0, true),
+        (2049, 2_493_072_000.0, false),
+    ] {
+        let folder = folder();
+        Certificate::until(year).write(folder.path());
+        let process = serve(folder.path(), &[]);
+        assert_eq!(metric(&process, gauge), expiry);
+        let url = format!("https://{}", process.address);
+        run(folder.path(), &["healthcheck", &url]).exits(0);
+        let log = logged(&process, &["ready"]);
+        assert_eq!(log.contains("has expired"), is_expired, "{log}");
+    }
+}
+
+#[test]
+fn an_expiry_beyond_2049_is_read_too() {
+    let folder = folder();
+    Certificate::until(2077).write(folder.path());
+    let process = serve(folder.path(), &[]);
+    let gauge = "animal_store_tls_certificate_expiry_timestamp_seconds";
+    assert_eq!(metric(&process, gauge), 3_376_684_800.0);
+}

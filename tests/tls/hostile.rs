@@ -1,0 +1,178 @@
+//! Clients that do not speak TLS, or not to the end: bounded, and no harm to others.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use animal_store::config::TlsFiles;
+use harness::{App, Certificate, Client, Connection, eventually};
+use tempfile::TempDir;
+
+use crate::folder;
+
+fn start(
+    change: impl FnOnce(&mut animal_store::config::Config),
+) -> (App, Client, Certificate, TempDir) {
+    let (folder, certificate) = (folder(), Certificate::new());
+    let (cert, key) = certificate.write(folder.path());
+    let (app, _, client) = App::start_with(|config| {
+        config.tls = Some(TlsFiles { cert, key });
+        change(config);
+    });
+    let client = client.over(&certificate.client());
+    (app, client, certificate, folder)
+}
+
+#[test]
+fn a_plain_request_gets_a_readable_400_and_the_connection_closed() {
+    let (app, key, ..) = start(|_| {});
+    let mut connection = Connection::new(app.address());
+    connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = connection.response();
+    response.is_error(400, "https_required");
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
+    response.rate();
+    assert!(connection.is_closed());
+    assert_eq!(key.get("/v1/pets").status, 200);
+}
+
+#[test]
+fn bytes_that_are_neither_tls_nor_http_close_the_connection() {
+    let (app, key, ..) = start(|_| {});
+    for junk in [
+        &[0x16, 3, 1, 0xff, 0xff, 1, 2, 3][..],
+        &[0; 100],
+        &[0xff; 50_000],
+        b"hello",
+    ] {
+        let mut stream = TcpStream::connect(app.address()).expect("a connection");
+        let _ = stream.write_all(junk);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a timeout");
+        let mut rest = Vec::new();
+        match stream.read_to_end(&mut rest) {
+            Ok(_) => assert!(rest.len() < 20, "{rest:?}"),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        }
+    }
+    assert_eq!(key.get("/v1/pets").status, 200);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_closed_in_time_though_bytes_trickle() {
+    let (app, ..) = start(|config| config.request_timeout = Duration::from_millis(500));
+    // The head of a record of 512 bytes, and then a byte at a time.
+    for first in [
+        &[][..],
+        &[0x16, 3, 1, 2, 0],
+        &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc],
+    ] {
+        let mut stream = TcpStream::connect(app.address()).expect("a connection");
+        stream.write_all(first).expect("sent");
+        let mut writer = stream.try_clone().expect("a clone");
+        let trickles = !first.is_empty();
+        std::thread::spawn(move || {
+            while trickles && writer.write_all(&[0]).is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let began = Instant::now();
+        let _ = stream.read(&mut [0; 100]);
+        let took = began.elapsed();
+        assert!(
+            took > Duration::from_millis(400) && took < Duration::from_secs(2),
+            "{took:?}"
+        );
+    }
+}
+
+#[test]
+fn nine_hundred_silent_sockets_delay_nobody_and_are_closed_in_time() {
+    let (app, key, ..) = start(|config| config.request_timeout = Duration::from_secs(2));
+    let silent: Vec<TcpStream> = (0..900)
+        .map(|number| {
+            let mut stream = TcpStream::connect(app.address()).expect("a connection");
+            if number % 2 == 0 {
+                stream.write_all(&[0x16, 3, 1, 2, 0]).expect("sent");
+            }
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    for mut stream in silent {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a timeout");
+        assert!(
+            !matches!(stream.read(&mut [0; 8]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        );
+    }
+}
+
+#[test]
+fn silent_handshakes_are_evicted_first_when_all_connections_are_in_use() {
+    let (app, key, ..) = start(|config| {
+        config.max_connections = 20;
+        config.request_timeout = Duration::from_secs(60);
+    });
+    let silent: Vec<TcpStream> = (0..20)
+        .map(|_| TcpStream::connect(app.address()).expect("a connection"))
+        .collect();
+    std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..5 {
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    drop(silent);
+}
+
+#[test]
+fn a_connection_over_the_limit_gets_503_over_tls() {
+    let (app, key, certificate, _folder) = start(|config| config.max_connections_per_address = 2);
+    let open: Vec<_> = (0..2).map(|_| key.connect()).collect();
+    for protocols in [&["h2", "http/1.1"][..], &["http/1.1"]] {
+        let tls = certificate.client_with(tokio_rustls::rustls::ALL_VERSIONS, protocols);
+        let mut connection = key.over(&tls).connect();
+        connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
+        let response = connection.response();
+        response.is_error(503, "unavailable");
+        response.rate();
+    }
+    drop(open);
+    eventually(Duration::from_secs(2), "room again", || {
+        key.request("GET", "/v1/pets")
+            .try_send_on(&mut key.connect())
+            .is_ok_and(|it| it.status == 200)
+    });
+    drop(app);
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_handshakes() {
+    let (mut app, key, ..) = start(|_| {});
+    let silent: Vec<_> = (0..10)
+        .map(|_| TcpStream::connect(app.address()).expect("a connection"))
+        .collect();
+    let mut idle = key.connect();
+    assert_eq!(
+        key.request("GET", "/v1/pets").send_on(&mut idle).status,
+        200
+    );
+    let began = Instant::now();
+    app.stop();
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
+    drop((silent, idle));
+}

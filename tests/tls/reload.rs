@@ -1,0 +1,131 @@
+//! Certificates that are replaced while the server runs.
+
+use std::time::{Duration, Instant};
+
+use harness::{Certificate, Client, Process, eventually};
+
+use crate::{folder, logged, metric, serve};
+
+const FAILURES: &str = "animal_store_background_failures_total{task=\"certificate\"}";
+
+/// Whether new connections get this certificate.
+fn presents(process: &Process, certificate: &Certificate) -> bool {
+    let stream = certificate.client().handshake(process.address);
+    stream.is_ok()
+}
+
+fn client(process: &Process, certificate: &Certificate) -> Client {
+    process.client(None).over(&certificate.client())
+}
+
+#[test]
+fn sighup_replaces_the_certificate_at_once_and_open_connections_stay() {
+    let folder = folder();
+    let (old, new) = (Certificate::until(2040), Certificate::until(2041));
+    old.write(folder.path());
+    let process = serve(folder.path(), &[]);
+    let client = client(&process, &old);
+    let mut open = client.connect();
+    assert_eq!(
+        client.request("GET", "/livez").send_on(&mut open).status,
+        200
+    );
+    new.write(folder.path());
+    process.signal("HUP");
+    eventually(Duration::from_secs(3), "the new certificate", || {
+        presents(&process, &new)
+    });
+    assert!(!presents(&process, &old));
+    assert_eq!(
+        client.request("GET", "/livez").send_on(&mut open).status,
+        200
+    );
+    let expiry = metric(
+        &process,
+        "animal_store_tls_certificate_expiry_timestamp_seconds",
+    );
+    assert_eq!(expiry, 2_240_611_200.0);
+    assert_eq!(metric(&process, FAILURES), 0.0);
+}
+
+#[test]
+fn a_changed_file_is_found_by_polling_also_behind_links_and_with_its_old_time_and_size() {
+    let folder = folder();
+    let (old, new) = (Certificate::new(), Certificate::new());
+    for (name, certificate) in [("old", &old), ("new", &new)] {
+        let version = folder.path().join(name);
+        std::fs::create_dir(&version).expect("a folder");
+        certificate.write(&version);
+    }
+    // As Kubernetes does it: the files are links through a link to a folder, which is replaced.
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, folder.path().join(name)).expect("a link");
+    };
+    link("old", "..data");
+    link("..data/cert.pem", "cert.pem");
+    link("..data/key.pem", "key.pem");
+    let process = serve(folder.path(), &[]);
+    assert!(presents(&process, &old));
+    link("new", "..next");
+    std::fs::rename(folder.path().join("..next"), folder.path().join("..data")).expect("replaced");
+    let began = Instant::now();
+    eventually(Duration::from_secs(13), "the new certificate", || {
+        presents(&process, &new)
+    });
+    println!("found after {:?}", began.elapsed());
+    logged(&process, &["new certificate in use"]);
+}
+
+#[test]
+fn a_bad_pair_keeps_the_old_one_and_is_logged_and_counted() {
+    let folder = folder();
+    let old = Certificate::new();
+    let (cert, key) = old.write(folder.path());
+    let process = serve(folder.path(), &[]);
+    let mut failures = 0.0;
+    let other = Certificate::new();
+    let breaks: [(&str, &dyn Fn()); 4] = [
+        ("does not match", &|| {
+            std::fs::write(&cert, &other.pem).expect("a file")
+        }),
+        ("no certificate in PEM", &|| {
+            std::fs::write(&cert, "half").expect("a file")
+        }),
+        ("file not found", &|| {
+            std::fs::remove_file(&key).expect("removed")
+        }),
+        ("chmod o-r", &|| {
+            std::fs::write(&cert, &other.pem).expect("a file");
+            std::fs::write(&key, &other.key_pem).expect("a file");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            std::fs::set_permissions(&key, mode).expect("permissions");
+        }),
+    ];
+    for (words, spoil) in breaks {
+        spoil();
+        process.signal("HUP");
+        logged(&process, &[words, "the previous one stays in use"]);
+        failures += 1.0;
+        assert_eq!(metric(&process, FAILURES), failures);
+        assert!(presents(&process, &old));
+    }
+    other.write(folder.path());
+    process.signal("HUP");
+    eventually(Duration::from_secs(3), "the new certificate", || {
+        presents(&process, &other)
+    });
+    assert_eq!(metric(&process, FAILURES), failures);
+}
+
+#[test]
+fn a_bad_pair_that_stays_is_logged_once() {
+    let folder = folder();
+    let old = Certificate::new();
+    let (cert, _) = old.write(folder.path());
+    let process = serve(folder.path(), &[]);
+    std::fs::write(&cert, "half").expect("a file");
+    logged(&process, &["no certificate in PEM"]);
+    std::thread::sleep(Duration::from_secs(11));
+    assert!(!process.log().contains("no certificate"));
+    assert_eq!(metric(&process, FAILURES), 1.0);
+}
