@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::health::Readiness;
 
+/// The number of seconds after which no request that began earlier is in progress any more.
+const CLOCK_STEP: i64 = 60;
+
 /// The second of the last line.
 #[derive(Debug)]
 pub(super) struct FailureLog(AtomicI64);
@@ -21,7 +24,15 @@ impl FailureLog {
     /// before it has noticed one, a line is logged each second.
     pub(super) fn allows(&self, now: Timestamp, readiness: &Readiness) -> bool {
         let second = now.as_millis().div_euclid(1_000);
-        !readiness.store_has_failed() && self.0.swap(second, Ordering::Relaxed) != second
+        // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.
+        let is_new = |last: i64| {
+            (second > last || last.saturating_sub(second) > CLOCK_STEP).then_some(second)
+        };
+        !readiness.store_has_failed()
+            && self
+                .0
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_new)
+                .is_ok()
     }
 }
 
@@ -38,9 +49,17 @@ mod tests {
             [0, 999, 1_000, 1_001].map(allows),
             [true, false, true, false]
         );
+        // Requests that began in an earlier second and failed later.
+        assert_eq!(
+            [2_000, 1_002, 2_001, 1_003].map(allows),
+            [true, false, false, false]
+        );
         readiness.set(Check::Store, CheckState::Failed("it cannot be read".into()));
-        assert!(!allows(2_000));
+        assert!(!allows(3_000));
         readiness.set(Check::Store, CheckState::Ready);
         assert!(allows(3_000));
+        // The clock was set back by an hour.
+        assert!(allows(-3_600_000));
+        assert!(!allows(-3_600_000));
     }
 }

@@ -258,11 +258,11 @@ impl Pipeline {
             failure_log,
             ..
         } = &*self.shared;
-        let is_logged = match (error, record.subject) {
-            (ApiError::Unavailable { .. }, Subject::Operation(Operation::CreatePet)) => {
-                store.write_failure().is_none() && failure_log.allows(record.now, readiness)
-            }
-            (ApiError::Unavailable { .. }, _) => failure_log.allows(record.now, readiness),
+        // The writer has logged an error that fails every creation.
+        let is_creation = matches!(record.subject, Subject::Operation(Operation::CreatePet));
+        let is_logged = match error {
+            _ if is_creation && store.write_failure().is_some() => false,
+            ApiError::Unavailable { .. } => failure_log.allows(record.now, readiness),
             _ => true,
         };
         match is_logged {

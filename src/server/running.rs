@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::api::url::BaseUrl;
 use crate::http::DRAIN;
 use crate::log::Sink;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 
 /// The pause before a failed last flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -72,7 +72,8 @@ impl Running {
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         loop {
             let flushed = self.shared.flush().await;
-            if flushed.is_ok() || Instant::now() + RETRY_PAUSE >= deadline {
+            let is_temporary = matches!(flushed, Err(StoreError::Unavailable(_)));
+            if !is_temporary || Instant::now() + RETRY_PAUSE >= deadline {
                 return flushed;
             }
             tokio::time::sleep(RETRY_PAUSE).await;

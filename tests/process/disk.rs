@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harness::{Process, eventually};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -160,4 +161,29 @@ fn a_new_file_whose_making_was_cut_short_is_made_by_the_next_command() {
             large_key(folder.path());
         }
     }
+}
+
+#[test]
+fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_when_it_ends() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "info"]);
+    let client = server.client(Some(&key));
+    let by_hand = Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    let reject =
+        "CREATE TRIGGER broken BEFORE INSERT ON pets BEGIN SELECT RAISE(ABORT, 'broken'); END";
+    by_hand.execute_batch(reject).expect("a trigger");
+    let pet = json!({"name": "Rex", "categoryId": 1});
+    for _ in 0..5 {
+        assert_eq!(client.create(&pet).status, 500);
+    }
+    by_hand.execute_batch("DROP TRIGGER broken").expect("gone");
+    assert_eq!(client.create(&pet).status, 201);
+    let log = logged(&server, &["INFO", "can be written again", "failed=5"]);
+    let errors: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
+    assert_eq!(errors.len(), 1, "{log}");
+    assert!(
+        errors[0].contains("the database cannot be written"),
+        "{log}"
+    );
 }
