@@ -17,7 +17,6 @@ mod signals;
 mod table;
 
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -69,7 +68,7 @@ enum Command {
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (message, code) = match parse(with_command(args)).and_then(|cli| dispatch(cli.command)) {
-        Ok(()) => return ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Unread) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
     };
@@ -91,13 +90,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "animal-store",
-                &mut io::stdout(),
-            );
-            Ok(())
+            // Not to standard output: it panics if a write fails.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "animal-store", &mut script);
+            print::all(&script)
         }
     }
 }

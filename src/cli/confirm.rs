@@ -13,9 +13,8 @@ pub(super) fn confirm(consequence: &str) -> Outcome {
             "{consequence}: use --yes to confirm"
         )));
     }
-    eprint!("{consequence}. Continue? [y/N] ");
-    io::stderr()
-        .flush()
+    write!(io::stderr(), "{consequence}. Continue? [y/N] ")
+        .and_then(|()| io::stderr().flush())
         .context("cannot ask for confirmation")?;
     let mut reply = String::new();
     io::stdin()

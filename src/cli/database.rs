@@ -3,6 +3,7 @@
 use anyhow::Context;
 
 use super::outcome::{Failure, Outcome};
+use super::print;
 use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};
@@ -37,8 +38,8 @@ impl CommandOptions {
 
 /// Prints why the command waits.
 fn print_wait() {
-    eprintln!(
-        "animal-store: waiting up to 30 s for the database lock, which another process holds"
+    print::notice(
+        "animal-store: waiting up to 30 s for the database lock, which another process holds",
     );
 }
 

@@ -117,7 +117,7 @@ impl Command {
                 let plan = limits.plan(plan)?;
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let issued = keys::create(&store, name, plan, expires, now).await?;
-                print_issued(&issued, now, options.json, "created")
+                print_issued(&issued, now, options.json, "created", "")
             }
             Self::List(options) => {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
@@ -168,11 +168,11 @@ impl Command {
             } => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let issued = rotate(&store, KeyId(id), grace, yes, now).await?;
-                let done = match keys::old_secret_until(&issued.record, now) {
-                    None => "rotated, the old secret no longer works".to_owned(),
-                    Some(until) => format!("rotated, the old secret works until {until}"),
+                let old_secret = match keys::old_secret_until(&issued.record, now) {
+                    None => ", the old secret no longer works".to_owned(),
+                    Some(until) => format!(", the old secret works until {until}"),
                 };
-                print_issued(&issued, now, options.json, &done)
+                print_issued(&issued, now, options.json, "rotated", &old_secret)
             }
             Self::Revoke(OneKey { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
@@ -221,20 +221,34 @@ fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> 
     print::result(json, || report::key(record, now), &text)
 }
 
-/// Prints the secret alone on standard output, and the rest on standard error.
-fn print_issued(issued: &Issued, now: Timestamp, json: bool, done: &str) -> Outcome {
-    print::result(json, || report::issued(issued, now), issued.secret.reveal())?;
+/// The message for a key whose secret, which is shown only once, nobody has seen.
+pub(super) fn secret_lost(id: KeyId, done: &str) -> String {
+    format!(
+        "key {id} was {done}, but its secret could not be printed: run `animal-store keys rotate {id} --yes`"
+    )
+}
+
+/// Prints the secret alone on standard output, and what was done on standard error.
+fn print_issued(
+    issued: &Issued,
+    now: Timestamp,
+    json: bool,
+    done: &str,
+    old_secret: &str,
+) -> Outcome {
+    print::result(json, || report::issued(issued, now), issued.secret.reveal())
+        .map_err(|_| Failure::Failed(secret_lost(issued.record.id, done)))?;
     if !json {
         let record = &issued.record;
         let limits = record.plan.limits();
-        eprintln!(
-            "key {} ({}) {done}; plan {}, {} requests per minute, {} per day; the secret is shown only once",
+        print::notice(&format!(
+            "key {} ({}) {done}{old_secret}; plan {}, {} requests per minute, {} per day; the secret is shown only once",
             record.id,
             record.name,
             record.plan.name(),
             limits.per_minute(),
             limits.per_day()
-        );
+        ));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use serde_json::Value;
 
 use super::outcome::Outcome;
-use super::print::WRITE_FAILED;
+use super::print::write_failed;
 use super::table::{self, Column};
 use crate::store::RowStream;
 
@@ -23,22 +23,22 @@ pub(super) async fn list<T, const N: usize>(
 ) -> Outcome {
     let mut out = BufWriter::new(io::stdout());
     if json {
-        write!(out, "[").context(WRITE_FAILED)?;
+        write!(out, "[").map_err(write_failed)?;
         let mut separator = "";
         while let Some(row) = stream.try_next().await.context(failure)? {
-            write!(out, "{separator}{}", to_json(&row)).context(WRITE_FAILED)?;
+            write!(out, "{separator}{}", to_json(&row)).map_err(write_failed)?;
             separator = ",";
         }
-        writeln!(out, "]").context(WRITE_FAILED)?;
+        writeln!(out, "]").map_err(write_failed)?;
     } else if io::stdout().is_terminal() {
         let rows: Vec<T> = stream.try_collect().await.context(failure)?;
         let rows = rows.iter().map(to_row).collect();
-        writeln!(out, "{}", table::layout(columns, rows)).context(WRITE_FAILED)?;
+        writeln!(out, "{}", table::layout(columns, rows)).map_err(write_failed)?;
     } else {
-        writeln!(out, "{}", columns.map(Column::title).join("\t")).context(WRITE_FAILED)?;
+        writeln!(out, "{}", columns.map(Column::title).join("\t")).map_err(write_failed)?;
         while let Some(row) = stream.try_next().await.context(failure)? {
-            writeln!(out, "{}", to_row(&row).join("\t")).context(WRITE_FAILED)?;
+            writeln!(out, "{}", to_row(&row).join("\t")).map_err(write_failed)?;
         }
     }
-    Ok(out.flush().context(WRITE_FAILED)?)
+    out.flush().map_err(write_failed)
 }

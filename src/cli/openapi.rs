@@ -1,11 +1,7 @@
 //! `animal-store openapi`: prints the OpenAPI document.
 
-use std::io::Write;
-
-use anyhow::Context;
-
 use super::outcome::Outcome;
-use super::print::WRITE_FAILED;
+use super::print;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;
@@ -37,6 +33,6 @@ impl Openapi {
             true => document.yaml,
             false => document.json,
         };
-        Ok(std::io::stdout().write_all(&text).context(WRITE_FAILED)?)
+        print::all(&text)
     }
 }

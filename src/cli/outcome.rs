@@ -6,6 +6,8 @@ pub(super) enum Failure {
     Usage(String),
     /// A failure, for exit code 1.
     Failed(String),
+    /// Nobody reads standard output any more. The command ends quietly, with exit code 0.
+    Unread,
 }
 
 impl From<anyhow::Error> for Failure {

@@ -1,16 +1,12 @@
 //! Output of commands as JSON or lines.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::Value;
 
-use super::outcome::Outcome;
-
-/// The context of a failed write to standard output.
-pub(super) const WRITE_FAILED: &str = "cannot write to standard output";
+use super::outcome::{Failure, Outcome};
 
 /// Timeout for standard error, which may be a pipe that nobody reads.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,9 +24,29 @@ pub(super) fn error(message: &str) {
     }
 }
 
+/// Prints a notice to standard error. If that is full or closed, the command succeeds without it.
+pub(super) fn notice(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// The failure of a write to standard output.
+pub(super) fn write_failed(error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::Unread,
+        _ => Failure::Failed(format!("cannot write to standard output: {error}")),
+    }
+}
+
+/// Prints these bytes to standard output.
+pub(super) fn all(bytes: &[u8]) -> Outcome {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.map_err(write_failed)
+}
+
 /// Prints one line to standard output.
-pub(super) fn line(text: &str) -> Outcome {
-    Ok(writeln!(io::stdout(), "{text}").context(WRITE_FAILED)?)
+fn line(text: &str) -> Outcome {
+    all(format!("{text}\n").as_bytes())
 }
 
 /// Prints the result of a command: as one line of JSON, or as `text`.

@@ -1,12 +1,11 @@
 //! `animal-store serve`: starts a server, prints its addresses, and runs until a signal shuts it down.
 
-use std::io::Write;
-
 use anyhow::{Context, anyhow};
 
-use super::allocator;
+use super::keys::secret_lost;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
+use super::{allocator, print};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
@@ -44,20 +43,28 @@ async fn serve(config: Config) -> anyhow::Result<()> {
             true => {
                 let (store, name, now) = (server.store(), KeyName::first(), clock.now());
                 let issued = keys::create(store, name, Plan::Free, None, now).await;
-                Some(issued.context("cannot issue the first key")?.secret)
+                Some(issued.context("cannot issue the first key")?)
             }
             false => None,
         };
         let running = server.start(&config, sink).await?;
-        let greeting = greeting(&config, &running, first_key.as_ref());
-        anyhow::Ok((running, greeting))
+        let secret = first_key.as_ref().map(|issued| &issued.secret);
+        let greeting = greeting(&config, &running, secret);
+        let first_key = first_key.map(|issued| issued.record.id);
+        anyhow::Ok((running, greeting, first_key))
     };
-    let (mut running, greeting) = tokio::select! {
+    let (mut running, greeting, first_key) = tokio::select! {
         started = starting => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
-    tokio::task::spawn_blocking(move || std::io::stdout().lock().write_all(greeting.as_bytes()));
+    tokio::task::spawn_blocking(move || {
+        if print::all(greeting.as_bytes()).is_err()
+            && let Some(id) = first_key
+        {
+            tracing::warn!("{}", secret_lost(id, "created"));
+        }
+    });
 
     tokio::select! {
         // No drain: requests that cannot be stored cannot succeed.

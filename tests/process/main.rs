@@ -22,6 +22,7 @@ mod life;
 mod memory;
 mod metrics;
 mod one_server;
+mod output;
 mod permission;
 mod ports;
 mod readiness;

@@ -1,0 +1,96 @@
+//! Output that cannot be written: standard output or standard error is full, or a pipe that nobody reads.
+
+use std::path::Path;
+
+use harness::Output;
+
+use crate::{FREE_PORTS, PROGRAM, folder, large_key};
+
+/// Runs a line of shell, in which `$P` is the program.
+fn shell(folder: &Path, line: &str) -> Output {
+    harness::run("sh", folder, &["-c", &format!("P={PROGRAM}; {line}")])
+}
+
+const FULL: &str =
+    "animal-store: cannot write to standard output: No space left on device (os error 28)\n";
+
+#[test]
+fn a_secret_that_cannot_be_printed_is_reported_with_the_command_that_issues_another() {
+    let folder = folder();
+    large_key(folder.path());
+    let advice = "run `animal-store keys rotate 2 --yes`\n";
+    let lost = |done: &str| {
+        format!("animal-store: key 2 was {done}, but its secret could not be printed: {advice}")
+    };
+    let rotate = "$P keys rotate 2 --grace 0s";
+    for (line, message) in [
+        (
+            "$P keys create --name a --plan free > /dev/full",
+            lost("created"),
+        ),
+        (&format!("{rotate} > /dev/full"), lost("rotated")),
+        (&format!("{rotate} --json > /dev/full"), lost("rotated")),
+    ] {
+        let output = shell(folder.path(), line).exits(1);
+        assert_eq!(output.stderr, message, "{line}");
+    }
+    // A pipe that nobody reads loses it, too.
+    let piped = format!("(sleep 0.2; {rotate}; echo \"exit $?\" >&2) | true");
+    let stderr = shell(folder.path(), &piped).stderr;
+    assert_eq!(stderr, format!("{}exit 1\n", lost("rotated")));
+}
+
+#[test]
+fn a_server_that_cannot_print_its_first_key_logs_the_command_that_issues_another() {
+    let folder = folder();
+    let line = format!("timeout 3 $P serve {} > /dev/full", FREE_PORTS.join(" "));
+    let log = shell(folder.path(), &line).stderr;
+    let message = "key 1 was created, but its secret could not be printed: run `animal-store keys rotate 1 --yes`";
+    let warned = log
+        .lines()
+        .any(|line| line.contains("WARN") && line.contains(message));
+    assert!(warned, "{log}");
+}
+
+#[test]
+fn a_full_standard_output_fails_a_command_with_one_line() {
+    let folder = folder();
+    large_key(folder.path());
+    for words in [
+        "completions bash",
+        "openapi",
+        "keys list",
+        "keys show 1",
+        "migrate",
+    ] {
+        let output = shell(folder.path(), &format!("$P {words} > /dev/full")).exits(1);
+        let last = output.stderr.lines().last().map(|line| format!("{line}\n"));
+        assert_eq!(last.as_deref(), Some(FULL), "{words}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_ends_a_command_quietly() {
+    let folder = folder();
+    large_key(folder.path());
+    for words in ["completions bash", "openapi", "keys list", "keys show 1"] {
+        // The command starts when its reader has ended.
+        let line = format!("(sleep 0.2; $P {words}; echo \"exit $?\" >&2) | true");
+        let output = shell(folder.path(), &line);
+        assert_eq!(output.stderr, "exit 0\n", "{words}");
+    }
+}
+
+#[test]
+fn a_full_standard_error_fails_no_command() {
+    let folder = folder();
+    large_key(folder.path());
+    for words in [
+        "keys create --name a --plan free",
+        "keys rotate 2",
+        "keys rotate 2 --yes",
+    ] {
+        let output = shell(folder.path(), &format!("$P {words} 2> /dev/full")).exits(0);
+        assert!(output.stdout.starts_with("as_"), "{words}: {output:#?}");
+    }
+}
