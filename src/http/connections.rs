@@ -25,6 +25,9 @@ const MAX_REJECTIONS: usize = 32;
 /// [`Activity::idle_since`] of a connection with a request in flight.
 const BUSY: u64 = u64::MAX;
 
+/// Part of [`Activity::idle_since`] of a connection whose client is reading its response: it is evicted after all idle ones.
+const WRITING: u64 = 1 << 63;
+
 /// The limits of connections.
 pub struct Caps {
     /// In total.
@@ -253,6 +256,12 @@ impl Activity {
         self.idle_since.store(since, Ordering::Relaxed);
     }
 
+    /// Records that the connection waits since `now` for its client to read more of a response.
+    pub(super) fn mark_writing(&self, now: Instant) {
+        self.mark_idle(now);
+        self.idle_since.fetch_or(WRITING, Ordering::Relaxed);
+    }
+
     /// Records that a request is in flight.
     pub(super) fn mark_busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
@@ -342,7 +351,14 @@ mod tests {
         two.activity().mark_busy();
         assert_eq!(enter().unwrap_err(), Full::Total);
         assert!(!one.activity().is_evicted());
-        drop((three, four));
+        one.activity().mark_writing(later(0));
+        two.activity().mark_idle(later(30));
+        let six = enter().unwrap();
+        assert!(two.activity().is_evicted() && !one.activity().is_evicted());
+        six.activity().mark_busy();
+        let _seven = enter().unwrap();
+        assert!(one.activity().is_evicted());
+        drop((one, two, three, four));
         assert_eq!(connections.count(), 3, "evicted ones were removed already");
     }
 

@@ -29,6 +29,9 @@ pub struct RequestBody {
     broken: bool,
     /// The progress of its connection, until it has arrived.
     progress: Option<Progress>,
+    /// hyper takes everything up to the next empty line for trailers, even behind a line break that it should reject, and with it the
+    /// next request. So nothing can be read after trailers, and the connection has to be closed.
+    has_trailers: bool,
 }
 
 type FrameError = <Either<Incoming, Full<Bytes>> as Body>::Error;
@@ -47,6 +50,7 @@ impl RequestBody {
             progress: (!ended).then(|| progress.clone()),
             ended,
             broken: false,
+            has_trailers: false,
             incoming: Either::Left(incoming),
         }
     }
@@ -58,6 +62,7 @@ impl RequestBody {
             ended: bytes.is_empty(),
             broken: false,
             progress: None,
+            has_trailers: false,
             incoming: Either::Right(Full::new(bytes)),
         }
     }
@@ -67,9 +72,9 @@ impl RequestBody {
         self.incoming.size_hint().lower()
     }
 
-    /// Whether all of it has been read.
+    /// Whether all of it has been read, so that the next request can be.
     pub fn is_read(&self) -> bool {
-        !self.broken && (self.ended || self.incoming.is_end_stream())
+        !self.broken && !self.has_trailers && (self.ended || self.incoming.is_end_stream())
     }
 
     /// The next part. `None` at the end.
@@ -85,12 +90,10 @@ impl RequestBody {
                     return Ok(None);
                 }
                 Some(Err(_)) => self.broken = true,
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                    // Trailers are ignored.
-                }
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Ok(Some(data)),
+                    Err(_) => self.has_trailers = true,
+                },
             }
         }
     }

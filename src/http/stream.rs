@@ -123,12 +123,13 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
         self.stalled = result.is_pending();
         let is_streaming = self.progress.phase() == Phase::Streaming;
         let Poll::Ready(done) = result else {
-            if is_streaming {
-                if !self.slow {
-                    // The time that the service took for this part does not count.
-                    self.reset_deadline();
-                }
-                self.progress.activity().mark_idle(Instant::now());
+            let now = Instant::now();
+            if is_streaming && !self.slow {
+                // The time that the service took for this part does not count.
+                self.reset_deadline(now);
+            }
+            if is_streaming || !self.slow {
+                self.progress.activity().mark_writing(now);
             }
             self.slow = true;
             return self.wait(cx).map(Err);
@@ -142,12 +143,11 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
             self.deadline = ready_at + self.timeouts.idle;
         } else if self.slow {
             self.written += done.as_ref().map_or(0, |written| *written);
+            let now = Instant::now();
             if self.written >= self.timeouts.quota() {
-                self.reset_deadline();
-            } else {
-                // A client that reads, however slowly, is not idle.
-                self.progress.activity().mark_idle(Instant::now());
+                self.reset_deadline(now);
             }
+            self.progress.activity().mark_writing(now);
         }
         if is_streaming {
             self.progress.activity().mark_busy();
@@ -158,11 +158,9 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
     }
 
     /// Resets the deadline after progress of the client.
-    fn reset_deadline(&mut self) {
-        let now = Instant::now();
+    fn reset_deadline(&mut self, now: Instant) {
         self.written = 0;
         self.deadline = now + self.timeouts.idle;
-        self.progress.activity().mark_idle(now);
     }
 }
 
@@ -177,8 +175,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<'_, IO> {
             Poll::Pending => {
                 if self.slow && self.progress.phase() == Phase::Idle {
                     // hyper waits for the next request, so the response has been written.
+                    let now = Instant::now();
                     self.slow = false;
-                    self.reset_deadline();
+                    self.reset_deadline(now);
+                    self.progress.activity().mark_idle(now);
                 }
                 self.wait(cx).map(Err)
             }

@@ -49,6 +49,7 @@ impl Service for Parts {
                 };
                 Bytes::from_static(body.as_bytes()).into()
             }
+            "/whole" => Bytes::from(vec![b'x'; 1 << 20]).into(),
             _ => Body::streamed(stream::iter([
                 Ok(Bytes::from_static(b"one")),
                 Ok(Bytes::from_static(b"two")),
@@ -239,6 +240,20 @@ async fn a_connection_whose_request_body_does_not_arrive_is_evicted_for_another(
     let _other = connections.enter(PEER).unwrap();
     let response = read_until(&mut client, "no end").await;
     assert!(response.ends_with("broken"), "{response:?}");
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_connection_that_sends_a_response_is_evicted_after_the_idle_ones() {
+    let connections = connections(2);
+    let mut reader = connect(&connections);
+    send(&mut reader, "/whole").await;
+    reader.read_u8().await.unwrap();
+    let mut idle = connect(&connections);
+    let slot = connections.enter(PEER).unwrap();
+    assert_eq!(idle.read(&mut [0]).await.unwrap(), 0);
+    drop(slot);
+    let mut response = vec![0; 1 << 20];
+    reader.read_exact(&mut response).await.unwrap();
 }
 
 #[tokio::test(flavor = "local")]

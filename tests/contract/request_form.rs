@@ -238,6 +238,40 @@ fn an_ambiguous_transfer_encoding_ends_the_connection_whatever_the_response_is()
 }
 
 #[test]
+fn a_request_behind_trailers_is_not_read() {
+    let (_app, _, key) = App::start();
+    let secret = key.key.as_deref().unwrap();
+    let next =
+        format!("GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {secret}\r\n\r\n");
+    for (end, goes_on) in [
+        ("0\r\n\r\n", true),
+        ("0\r\nX: a\r\n\r\n", false),
+        // A line break of one character. The next request would be taken for a trailer.
+        ("0\r\n\n", false),
+        ("0\r\nX: a\n\r\n", false),
+        ("0\r\nX: a\n\n", false),
+    ] {
+        for authorization in [format!("Authorization: Bearer {secret}\r\n"), String::new()] {
+            let mut connection = key.connect();
+            connection.send(
+                format!(
+                    "POST /v1/pets HTTP/1.1\r\nHost: a\r\n{authorization}Content-Type: application/json\r\n\
+                     Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n{end}{next}{next}"
+                )
+                .as_bytes(),
+            );
+            let response = connection.response();
+            assert_eq!(
+                response.header("connection"),
+                (!goes_on).then_some("close"),
+                "{end:?}: {response}"
+            );
+            assert_eq!(connection.is_closed(), !goes_on, "{end:?}");
+        }
+    }
+}
+
+#[test]
 fn http_1_0_needs_no_host() {
     let (_app, _, key) = App::start();
     let response = raw(&key, "GET /v1/pets HTTP/1.0", "KEY");
