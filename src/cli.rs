@@ -117,25 +117,25 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         let matches = command.clone().try_get_matches_from(&args);
         matches.map_err(|error| wrong_usage(&error, &command, &args))
     };
-    let matches = read(command())?;
-    let (path, source) = {
-        let matches = deepest(&matches);
-        let path = matches.try_get_one::<PathBuf>("config").ok().flatten();
-        let source = path.and_then(|_| matches.value_source("config"));
-        (path.cloned(), source)
-    };
-    let matches = match path {
-        None => matches,
-        Some(path) => {
-            let named = match source {
-                Some(ValueSource::EnvVariable) => "ANIMAL_STORE_CONFIG",
-                _ => "--config",
-            };
-            let command = file::apply(command(), named, &path).map_err(Failure::Usage)?;
-            read(command)?
-        }
-    };
+    let mut matches = read(command())?;
+    if let Some((named, path)) = config_file(&matches) {
+        let command = file::apply(command(), named, &path).map_err(Failure::Usage)?;
+        matches = read(command)?;
+    }
     Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &args))
+}
+
+/// The configuration file, and the option or variable that names it.
+fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
+    if let Some((_, matches)) = matches.subcommand() {
+        return config_file(matches);
+    }
+    let path = matches.try_get_one::<PathBuf>("config").ok()??;
+    let named = match matches.value_source("config")? {
+        ValueSource::EnvVariable => "ANIMAL_STORE_CONFIG",
+        _ => "--config",
+    };
+    Some((named, path.clone()))
 }
 
 /// The definition of the command line. Every option of `serve` has an environment variable, in other commands too.
@@ -163,12 +163,6 @@ fn complete(command: clap::Command, with_variable: &[&str]) -> clap::Command {
     command
         .mut_args(complete_arg)
         .mut_subcommands(|sub| complete(sub, with_variable))
-}
-
-fn deepest(matches: &clap::ArgMatches) -> &clap::ArgMatches {
-    matches
-        .subcommand()
-        .map_or(matches, |(_, matches)| deepest(matches))
 }
 
 fn wrong_usage(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {

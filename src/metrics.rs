@@ -89,7 +89,6 @@ pub(crate) enum RejectedBy {
     Address,
 }
 
-/// A background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackgroundTask {
     /// Polls the store for changes made by other processes.
@@ -132,14 +131,12 @@ impl BackgroundTask {
 pub struct RequestMetrics {
     requests: [[Counter; STATUSES.len()]; Subject::COUNT],
     /// Microseconds from the request head to the response, by subject.
-    pub durations: [Histogram<12>; Subject::COUNT],
+    pub(crate) durations: [Histogram<12>; Subject::COUNT],
     rejected: [Counter; 3],
-    /// Bans imposed.
-    pub bans: Counter,
-    /// Connections accepted.
-    pub connections: Counter,
-    /// Connections that are open.
-    pub open_connections: Gauge,
+    pub(crate) bans: Counter,
+    /// Accepted connections.
+    pub(crate) connections: Counter,
+    pub(crate) open_connections: Gauge,
 }
 
 impl Default for RequestMetrics {
@@ -175,7 +172,7 @@ impl RequestMetrics {
     }
 
     /// Requests by subject and status, without those that have not occurred.
-    pub fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
         Subject::all().flat_map(move |subject| {
             let counts = self.requests[subject.index()].iter().map(Counter::get);
             let known = STATUSES
@@ -243,7 +240,7 @@ impl ServerMetrics {
     }
 
     /// The sum of the counters of all workers.
-    pub fn requests(&self) -> RequestMetrics {
+    pub(crate) fn requests(&self) -> RequestMetrics {
         let total = RequestMetrics::default();
         for worker in &self.workers {
             total.add(worker);
