@@ -35,13 +35,9 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(
-        metrics: MetricsPage,
-        readiness: Arc<Readiness>,
-        token: Option<AdminToken>,
-    ) -> Self {
+    pub(crate) fn new(metrics: MetricsPage, token: Option<AdminToken>) -> Self {
         Self {
-            readiness,
+            readiness: Arc::clone(&metrics.readiness),
             clock: metrics.clock.clone(),
             token,
             failures: AddressTable::default(),

@@ -80,6 +80,10 @@ const STATUSES: [u16; 19] = [
     0,
 ];
 
+/// Statuses that every operation has on the metrics page before they first occur. A rate begins with the second sample, so the
+/// first failures would otherwise not be seen.
+const ALWAYS: [u16; 4] = [401, 429, 500, 503];
+
 /// Why a request was rejected with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectedBy {
@@ -171,14 +175,17 @@ impl RequestMetrics {
         self.rejected[by as usize].add(1);
     }
 
-    /// Requests by subject and status, without those that have not occurred.
+    /// Requests by subject and status, without those that have not occurred, except for failures of operations.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
         Subject::all().flat_map(move |subject| {
             let counts = self.requests[subject.index()].iter().map(Counter::get);
+            let is_operation = matches!(subject, Subject::Operation(_));
             let known = STATUSES
                 .into_iter()
                 .zip(counts)
-                .filter(|(_, count)| *count > 0);
+                .filter(move |(status, count)| {
+                    *count > 0 || (is_operation && ALWAYS.contains(status))
+                });
             known.map(move |(status, count)| (subject, status, count))
         })
     }
@@ -281,7 +288,10 @@ mod tests {
                 .add(if number == 0 { -1 } else { 2 });
         }
         let total = metrics.requests();
-        assert_eq!(total.requests().collect::<Vec<_>>(), [(GET_PET, 200, 3)]);
+        let (zero, counted): (Vec<_>, Vec<_>) =
+            total.requests().partition(|(_, _, count)| *count == 0);
+        assert_eq!(counted, [(GET_PET, 200, 3)]);
+        assert!(zero.contains(&(GET_PET, 503, 0)) && !zero.contains(&(Subject::Docs, 503, 0)));
         let durations = &total.durations[GET_PET.index()];
         let counts: Vec<_> = durations
             .buckets()

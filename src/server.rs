@@ -135,12 +135,13 @@ impl Server {
             store: Arc::clone(&shared.store),
             metrics: Arc::clone(&shared.metrics),
             redis: shared.redis.clone(),
+            readiness: Arc::clone(&shared.readiness),
+            max_connections,
             lost_lines: sink.lost(),
             clock: shared.clock.clone(),
             started: shared.clock.now(),
         };
-        let readiness = Arc::clone(&shared.readiness);
-        let admin = Admin::new(metrics, readiness, config.admin_token.clone());
+        let admin = Admin::new(metrics, config.admin_token.clone());
         let admin_connections = Connections::new(Caps {
             total: ADMIN_CONNECTIONS,
             per_address: ADMIN_CONNECTIONS,

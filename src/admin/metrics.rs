@@ -8,6 +8,7 @@ use super::exposition::{Exposition, Format};
 use super::process;
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
+use crate::health::{CheckState, Readiness};
 use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
 use crate::metrics::{BackgroundTask, RequestMetrics, ServerMetrics, Subject};
@@ -19,6 +20,9 @@ pub(crate) struct MetricsPage {
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) redis: Option<Arc<Health>>,
+    pub(crate) readiness: Arc<Readiness>,
+    /// The limit of open connections.
+    pub(crate) max_connections: usize,
     /// Log lines that were dropped.
     pub(crate) lost_lines: Arc<Counter>,
     pub(crate) clock: Clock,
@@ -36,8 +40,14 @@ impl MetricsPage {
             "Version of the server",
             [([("version", env!("CARGO_PKG_VERSION"))], 1.0)],
         );
+        self.ready(&mut page);
         let requests = self.metrics.requests();
         describe_requests(&requests, &mut page);
+        page.gauge(
+            "animal_store_max_connections",
+            "Limit of open connections",
+            self.max_connections as f64,
+        );
         self.writes(&mut page);
         self.memory(&mut page);
         self.background(&mut page);
@@ -47,12 +57,37 @@ impl MetricsPage {
         Response::with_type(format.content_type(), text).with(CACHE_CONTROL, header::NO_STORE)
     }
 
+    fn ready(&self, page: &mut Exposition) {
+        page.gauge(
+            "animal_store_ready",
+            "Whether /readyz responds with 200",
+            f64::from(u8::from(self.readiness.is_ready())),
+        );
+        let states = self.readiness.states();
+        let samples = states.iter().flat_map(|(check, state)| {
+            CheckState::WORDS.map(|word| {
+                let labels = [("check", *check), ("state", word)];
+                (labels, f64::from(u8::from(word == *state)))
+            })
+        });
+        page.gauges(
+            "animal_store_check_state",
+            "1 for the state that a check of /readyz has, and 0 for the others",
+            samples,
+        );
+    }
+
     fn writes(&self, page: &mut Exposition) {
         let commits = self.store.commits();
         page.counter(
             "animal_store_commits_total",
             "Committed transactions",
             commits.done.get(),
+        );
+        page.counter(
+            "animal_store_commit_failures_total",
+            "Failed transactions",
+            commits.failed.get(),
         );
         page.histograms(
             "animal_store_commit_rows",

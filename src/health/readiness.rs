@@ -59,11 +59,14 @@ pub(crate) enum CheckState {
 }
 
 impl CheckState {
+    /// The word of each state.
+    pub(crate) const WORDS: [&'static str; 3] = ["ready", "degraded", "failed"];
+
     const fn word(&self) -> &'static str {
         match self {
-            Self::Ready => "ready",
-            Self::Degraded(_) => "degraded",
-            Self::Failed(_) => "failed",
+            Self::Ready => Self::WORDS[0],
+            Self::Degraded(_) => Self::WORDS[1],
+            Self::Failed(_) => Self::WORDS[2],
         }
     }
 
@@ -128,6 +131,18 @@ impl Readiness {
     /// Makes the server permanently not ready: it is shutting down.
     pub(crate) fn shut_down(&self) {
         self.lock().is_shutting_down = true;
+    }
+
+    /// Whether the server is ready, as `/readyz` shows it.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.body(false).is_ok()
+    }
+
+    /// The name of each check that has a result, with the word of its state.
+    pub(crate) fn states(&self) -> Vec<(&'static str, &'static str)> {
+        let checks = self.lock();
+        let states = checks.known().map(|(check, state)| (check, state.word()));
+        states.collect()
     }
 
     /// Returns the body of `/readyz`, or why the server is not ready.
@@ -216,6 +231,11 @@ mod tests {
         readiness.set(Check::Store, CheckState::Ready);
         readiness.set(Check::Redis, CheckState::Degraded("late".into()));
         assert_eq!(text(&readiness, false), r#"{"status":"ready"}"#);
+        assert!(readiness.is_ready());
+        assert_eq!(
+            readiness.states(),
+            [("store", "ready"), ("redis", "degraded")]
+        );
         assert_eq!(
             text(&readiness, true),
             r#"{"status":"ready","checks":{"store":"ready","redis":"degraded"},"reasons":{"redis":"late"}}"#
@@ -226,6 +246,8 @@ mod tests {
             text(&readiness, true),
             "Not ready. store: failed (no response). redis: degraded (late)."
         );
+        assert!(!readiness.is_ready());
+        assert_eq!(readiness.states()[0], ("store", "failed"));
         readiness.set(Check::Store, CheckState::Ready);
         assert!(readiness.body(false).is_ok());
     }

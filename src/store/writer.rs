@@ -62,6 +62,12 @@ impl WriterState {
             self.commits.rows.record(new as u64);
         }
     }
+
+    /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
+    pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
+        self.commits.failed.add(1);
+        self.health.failed(error, kind);
+    }
 }
 
 /// The state and the thread of a writer. Dropping it waits for the thread, so its queue has to be dropped before.

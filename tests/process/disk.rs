@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::metrics::value;
 use crate::{FREE_PORTS, PROGRAM, large_key, logged};
 
 /// Starts a server whose system calls fail as `inject` says. Calls are counted for each thread: only the writer makes
@@ -127,13 +128,20 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     let (_, last) = add(&process, &key, 100);
     assert_eq!(last, Some(503));
     becomes("degraded", json!("disk full"));
-    let mut refused = 1;
+    let degraded = r#"animal_store_check_state{check="writer",state="degraded"}"#;
+    assert_eq!(value(&process, degraded), 1.0);
+    assert_eq!(value(&process, "animal_store_ready"), 1.0);
+    assert!(value(&process, "animal_store_commit_failures_total") >= 1.0);
+    let mut refused = 1_u32;
     while add(&process, &key, 1).1 == Some(503) {
         refused += 1;
         assert!(refused < 1_000, "it does not recover");
     }
     assert!(refused > 20, "{refused}");
     becomes("ready", Value::Null);
+    assert_eq!(value(&process, degraded), 0.0);
+    let failures = value(&process, "animal_store_commit_failures_total");
+    assert!(failures >= f64::from(refused), "{failures} of {refused}");
     let log = logged(&process, &["can be written again"]);
     let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     // The task that stores usage says once that it fails, too.

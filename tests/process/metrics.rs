@@ -21,7 +21,7 @@ fn text(page: Response) -> String {
 
 /// The value of a sample, named with its labels.
 #[track_caller]
-fn value(server: &Process, name: &str) -> f64 {
+pub(crate) fn value(server: &Process, name: &str) -> f64 {
     let text = text(page(server));
     let value = text
         .lines()
@@ -117,6 +117,16 @@ fn what_an_operator_looks_for_is_on_the_page() {
     assert_eq!(value(&server, "animal_store_waiting_writes"), 0.0);
     assert_eq!(value(&server, "animal_store_log_lines_lost_total"), 0.0);
     assert!(value(&server, "animal_store_keys_age_seconds") < 5.0);
+    assert_eq!(value(&server, "animal_store_ready"), 1.0);
+    let check = |labels: &str| value(&server, &format!("animal_store_check_state{{{labels}}}"));
+    assert_eq!(check(r#"check="store",state="ready""#), 1.0);
+    assert_eq!(check(r#"check="store",state="failed""#), 0.0);
+    let limit = value(&server, "animal_store_max_connections");
+    assert!(
+        server.greeting.contains(&format!("{limit} connections")),
+        "{limit}: {}",
+        server.greeting
+    );
     assert!(value(&server, "process_resident_memory_bytes") > 1e6);
     assert!(value(&server, "process_cpu_seconds_total") > 0.0);
     assert!(value(&server, "process_start_time_seconds") > 1.7e9);

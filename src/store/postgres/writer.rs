@@ -105,7 +105,7 @@ impl CreationLoop {
                 }
             }
             Err(error) => {
-                self.state.health.failed(&error, "failing");
+                self.state.failed(&error, "failing");
                 let failure = StoreError::from(error);
                 for reply in replies {
                     let _ = reply.send(Err(failure.clone()));

@@ -172,7 +172,7 @@ impl WriteLoop {
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
-                self.state.health.failed(&error, kind(&error));
+                self.state.failed(&error, kind(&error));
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
                 rest.for_each(|job| job.fail(failure.clone()));

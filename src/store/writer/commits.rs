@@ -7,6 +7,8 @@ use crate::counter::{Counter, Histogram};
 pub struct Commits {
     /// Transactions that wrote something.
     pub done: Counter,
+    /// Transactions that failed: nothing in them was acknowledged.
+    pub failed: Counter,
     /// Animals per transaction that created any.
     pub rows: Histogram<8>,
     /// Creations rejected because too many were waiting.
@@ -17,6 +19,7 @@ impl Default for Commits {
     fn default() -> Self {
         Self {
             done: Counter::default(),
+            failed: Counter::default(),
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
             rejected: Counter::default(),
         }
