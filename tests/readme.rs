@@ -1,6 +1,7 @@
 //! The commands in README.md and docs/api.md, run as they are written, in their order, in the folder of the project, on data of
-//! their own. A block of text or JSON behind a block of commands is what a terminal shows of them, byte for byte. Only what
-//! differs from run to run may differ: keys, times, and how many connections the system allows.
+//! their own; and those in docs/operating.md, in an empty folder, with the program in the path. A block of text or JSON behind a
+//! block of commands is what a terminal shows of them, byte for byte. Only what differs from run to run may differ: keys, times,
+//! and how many connections the system allows.
 //!
 //! Whoever reads the pages has a server running where they say, so ours is elsewhere: its ports are exchanged on the way in and
 //! on the way out.
@@ -15,13 +16,21 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-const PAGES: [&str; 2] = ["README.md", "docs/api.md"];
-
 /// Not run from within itself.
 const OURSELVES: &str = "./test";
 
-/// Started, and left running for the commands after it.
-const SERVER: &str = "cargo run --release";
+/// Started as the last command of a block, and left running for the blocks after it.
+const SERVERS: [&str; 2] = ["cargo run --release", "animal-store serve"];
+
+/// Kinds of blocks that are no commands, or that need what a test does not have.
+const NOT_RUN: [&str; 6] = [
+    "toml",
+    "yaml",
+    "sh needs-systemd",
+    "sh needs-apt",
+    "sh needs-docker",
+    "sh needs-kubernetes",
+];
 
 /// Where the pages say that a server is: its API, and its admin listener.
 const WRITTEN: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:9090"];
@@ -56,7 +65,11 @@ fn examples(name: &str, page: &str) -> Vec<Example> {
                     assert_eq!(example.prints, None, "{name}:{number}: a second output");
                     example.prints = Some(block);
                 }
-                _ => {}
+                // A misspelt kind would hide commands that do not work.
+                _ => assert!(
+                    NOT_RUN.contains(&kind),
+                    "{name}:{number}: unknown kind {kind}"
+                ),
             }
         }
     }
@@ -110,8 +123,18 @@ fn without_times(line: &str) -> String {
     }
 }
 
+/// Where the commands of a page are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In the folder of the project, with data elsewhere: whoever develops here may have animals in this folder.
+    Project,
+    /// In an empty folder, with the program in the path and nothing in the environment.
+    Installed,
+}
+
 /// The ports of the server, and the folder with its data, as the pages write them and as they are.
 struct Stage {
+    place: Place,
     folder: TempDir,
     addresses: [SocketAddr; 2],
     /// Whoever reads the pages has a server there already.
@@ -119,9 +142,10 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Self {
+    fn new(place: Place) -> Self {
         let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
         Self {
+            place,
             folder: TempDir::new().expect("a folder"),
             addresses: free.map(|socket| socket.local_addr().expect("an address")),
             // Where that fails, somebody is there.
@@ -137,18 +161,32 @@ impl Stage {
         for (written, address) in WRITTEN.into_iter().zip(self.addresses) {
             commands = commands.replace(written, &address.to_string());
         }
-        let [api, admin] = self.addresses.map(|address| address.to_string());
-        // Whoever develops here may have animals in this folder.
-        let database = format!("sqlite:{}/animal-store.db", self.folder.path().display());
         let mut shell = Command::new("bash");
         shell
             .args(["-e", "-o", "pipefail", "-c", &commands])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .env("ANIMAL_STORE_DATABASE", &database)
-            .env("ANIMAL_STORE_LISTEN", api)
-            .env("ANIMAL_STORE_ADMIN_LISTEN", admin)
             .env_remove("CARGO_TARGET_DIR")
             .stdin(Stdio::null());
+        match self.place {
+            Place::Project => {
+                let [api, admin] = self.addresses.map(|address| address.to_string());
+                let database = format!("sqlite:{}/animal-store.db", self.folder.path().display());
+                shell
+                    .current_dir(env!("CARGO_MANIFEST_DIR"))
+                    .env("ANIMAL_STORE_DATABASE", &database)
+                    .env("ANIMAL_STORE_LISTEN", api)
+                    .env("ANIMAL_STORE_ADMIN_LISTEN", admin);
+            }
+            Place::Installed => {
+                for (name, _) in std::env::vars_os() {
+                    if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
+                        shell.env_remove(name);
+                    }
+                }
+                shell
+                    .current_dir(self.folder.path())
+                    .env("PATH", path_with_the_program());
+            }
+        }
         shell
     }
 
@@ -170,6 +208,14 @@ impl Stage {
     }
 }
 
+/// The path of this process, with the program in front of it.
+fn path_with_the_program() -> String {
+    let program = std::env::var("ANIMAL_STORE_RELEASE_BIN")
+        .expect("run this through ./test readme, which builds the program");
+    let folder = Path::new(&program).parent().expect("a folder").display();
+    format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
+}
+
 struct Server(Child);
 
 impl Drop for Server {
@@ -180,16 +226,26 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_commands_in_the_pages_do_and_print_what_the_pages_say() {
+fn the_commands_for_users_do_and_print_what_the_pages_say() {
+    run_pages(Place::Project, &["README.md", "docs/api.md"], 8);
+}
+
+#[test]
+fn the_commands_for_operators_do_and_print_what_the_page_says() {
+    run_pages(Place::Installed, &["docs/operating.md"], 5);
+}
+
+/// Runs the commands of these pages. At least so many blocks have an output.
+fn run_pages(place: Place, pages: &[&str], outputs: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let stage = Stage::new();
+    let stage = Stage::new(place);
     let mut all = Vec::new();
-    for name in PAGES {
+    for name in pages {
         let page = fs::read_to_string(root.join(name)).expect("a page");
         all.extend(examples(name, &page));
     }
     let with_output = all.iter().filter(|example| example.prints.is_some());
-    assert!(with_output.count() > 8, "{all:?}");
+    assert!(with_output.count() >= outputs, "{all:?}");
 
     let exported = stage.folder.path().join("key");
     let mut server = None;
@@ -199,9 +255,12 @@ fn the_commands_in_the_pages_do_and_print_what_the_pages_say() {
         if commands == OURSELVES {
             continue;
         }
-        if commands == SERVER {
+        let (before, last) = commands.rsplit_once('\n').unwrap_or(("", commands));
+        if SERVERS.iter().any(|server| last.starts_with(server)) {
+            // A page may start another one in its place.
+            drop(server.take());
             let mut child = stage
-                .shell(&format!("exec {commands}"))
+                .shell(&format!("{before}\nexec {last}"))
                 .stdout(Stdio::piped())
                 .spawn()
                 .expect("bash");
@@ -210,17 +269,24 @@ fn the_commands_in_the_pages_do_and_print_what_the_pages_say() {
                 .map_while(Result::ok);
             server = Some(Server(child));
             let mut greeting = String::new();
+            let shows_a_key = |text: &String| text.contains("curl ");
+            let end = match example.prints.as_ref().is_some_and(shows_a_key) {
+                true => "curl ",
+                false => "database ",
+            };
             let line = lines
                 .by_ref()
                 .inspect(|line| greeting.push_str(&format!("{line}\n")))
-                .find(|line| line.trim_start().starts_with("curl "))
-                .expect("a curl line to paste");
+                .find(|line| line.trim_start().starts_with(end))
+                .expect("the start of a server");
             stage.check(&example, &greeting);
-            let pasted = stage.shell(&line).output().expect("bash");
-            assert!(
-                pasted.status.success() && pasted.stdout == b"[]",
-                "{line}: {pasted:?}"
-            );
+            if end == "curl " {
+                let pasted = stage.shell(&line).output().expect("bash");
+                assert!(
+                    pasted.status.success() && pasted.stdout == b"[]",
+                    "{line}: {pasted:?}"
+                );
+            }
             continue;
         }
         // What one block exports is there for the next. A terminal shows both outputs.
