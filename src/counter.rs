@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Returns the current number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -20,21 +18,19 @@ impl Counter {
 
 /// A number that rises and falls.
 #[derive(Debug, Default)]
-pub struct Gauge(AtomicI64);
+pub(crate) struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Sets it.
-    pub fn set(&self, value: i64) {
+    pub(crate) fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
     /// Adds `n`, which may be negative.
-    pub fn add(&self, n: i64) {
+    pub(crate) fn add(&self, n: i64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Returns the current number.
-    pub fn get(&self) -> i64 {
+    pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -59,7 +55,6 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    /// Counts one value.
     pub fn record(&self, value: u64) {
         match self.bounds.iter().position(|bound| value <= *bound) {
             Some(index) => self.buckets[index].add(1),
@@ -77,7 +72,6 @@ impl<const N: usize> Histogram<N> {
         self.sum.add(other.sum.get());
     }
 
-    /// The sum of all values.
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }

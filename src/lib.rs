@@ -18,7 +18,7 @@ pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod counter;
+mod counter;
 pub mod fault;
 mod health;
 mod hosts;

@@ -1,13 +1,12 @@
 //! Rate limits of keys, decided for each request: both windows together, and the ban. Knows nothing of HTTP.
 
-pub mod ban;
+mod ban;
 mod decision;
-pub mod memory;
+mod memory;
 mod meters;
 pub mod redis;
-pub mod shared;
 mod usage;
-pub mod window;
+pub(crate) mod window;
 
 pub use ban::{Ban, BanChange, BanPolicy};
 pub use decision::{Admission, Decision};

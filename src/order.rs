@@ -68,21 +68,18 @@ pub struct Order {
 
 /// An order before it has an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewOrder {
-    /// The animal it is for.
-    pub pet: PetId,
-    /// When the animal leaves, if known.
-    pub ship_date: Option<Timestamp>,
+pub(crate) struct NewOrder {
+    pub(crate) pet: PetId,
+    pub(crate) ship_date: Option<Timestamp>,
 }
 
 impl NewOrder {
     /// The open order with this ID.
-    pub fn with_id(self, id: OrderId) -> Order {
-        let Self { pet, ship_date } = self;
+    pub(crate) fn with_id(self, id: OrderId) -> Order {
         Order {
             id,
-            pet,
-            ship_date,
+            pet: self.pet,
+            ship_date: self.ship_date,
             state: OrderState::Open,
         }
     }

@@ -120,16 +120,11 @@ pub struct NewPet {
 impl NewPet {
     /// Returns the animal with this ID.
     pub fn with_id(self, id: PetId) -> Pet {
-        let Self {
-            name,
-            category_id,
-            status,
-        } = self;
         Pet {
             id,
-            name: name.0,
-            category_id,
-            status,
+            name: self.name.0,
+            category_id: self.category_id,
+            status: self.status,
         }
     }
 }

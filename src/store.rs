@@ -1,6 +1,5 @@
-//! The store of animals, orders, keys and their usage. `impl Store` is the contract of the engines, one file per
-//! resource: only there is documented what a method MUST do. Below it are the engines, each with its migrations; below those, the
-//! types of the contract and the code that the writers share.
+//! The store of animals, orders, keys and their usage. The methods of `Store`, one file per resource, are the contract that both
+//! engines implement; their docs say what an engine MUST do.
 
 mod cache;
 mod contract;
@@ -17,9 +16,9 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    Allowed, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl, KeyChange,
-    KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, Result, Retry, Revisions, StoreError,
-    UsageBatch, UsageRecorder, UsageRow, WrongFormat,
+    ActionResult, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl,
+    KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, Result, Retry, Revisions,
+    StoreError, UsageBatch, UsageRecorder, UsageRow,
 };
 pub use row_stream::RowStream;
 pub use writer::Commits;
@@ -127,12 +126,12 @@ impl Store {
 
     /// The number of creations that wait for a transaction.
     pub fn waiting_writes(&self) -> usize {
-        self.engine.writer().waiting()
+        self.engine.writer().state.waiting()
     }
 
     /// Counts of what the writer has committed.
     pub fn commits(&self) -> &Commits {
-        self.engine.writer().commits()
+        &self.engine.writer().state.commits
     }
 
     /// The size of the write-ahead log, where the data is embedded.

@@ -109,7 +109,7 @@ impl Failures {
     /// The rate after this number of failures.
     fn rate(&self, count: u8) -> Rate {
         let mut window = self.minute;
-        window.add(count.into());
+        window.count(count.into());
         window.rate(FAILURES_PER_MINUTE.into())
     }
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// The maximum length of a ban.
-const MAX: Duration = Duration::from_secs(60 * 60);
+const MAX_LENGTH: Duration = Duration::from_secs(60 * 60);
 
 /// A further ban within this time of the previous one lasts twice as long.
 const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -89,7 +88,7 @@ impl BanPolicy {
                     .saturating_sub(last.began.as_millis());
                 let twice =
                     Duration::from_millis(u64::try_from(before).unwrap_or(0).saturating_mul(2));
-                twice.min(MAX).max(self.first)
+                twice.min(MAX_LENGTH).max(self.first)
             }
             _ => self.first,
         };

@@ -1,4 +1,4 @@
-//! The decision about one request, and the rate in its headers.
+//! The decision about one request: of this node alone, or of a limiter for all nodes, which is sent the state of this one.
 
 use super::ban::{Ban, BanChange};
 use super::window::{Period, Rate, Windows};
@@ -42,7 +42,6 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// The rejection by an exhausted window.
     pub(super) fn rate_limited(windows: &Windows, limits: Limits) -> Self {
         Self::RateLimited {
             by: windows.exhausted(limits),
@@ -50,7 +49,6 @@ impl Admission {
         }
     }
 
-    /// The rejection by a ban.
     pub(super) fn banned(ban: Ban, is_new: bool, windows: &Windows, limits: Limits) -> Self {
         let rate = windows.rate(limits);
         Self::Banned {
@@ -74,4 +72,26 @@ impl Admission {
             _ => rate,
         }
     }
+}
+
+/// The state of a key on one node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeState {
+    pub windows: Windows,
+    pub ban: Option<Ban>,
+    pub unbanned_at: Option<Timestamp>,
+}
+
+/// A decision for all nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedDecision {
+    pub now: Timestamp,
+    /// Whether the request was counted.
+    pub admitted: bool,
+    pub is_new_ban: bool,
+    pub windows: Windows,
+    /// The last ban, active or expired.
+    pub ban: Option<Ban>,
+    /// The last unban that the requesting node knew of.
+    pub unban_known: Option<Timestamp>,
 }

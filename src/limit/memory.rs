@@ -8,10 +8,9 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanChange, BanPolicy};
-use super::shared::{NodeState, SharedDecision};
+use super::decision::{Admission, Decision, NodeState, SharedDecision};
 use super::usage::{DayUsage, UnstoredUsage};
 use super::window::Windows;
-use super::{Admission, Decision};
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
 
@@ -19,10 +18,10 @@ use crate::plan::Limits;
 /// serve different keys do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Meter(Mutex<State>);
+pub struct Meter(Mutex<KeyCounters>);
 
 #[derive(Debug, Default)]
-struct State {
+struct KeyCounters {
     windows: Windows,
     /// Rejected requests in the current minute, towards a ban.
     rejections: u32,
@@ -110,7 +109,7 @@ impl Meter {
     pub fn restore_usage(&self, day: Day, requests: u32) {
         let state = &mut *self.lock();
         state.enter(day.start());
-        state.windows.day.add(requests);
+        state.windows.day.count(requests);
     }
 
     /// Applies the ban and the unban of the key in the store: a ban that another node wrote or moved, or an unban by an
@@ -136,13 +135,13 @@ impl Meter {
         self.lock().unstored.take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KeyCounters> {
         // Nothing inside can panic half-way, so the counters behind a poisoned lock are consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl KeyCounters {
     fn enter(&mut self, now: Timestamp) {
         if self.windows.minute.enter(now) {
             self.rejections = 0;

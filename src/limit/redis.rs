@@ -19,7 +19,7 @@ use std::time::Duration;
 use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
-use super::shared::SharedDecision;
+use super::decision::SharedDecision;
 use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
 use crate::key::KeyId;
@@ -39,15 +39,14 @@ const START_TIMEOUT: Duration = Duration::from_millis(500);
 /// does not open and close the breaker all the time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 
-/// The interval of the probes of each thread.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. It has one connection, which all requests of the thread share.
 #[derive(Debug)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(Arc<ThreadLimiter>);
 
 #[derive(Debug)]
-struct Inner {
+struct ThreadLimiter {
     url: RedisUrl,
     script: Script,
     bans: BanPolicy,
@@ -72,7 +71,7 @@ impl Redis {
         clock: Clock,
         health: Arc<Health>,
     ) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ThreadLimiter {
             url,
             script: Script::new(deployment, bans),
             bans,
@@ -100,22 +99,22 @@ impl Redis {
 
     /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
-        let inner = &self.0;
-        let connection = inner.connection().clone();
+        let limiter = &self.0;
+        let connection = limiter.connection().clone();
         if let Some(connection) = connection {
-            match inner.decide(connection, key, meter, limits).await {
+            match limiter.decide(connection, key, meter, limits).await {
                 Ok(decided) => return meter.adopt(limits, &decided),
                 Err(error) => {
-                    inner.last_failed_key.store(key.0, Ordering::Relaxed);
-                    inner.open_breaker(&error.to_string());
+                    limiter.last_failed_key.store(key.0, Ordering::Relaxed);
+                    limiter.open_breaker(&error.to_string());
                 }
             }
         }
-        meter.decide(limits, &inner.bans, inner.clock.now())
+        meter.decide(limits, &limiter.bans, limiter.clock.now())
     }
 }
 
-impl Inner {
+impl ThreadLimiter {
     async fn decide(
         &self,
         mut connection: RedisConnection,

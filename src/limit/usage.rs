@@ -25,21 +25,7 @@ impl UnstoredUsage {
         self.0.is_empty()
     }
 
-    /// Counts a request.
     pub(super) fn count(&mut self, admission: Admission, day: Day, now: Timestamp) {
-        let today = self.today(day, now);
-        match admission {
-            Admission::Admitted => today.requests += 1,
-            _ => today.refused += 1,
-        }
-    }
-
-    /// Removes and returns all of it.
-    pub(super) fn take(&mut self) -> Vec<DayUsage> {
-        std::mem::take(&mut self.0)
-    }
-
-    fn today(&mut self, day: Day, now: Timestamp) -> &mut DayUsage {
         if self.0.last().is_none_or(|last| last.day != day) {
             self.0.push(DayUsage {
                 day,
@@ -51,6 +37,13 @@ impl UnstoredUsage {
         let last = self.0.len() - 1;
         let today = &mut self.0[last];
         today.last = today.last.max(now);
-        today
+        match admission {
+            Admission::Admitted => today.requests += 1,
+            _ => today.refused += 1,
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<DayUsage> {
+        std::mem::take(&mut self.0)
     }
 }

@@ -12,21 +12,11 @@ pub struct Window<const MILLIS: i64> {
     used: u32,
 }
 
-/// A window of one minute.
-pub type Minute = Window<60_000>;
+pub(crate) type Minute = Window<60_000>;
 
-/// A window of one UTC day.
-pub type WholeDay = Window<86_400_000>;
+pub(crate) type DayWindow = Window<86_400_000>;
 
 impl<const MILLIS: i64> Window<MILLIS> {
-    /// A window that no clock has entered yet.
-    pub const fn new() -> Self {
-        Self {
-            number: i64::MIN,
-            used: 0,
-        }
-    }
-
     /// Enters the window of `now`, if it is a later one, and returns whether it was. A window that the clock cannot have reached
     /// becomes the current one, with its count.
     pub fn enter(&mut self, now: Timestamp) -> bool {
@@ -41,13 +31,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
         later
     }
 
-    /// Counts one request.
-    pub fn count(&mut self) {
-        self.used = self.used.saturating_add(1);
-    }
-
-    /// Counts requests that are stored already.
-    pub fn add(&mut self, requests: u32) {
+    pub fn count(&mut self, requests: u32) {
         self.used = self.used.saturating_add(requests);
     }
 
@@ -63,17 +47,14 @@ impl<const MILLIS: i64> Window<MILLIS> {
         self.number
     }
 
-    /// Requests counted in this window.
     pub const fn used(&self) -> u32 {
         self.used
     }
 
-    /// When the window began.
     pub const fn start(&self) -> Timestamp {
         Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
 
-    /// Returns the rate of this window under `limit`.
     pub fn rate(&self, limit: u32) -> Rate {
         Rate {
             limit,
@@ -117,39 +98,33 @@ pub enum Period {
 }
 
 /// The minute and the day of one key, decided together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Windows {
-    /// The minute.
     pub minute: Minute,
-    /// The day.
-    pub day: WholeDay,
+    pub day: DayWindow,
 }
 
 impl Windows {
-    /// Windows without any requests.
-    pub const fn new() -> Self {
-        Self {
-            minute: Minute::new(),
-            day: WholeDay::new(),
-        }
-    }
-
     /// Windows with these numbers and counts.
     pub const fn at((minute, in_minute): (i64, u32), (day, in_day): (i64, u32)) -> Self {
-        let mut windows = Self::new();
-        windows.minute.number = minute;
-        windows.minute.used = in_minute;
-        windows.day.number = day;
-        windows.day.used = in_day;
-        windows
+        Self {
+            minute: Window {
+                number: minute,
+                used: in_minute,
+            },
+            day: Window {
+                number: day,
+                used: in_day,
+            },
+        }
     }
 
     /// Counts one request in both windows, or in neither if one of them is exhausted. Returns whether it was counted.
     pub fn admit(&mut self, limits: Limits) -> bool {
         let admitted = self.minute.used < limits.per_minute() && self.day.used < limits.per_day();
         if admitted {
-            self.minute.count();
-            self.day.count();
+            self.minute.count(1);
+            self.day.count(1);
         }
         admitted
     }
@@ -170,15 +145,13 @@ impl Windows {
     }
 }
 
+/// A window that no clock has entered yet.
 impl<const MILLIS: i64> Default for Window<MILLIS> {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        Self::new()
+        Self {
+            number: i64::MIN,
+            used: 0,
+        }
     }
 }
 
@@ -204,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_window_is_aligned_and_never_goes_back() {
-        let mut minute = Minute::new();
+        let mut minute = Minute::default();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
-        minute.count();
+        minute.count(1);
         assert_eq!(
             minute.rate(3),
             Rate {
@@ -226,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_window_more_than_one_ahead_of_the_clock_becomes_the_current_one_with_its_count() {
-        let mut minute = Minute::new();
+        let mut minute = Minute::default();
         minute.enter(Timestamp::from_secs(240));
-        minute.count();
+        minute.count(1);
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");
         assert_eq!((minute.number(), minute.used()), (4, 1));
         assert!(!minute.enter(Timestamp::from_millis(179_999)), "two ahead");

@@ -8,7 +8,7 @@ use crate::pet::{PetId, PetStatus};
 
 /// The animal or order that an action names.
 #[derive(Clone, Copy, Debug)]
-pub enum ActionTarget {
+pub(crate) enum ActionTarget {
     /// An animal: the order is the one that is open for it, if any.
     Pet(PetId),
     /// An order: the animal is the one that it is for.
@@ -17,30 +17,24 @@ pub enum ActionTarget {
 
 /// The state that an action is decided on, read in the transaction that writes the changes.
 #[derive(Clone, Copy, Debug)]
-pub struct CurrentState {
-    /// The status of the animal, if it exists.
-    pub status: Option<PetStatus>,
-    /// The order, if there is one.
-    pub order: Option<Order>,
+pub(crate) struct CurrentState {
+    pub(crate) status: Option<PetStatus>,
+    pub(crate) order: Option<Order>,
 }
 
 /// The changes that a store writes, in one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeSet {
-    /// The animal.
-    pub pet: PetId,
+pub(crate) struct ChangeSet {
+    pub(crate) pet: PetId,
     /// Its status before.
-    pub before: PetStatus,
+    pub(crate) before: PetStatus,
     /// Its new status, if that differs.
-    pub status: Option<PetStatus>,
-    /// The change of an order, if any.
-    pub order: Option<OrderChange>,
+    pub(crate) status: Option<PetStatus>,
+    pub(crate) order: Option<OrderChange>,
 }
 
-/// A change of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OrderChange {
-    /// A new one.
+pub(crate) enum OrderChange {
     Place(NewOrder),
     /// The end of this one, in its final state.
     End(Order),
@@ -73,16 +67,18 @@ pub enum ActionRejection {
 }
 
 impl Action {
-    /// The animal or order that it names.
-    pub fn target(self) -> ActionTarget {
+    pub(crate) fn target(self) -> ActionTarget {
         match self {
             Self::Place { pet, .. } | Self::SetStatus { pet, .. } => ActionTarget::Pet(pet),
             Self::Complete(id) | Self::Cancel(id) => ActionTarget::Order(id),
         }
     }
 
-    /// Decides what it changes, or why it is rejected.
-    pub fn decide(self, found: CurrentState, now: Timestamp) -> Result<ChangeSet, ActionRejection> {
+    pub(crate) fn decide(
+        self,
+        found: CurrentState,
+        now: Timestamp,
+    ) -> Result<ChangeSet, ActionRejection> {
         if let Self::Place {
             ship_date: Some(date),
             ..

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{NewPet, PetName, PetStatus, syntax};
@@ -165,9 +166,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
                 }
             }
             if let Some(name) = seen.replace(name) {
-                fields
-                    .repeated
-                    .push(displayed(&name).map_err(de::Error::custom)?);
+                fields.repeated.push(displayed(name));
             }
         }
         Ok(fields)
@@ -175,17 +174,14 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 }
 
 /// A field's name in a message: quoted if it is unusual, and left out if it is long, because it could be a misplaced secret.
-fn displayed(name: &str) -> Result<String, serde_json::Error> {
+fn displayed(name: String) -> String {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.len() > 32 {
-        Ok("a field with a long name".to_owned())
-    } else if !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    {
-        Ok(name.to_owned())
+        "a field with a long name".to_owned()
+    } else if !name.is_empty() && name.bytes().all(is_usual) {
+        name
     } else {
-        serde_json::to_string(name)
+        Value::from(name).to_string()
     }
 }
 

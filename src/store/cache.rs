@@ -1,7 +1,7 @@
 //! A cache of JSON that a creation cannot make stale: animals that exist, and full pages with more after them. Bounded by bytes.
 //! Each thread also keeps its most-read entries, so that cores do not share locks and reference counts.
 
-mod front;
+mod local;
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use quick_cache::sync::Cache as Bounded;
 use super::contract::Page;
 use crate::page::PetQuery;
 use crate::pet::PetId;
-use front::Fronted;
+use local::CacheKey;
 
 /// The capacity for pages, and for animals, in bytes.
 const CAPACITY: u64 = 24 * 1024 * 1024;
@@ -21,7 +21,6 @@ const CAPACITY: u64 = 24 * 1024 * 1024;
 /// The overhead of an entry besides its JSON.
 const OVERHEAD: u64 = 160;
 
-/// The cache of one store.
 #[derive(Debug)]
 pub(super) struct Cache {
     /// Part of every entry's key. A new one invalidates all entries at once, also those that a reader adds late, with what it
@@ -41,8 +40,8 @@ impl Cache {
     pub(super) fn new() -> Self {
         Self {
             generation: AtomicU64::new(next_generation()),
-            pets: Bounded::with_weighter(expected(100), CAPACITY, ByBytes),
-            pages: Bounded::with_weighter(expected(1_500), CAPACITY, ByBytes),
+            pets: Bounded::with_weighter(expected_entries(100), CAPACITY, ByBytes),
+            pages: Bounded::with_weighter(expected_entries(1_500), CAPACITY, ByBytes),
         }
     }
 
@@ -50,7 +49,7 @@ impl Cache {
     pub(super) fn pet(&self, id: PetId) -> CacheSlot<'_, PetId> {
         CacheSlot {
             entries: &self.pets,
-            key: (self.now(), id),
+            key: (self.current_generation(), id),
         }
     }
 
@@ -58,11 +57,10 @@ impl Cache {
     pub(super) fn page(&self, query: PetQuery) -> CacheSlot<'_, PetQuery> {
         CacheSlot {
             entries: &self.pages,
-            key: (self.now(), query),
+            key: (self.current_generation(), query),
         }
     }
 
-    /// Removes all entries.
     pub(super) fn clear(&self) {
         self.generation.store(next_generation(), Ordering::SeqCst);
         self.pets.clear();
@@ -77,27 +75,27 @@ impl Cache {
         ]
     }
 
-    fn now(&self) -> u64 {
+    fn current_generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 }
 
-fn expected(json: u64) -> usize {
-    usize::try_from(CAPACITY / (json + OVERHEAD)).unwrap_or(usize::MAX)
+fn expected_entries(json_bytes: u64) -> usize {
+    usize::try_from(CAPACITY / (json_bytes + OVERHEAD)).unwrap_or(usize::MAX)
 }
 
 /// The slot of one entry, in the generation of the lookup.
-pub(super) struct CacheSlot<'a, K: Fronted> {
+pub(super) struct CacheSlot<'a, K: CacheKey> {
     entries: &'a Bounded<(u64, K), K::Value, ByBytes>,
     key: (u64, K),
 }
 
-impl<K: Fronted + Hash> CacheSlot<'_, K>
+impl<K: CacheKey + Hash> CacheSlot<'_, K>
 where
     ByBytes: Weighter<(u64, K), K::Value>,
 {
     pub(super) fn get(&self) -> Option<K::Value> {
-        front::get(self.key, || self.entries.get(&self.key))
+        local::get(self.key, || self.entries.get(&self.key))
     }
 
     pub(super) fn put(&self, value: K::Value) {

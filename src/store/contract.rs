@@ -5,15 +5,14 @@ mod database;
 mod error;
 mod format;
 mod key;
-mod mode;
 mod usage;
 
 pub use creation::{Created, Creation, Retry};
 pub use database::{Database, InvalidDatabaseUrl};
 pub use error::{Result, StoreError};
-pub use format::{Migration, WrongFormat};
+pub(crate) use format::WrongFormat;
+pub use format::{Migration, Mode};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
-pub use mode::Mode;
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;
@@ -51,4 +50,4 @@ pub struct Revisions {
 }
 
 /// The result of an action on orders, or why it is rejected.
-pub type Allowed<T> = Result<std::result::Result<T, ActionRejection>>;
+pub type ActionResult<T> = Result<std::result::Result<T, ActionRejection>>;

@@ -5,7 +5,6 @@ use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use super::writer::WriterMonitor;
 
-/// A storage engine.
 #[derive(Debug)]
 pub(super) enum Engine {
     Sqlite(Sqlite),

@@ -1,7 +1,7 @@
 //! The contract for orders, and for the statuses of animals, which change with them.
 
 use super::Store;
-use super::contract::{Allowed, Page, Result, StoreError};
+use super::contract::{ActionResult, Page, Result, StoreError};
 use super::engine::dispatch;
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
@@ -31,18 +31,18 @@ impl Store {
         pet: PetId,
         ship_date: Option<Timestamp>,
         now: Timestamp,
-    ) -> Allowed<Order> {
+    ) -> ActionResult<Order> {
         let action = Action::Place { pet, ship_date };
         changed_order(self.act(action, now).await)
     }
 
     /// Completes an order; the animal becomes sold.
-    pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+    pub async fn complete_order(&self, id: OrderId, now: Timestamp) -> ActionResult<Order> {
         changed_order(self.act(Action::Complete(id), now).await)
     }
 
     /// Cancels an order; the animal becomes available.
-    pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> Allowed<Order> {
+    pub async fn cancel_order(&self, id: OrderId, now: Timestamp) -> ActionResult<Order> {
         changed_order(self.act(Action::Cancel(id), now).await)
     }
 
@@ -53,19 +53,19 @@ impl Store {
         to: PetStatus,
         force: bool,
         now: Timestamp,
-    ) -> Allowed<ActionOutcome> {
+    ) -> ActionResult<ActionOutcome> {
         self.act(Action::SetStatus { pet, to, force }, now).await
     }
 
     /// Carries out an action. The engine MUST read what [`Action::decide`] needs and write what that returns in one transaction,
     /// and MUST NOT let another action on the same animal come between: there is at most one open order for an animal.
-    async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
+    async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
         dispatch!(self.act(action, now))
     }
 }
 
 /// The order of an action that always changes one.
-fn changed_order(outcome: Allowed<ActionOutcome>) -> Allowed<Order> {
+fn changed_order(outcome: ActionResult<ActionOutcome>) -> ActionResult<Order> {
     let missing = || StoreError::Failed("the action changed no order".into());
     outcome?
         .map(|outcome| outcome.order.ok_or_else(missing))

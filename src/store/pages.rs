@@ -5,7 +5,6 @@ use bytes::Bytes;
 use super::contract::Page;
 use crate::page::{Cursor, PageSize};
 
-/// A page being written.
 pub(super) struct PageWriter {
     json: Vec<u8>,
     remaining: usize,
@@ -25,22 +24,22 @@ impl PageWriter {
         }
     }
 
-    /// The buffer for the next row, or `None` if the page is full: then there is a next page, because there is a row.
-    pub(super) fn row(&mut self) -> Option<&mut Vec<u8>> {
+    /// Appends what `write` writes, which returns the ID of the row. A row that does not fit shows that there is a next page; it
+    /// returns false then.
+    pub(super) fn add<E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<i64, E>,
+    ) -> Result<bool, E> {
         if self.remaining == 0 {
             self.next = Some(Cursor::after(self.last));
-            return None;
+            return Ok(false);
         }
         if self.json.len() > 1 {
             self.json.push(b',');
         }
-        Some(&mut self.json)
-    }
-
-    /// Records that the row with this ID is written.
-    pub(super) fn wrote(&mut self, id: i64) {
-        self.last = id;
+        self.last = write(&mut self.json)?;
         self.remaining -= 1;
+        Ok(true)
     }
 
     pub(super) fn finish(mut self) -> Page {

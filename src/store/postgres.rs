@@ -27,7 +27,7 @@ use anyhow::Context;
 use tokio_postgres::Config;
 
 use super::contract::{Database, Migration, Mode, WrongFormat};
-use deadline::{LONG_TIMEOUT, in_time};
+use deadline::{LONG_TIMEOUT, with_timeout};
 use writer::PgWriter;
 
 impl Postgres {
@@ -46,18 +46,18 @@ impl Postgres {
         ]
         .concat();
         let (writer, pool) = PgWriter::start(servers, statements, max_waiting)?;
-        let found = in_time(LONG_TIMEOUT, migrations::format(&pool))
+        let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool))
             .await
             .context("--database: PostgreSQL")?;
-        WrongFormat::check(database, found, migrations::KNOWN, mode)?;
+        WrongFormat::check(database, found, migrations::CURRENT_FORMAT, mode)?;
         let before = match found {
-            Some(migrations::KNOWN) => found,
+            Some(migrations::CURRENT_FORMAT) => found,
             _ => migrations::run(&pool)
                 .await
                 .context("--database: PostgreSQL")?,
         };
         let engine = Self { pool, writer };
-        let now = migrations::KNOWN;
+        let now = migrations::CURRENT_FORMAT;
         Ok((engine, Migration { before, now }))
     }
 }

@@ -84,6 +84,13 @@ pub(super) fn read_order<R: Columns>(row: &R) -> Result<Order, R::Error> {
     })
 }
 
+/// Appends the JSON of an order, and returns its ID.
+pub(super) fn write_order<R: Columns>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
+    let order = read_order(row)?;
+    order.write_json(json);
+    Ok(order.id.0)
+}
+
 pub(super) fn read_usage<R: Columns>(row: &R) -> Result<UsageRow, R::Error> {
     Ok(UsageRow {
         day: row.text(0)?.to_owned(),

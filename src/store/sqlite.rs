@@ -34,7 +34,6 @@ use open_error::OpenError;
 use readers::Readers;
 use writer::SqliteWriter;
 
-/// An open database.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
@@ -69,7 +68,8 @@ impl Sqlite {
 
     /// The size of the write-ahead log, which is 0 if there is none.
     pub(crate) fn wal_bytes(&self) -> u64 {
-        self.readers.wal_bytes()
+        let wal = connect::sibling(&self.readers.path, "-wal");
+        std::fs::metadata(wal).map_or(0, |wal| wal.len())
     }
 
     pub(crate) async fn deployment(&self) -> Result<DeploymentId> {

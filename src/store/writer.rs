@@ -1,18 +1,41 @@
 //! The shared parts of the writers of both engines: a thread whose death is detected, a limit of waiting creations, and the outcome
 //! of transactions.
 
-mod commits;
 mod health;
 mod thread;
 
-pub use commits::Commits;
-pub(crate) use thread::{WriterThread, dead};
+pub(crate) use thread::{WriterThread, writer_stopped};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::counter::{Counter, Histogram};
 use crate::store::contract::{Created, Result, StoreError};
 use health::WriteHealth;
+
+/// Counts of transactions and creations.
+#[derive(Debug)]
+pub struct Commits {
+    /// Transactions that wrote something.
+    pub done: Counter,
+    /// Transactions that failed: nothing in them was acknowledged.
+    pub failed: Counter,
+    /// Animals per transaction that created any.
+    pub rows: Histogram<8>,
+    /// Creations rejected because too many were waiting.
+    pub rejected: Counter,
+}
+
+impl Default for Commits {
+    fn default() -> Self {
+        Self {
+            done: Counter::default(),
+            failed: Counter::default(),
+            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
+            rejected: Counter::default(),
+        }
+    }
+}
 
 /// State shared by the thread of a writer and its users.
 #[derive(Debug)]
@@ -20,7 +43,7 @@ pub(crate) struct WriterState {
     /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
     waiting: AtomicUsize,
     max_waiting: usize,
-    commits: Commits,
+    pub(crate) commits: Commits,
     pub(crate) health: WriteHealth,
 }
 
@@ -47,9 +70,13 @@ impl WriterState {
         Ok(())
     }
 
-    /// Records that this number of creations have left the queue.
     pub(crate) fn leave(&self, creations: usize) {
         self.waiting.fetch_sub(creations, Ordering::Relaxed);
+    }
+
+    /// The number of creations that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Records a committed transaction with these creations.
@@ -79,20 +106,10 @@ pub(crate) struct WriterMonitor {
 }
 
 impl WriterMonitor {
-    pub(crate) fn commits(&self) -> &Commits {
-        &self.state.commits
-    }
-
-    /// The number of creations that wait for a transaction.
-    pub(crate) fn waiting(&self) -> usize {
-        self.state.waiting.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn alive(&self) -> Result<()> {
-        self.thread.as_ref().ok_or_else(dead)?.alive()
+        self.thread.as_ref().ok_or_else(writer_stopped)?.alive()
     }
 
-    /// Returns when the thread has died.
     pub(crate) async fn died(&self) {
         match &self.thread {
             Some(thread) => thread.died().await,

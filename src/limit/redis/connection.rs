@@ -40,7 +40,7 @@ impl FromStr for RedisUrl {
     type Err = InvalidRedisUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidRedisUrl> {
-        let (nodes, hosts) = hosts::of("redis", text).ok_or(InvalidRedisUrl)?;
+        let (nodes, hosts) = hosts::split_url("redis", text).ok_or(InvalidRedisUrl)?;
         let target = match &*nodes {
             [one] => redis::Client::open(&**one).map(|client| Target::One(client.into())),
             _ => ClusterClient::new(nodes).map(|client| Target::Cluster(client.into())),

@@ -5,7 +5,7 @@ use redis::RedisResult;
 use super::connection::RedisConnection;
 use super::script::{DecisionRequest, Script};
 use crate::clock::Timestamp;
-use crate::limit::shared::SharedDecision;
+use crate::limit::decision::SharedDecision;
 use crate::limit::window::Windows;
 
 impl Script {

@@ -8,12 +8,11 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ParsingError, RedisResult, ServerErr
 use super::connection::RedisConnection;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
-use crate::limit::shared::{NodeState, SharedDecision};
+use crate::limit::decision::{NodeState, SharedDecision};
 use crate::limit::window::Windows;
 use crate::limit::{Ban, BanPolicy};
 use crate::plan::{Limits, Plan};
 
-/// The source of the script.
 const DECIDE: &str = include_str!("../decide.lua");
 
 /// The error of a Redis that does not have the script.
@@ -28,7 +27,6 @@ pub(super) struct Script {
     prefix: Vec<u8>,
 }
 
-/// The input of the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecisionRequest {
     pub(super) key: KeyId,
@@ -75,14 +73,12 @@ impl Script {
         name
     }
 
-    /// The command that loads the script.
     pub(super) fn load() -> Cmd {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(DECIDE);
         load
     }
 
-    /// Requests a decision.
     pub(super) async fn decide(
         &self,
         connection: &mut RedisConnection,

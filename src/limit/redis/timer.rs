@@ -9,19 +9,17 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// The timeout of a request: less than 50 ms, including the time until the timeout is noticed.
 pub(super) const RESPONSE_TIMEOUT: Duration =
-    Duration::from_millis(TICK.as_millis() as u64 * TICKS as u64);
+    Duration::from_millis(TICK.as_millis() as u64 * TICKS_TO_EXPIRY as u64);
 
-/// The interval of the ticks.
 const TICK: Duration = Duration::from_millis(2);
 
-/// The ticks until a timer expires.
-const TICKS: usize = 22;
+const TICKS_TO_EXPIRY: usize = 22;
 
 /// The timers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct TimerWheel {
     /// The number of timers by the tick at which they started, in a ring.
-    started: [AtomicU32; TICKS],
+    started: [AtomicU32; TICKS_TO_EXPIRY],
     now: AtomicUsize,
     /// Whether the wheel is stopped, because there is no timer.
     is_idle: AtomicBool,
@@ -39,7 +37,6 @@ impl Drop for Timer<'_> {
 }
 
 impl TimerWheel {
-    /// Starts a timer.
     pub(super) fn start(&self) -> Timer<'_> {
         let count = &self.started[self.now.load(Ordering::Relaxed)];
         count.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +46,6 @@ impl TimerWheel {
         Timer(count)
     }
 
-    /// Returns when a timer has expired.
     pub(super) async fn expired(&self) {
         let mut ticks = interval_at(Instant::now() + TICK, TICK);
         // A thread that was not running could not read Redis' response either.
@@ -70,7 +66,7 @@ impl TimerWheel {
 
     /// Advances by one tick. True if a timer has been running for a whole turn.
     fn tick(&self) -> bool {
-        let now = (self.now.load(Ordering::Relaxed) + 1) % TICKS;
+        let now = (self.now.load(Ordering::Relaxed) + 1) % TICKS_TO_EXPIRY;
         self.now.store(now, Ordering::Relaxed);
         self.started[now].load(Ordering::Relaxed) > 0
     }
@@ -94,7 +90,7 @@ mod tests {
     fn a_timer_expires_after_all_ticks_and_not_before() {
         let wheel = TimerWheel::default();
         let timer = wheel.start();
-        for _ in 1..TICKS {
+        for _ in 1..TICKS_TO_EXPIRY {
             assert!(!wheel.tick());
         }
         assert!(wheel.tick());
@@ -106,7 +102,7 @@ mod tests {
     fn timers_of_requests_that_end_in_time_never_expire() {
         let wheel = TimerWheel::default();
         let mut last = wheel.start();
-        for _ in 0..3 * TICKS {
+        for _ in 0..3 * TICKS_TO_EXPIRY {
             assert!(!wheel.tick());
             last = wheel.start();
         }

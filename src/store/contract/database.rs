@@ -40,7 +40,7 @@ impl FromStr for Database {
 
 /// A configuration for each server.
 fn servers(scheme: &str, url: &str) -> Result<Vec<tokio_postgres::Config>, InvalidDatabaseUrl> {
-    let (urls, _) = hosts::of(scheme, url).ok_or(InvalidDatabaseUrl)?;
+    let (urls, _) = hosts::split_url(scheme, url).ok_or(InvalidDatabaseUrl)?;
     let server = |url: &String| match url.parse::<tokio_postgres::Config>() {
         Ok(config) if config.get_hosts().len() == 1 => Ok(config),
         _ => Err(InvalidDatabaseUrl),

@@ -1,8 +1,35 @@
-//! The format of a database, and what to do if it is not that of this version.
+//! The mode in which a database is opened, and its format, which has to be that of this version.
 
 use std::fmt;
 
-use super::mode::Mode;
+/// The access to a database, and whether it may be migrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads only. Creates nothing, migrates nothing, writes nothing.
+    ReadOnly,
+    /// Reads and writes a database that exists and has the format of this version.
+    ReadWrite,
+    /// Creates a missing database, and brings an older one to the format of this version.
+    Migrate,
+    /// Serves requests: the one server of an embedded file. A missing database is created and an older one is migrated, unless
+    /// the operator migrates.
+    Serve {
+        /// Whether this server may migrate.
+        migrate: bool,
+    },
+}
+
+impl Mode {
+    /// Whether a missing database is created, and an older one is brought to the format of this version.
+    pub fn migrates(self) -> bool {
+        matches!(self, Self::Migrate | Self::Serve { migrate: true })
+    }
+
+    /// Whether requests are served from it.
+    pub(crate) fn serves(self) -> bool {
+        matches!(self, Self::Serve { .. })
+    }
+}
 
 /// The format of a database before and after it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +41,7 @@ pub struct Migration {
 }
 
 impl Migration {
-    /// Whether the database is new.
+    /// Whether there was no database.
     pub fn is_new(&self) -> bool {
         self.before.is_none()
     }
@@ -22,34 +49,25 @@ impl Migration {
 
 /// Why a database cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
-pub enum WrongFormat {
-    /// There is no database.
+pub(crate) enum WrongFormat {
     #[error(
         "there is no database at {0}: run `animal-store migrate` or start the server to create it"
     )]
     Missing(String),
-    /// It has the format of an older version.
     #[error(
         "{database} has format {found}, and this version needs format {needed}: run `animal-store migrate`"
     )]
     Older {
-        /// The database.
         database: String,
-        /// Its format.
         found: i64,
-        /// The format of this version.
         needed: i64,
     },
-    /// It has the format of a newer version.
     #[error(
         "{database} has format {found}, and this version knows formats up to {known}: use a newer animal-store"
     )]
     Newer {
-        /// The database.
         database: String,
-        /// Its format.
         found: i64,
-        /// The format of this version.
         known: i64,
     },
 }

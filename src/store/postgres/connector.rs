@@ -20,20 +20,19 @@ use tokio_postgres::{Config, NoTls};
 use super::fault;
 use crate::fault::Fault;
 
-/// The maximum number of connections of one node.
-pub(super) const CONNECTIONS: usize = 16;
+pub(super) const MAX_CONNECTIONS: usize = 16;
 
 /// The timeout for connecting, unless the URL has a `connect_timeout`.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one server has before the next one is tried as well.
 const STAGGER: Duration = Duration::from_millis(750);
 
 /// How many connections are kept that were completed after their request had timed out. One is enough to start.
-const SPARES: usize = 4;
+const MAX_SPARES: usize = 4;
 
 /// How long sent data may stay unacknowledged before a connection counts as lost.
-const SILENCE: Duration = Duration::from_secs(2);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The limits that the server enforces, in case this node ends before it can cancel.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
@@ -43,7 +42,6 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
 
-/// The same server, with timeouts.
 fn with_limits(server: &Config) -> Config {
     let mut server = server.clone();
     server.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -52,14 +50,18 @@ fn with_limits(server: &Config) -> Config {
     }
     server
         .connect_timeout(connect_timeout(&server))
-        .tcp_user_timeout(fault::timeout(SILENCE))
+        .tcp_user_timeout(fault::timeout(UNACKNOWLEDGED_TIMEOUT))
         .keepalives_idle(Duration::from_secs(10));
     server
 }
 
-/// The timeout for connecting to this server.
 fn connect_timeout(server: &Config) -> Duration {
-    fault::timeout(server.get_connect_timeout().copied().unwrap_or(CONNECT))
+    fault::timeout(
+        server
+            .get_connect_timeout()
+            .copied()
+            .unwrap_or(CONNECT_TIMEOUT),
+    )
 }
 
 /// Makes connections on one thread, whichever thread needs them: a connection must not end because the thread of the request that
@@ -95,7 +97,7 @@ impl Connector {
             servers: servers.iter().map(with_limits).collect(),
             last: AtomicUsize::new(0),
             statements: statements.into(),
-            attempts: Arc::new(Semaphore::new(CONNECTIONS)),
+            attempts: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             spares: Mutex::default(),
         })))
     }
@@ -153,7 +155,7 @@ impl ConnectorState {
     fn keep(&self, unclaimed: ClientWrapper) {
         let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
         spares.retain(|client| !client.is_closed());
-        if spares.len() < SPARES {
+        if spares.len() < MAX_SPARES {
             spares.push(unclaimed);
         }
     }

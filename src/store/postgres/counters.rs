@@ -5,7 +5,6 @@ use deadpool_postgres::Transaction;
 
 use super::error::PgResult;
 
-/// Raises a revision.
 pub(super) const RAISE: &str =
     "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number";
 

@@ -35,7 +35,6 @@ const INSERT_RETRIES: &str =
      ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
-/// The statements of a creation.
 pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RETRIES, INSERT, COUNT, INSERT_RETRIES];
 
 /// Creates all animals, or none; except those that a record shows to exist already.
@@ -112,7 +111,6 @@ struct NewRows<'a> {
 }
 
 impl<'a> NewRows<'a> {
-    /// Adds a creation, and returns its outcome.
     fn add(
         &mut self,
         creation: &'a Creation,
@@ -146,7 +144,6 @@ impl<'a> NewRows<'a> {
         PetId(id)
     }
 
-    /// Inserts them all, and moves the counter on.
     async fn insert(&self, transaction: &Transaction<'_>, last: i64) -> PgResult<()> {
         if self.ids.is_empty() {
             return Ok(());

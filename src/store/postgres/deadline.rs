@@ -12,8 +12,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits for something until the timeout.
-pub(super) async fn in_time<T>(
+pub(super) async fn with_timeout<T>(
     timeout: Duration,
     work: impl Future<Output = PgResult<T>>,
 ) -> PgResult<T> {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
+use super::deadline::{LONG_TIMEOUT, TIMEOUT, with_timeout};
 use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact;
@@ -13,7 +13,6 @@ use crate::clock::{Sample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
 
-/// An open database.
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
@@ -90,15 +89,14 @@ impl Postgres {
             lease.release();
             Ok(value)
         };
-        Ok(in_time(timeout, reading).await?)
+        Ok(with_timeout(timeout, reading).await?)
     }
 
-    /// Runs `write` in one transaction, with a timeout.
     pub(super) async fn transact<T>(
         &self,
         timeout: Duration,
         write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
     ) -> Result<T> {
-        Ok(in_time(timeout, transact(&self.pool, write)).await?)
+        Ok(with_timeout(timeout, transact(&self.pool, write)).await?)
     }
 }

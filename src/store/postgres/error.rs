@@ -5,7 +5,6 @@ use tokio_postgres::error::{DbError, SqlState};
 
 use crate::store::contract::StoreError;
 
-/// An error of PostgreSQL.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PgError {
     /// The server rolled the transaction back because of a concurrent one. A retry may succeed.
@@ -19,7 +18,6 @@ pub(crate) enum PgError {
     Failed(String),
 }
 
-/// The result of a statement.
 pub(crate) type PgResult<T> = Result<T, PgError>;
 
 impl From<tokio_postgres::Error> for PgError {

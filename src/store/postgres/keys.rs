@@ -3,7 +3,7 @@
 use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE, next_id, raise_revision};
-use super::deadline::{LONG_TIMEOUT, TIMEOUT, in_time};
+use super::deadline::{LONG_TIMEOUT, TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Lease, Session, SqlValue};
@@ -17,7 +17,6 @@ const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revisi
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
          (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
 
-/// The statements that store a ban.
 pub(super) const STATEMENTS: [&str; 2] = [RAISE, BAN];
 
 impl Postgres {
@@ -133,7 +132,7 @@ async fn since(
         let portal = transaction.bind(&statement, &[&revision]).await?;
         Ok((transaction, portal))
     };
-    let (transaction, portal) = in_time(LONG_TIMEOUT, beginning).await?;
+    let (transaction, portal) = with_timeout(LONG_TIMEOUT, beginning).await?;
     loop {
         let reading = async {
             let rows = transaction.query_portal(&portal, i32::from(CHUNK));
@@ -142,14 +141,14 @@ async fn since(
                 .map(read_key)
                 .collect::<PgResult<Vec<_>>>()
         };
-        let chunk = in_time(LONG_TIMEOUT, reading).await?;
+        let chunk = with_timeout(LONG_TIMEOUT, reading).await?;
         let is_last = chunk.len() < usize::from(CHUNK);
         each(chunk);
         if is_last {
             break;
         }
     }
-    in_time(LONG_TIMEOUT, async { Ok(transaction.commit().await?) }).await
+    with_timeout(LONG_TIMEOUT, async { Ok(transaction.commit().await?) }).await
 }
 
 async fn write(

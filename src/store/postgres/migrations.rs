@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-use super::deadline::{LONG_TIMEOUT, in_time};
+use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::pool::{Lease, Pool};
-use super::transaction::{pause, transact};
+use super::transaction::{backoff, transact};
 
 /// One script for each format, starting with format 1.
 const SCRIPTS: [&str; 3] = [
@@ -18,8 +18,7 @@ const SCRIPTS: [&str; 3] = [
     include_str!("migrations/0003_deployment.sql"),
 ];
 
-/// The format this version writes.
-pub(super) const KNOWN: i64 = SCRIPTS.len() as i64;
+pub(super) const CURRENT_FORMAT: i64 = SCRIPTS.len() as i64;
 
 /// How often the creation of the lock is tried: two nodes that create the same table at once conflict.
 const TRIES: usize = 20;
@@ -57,13 +56,13 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
 /// Migrates the database to the current format, and returns the previous one.
 pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     let mut tries = 1;
-    while let Err(error) = in_time(LONG_TIMEOUT, create_lock(pool)).await {
+    while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
         let is_temporary = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
         if !is_temporary || tries == TRIES {
             return Err(error);
         }
         tries += 1;
-        tokio::time::sleep(pause(3)).await;
+        tokio::time::sleep(backoff(3)).await;
     }
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
@@ -71,9 +70,9 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
         let waiting = "waiting for another node, which is migrating the database";
         let row = reporting(waiting, transaction.query_one(lock, &[])).await?;
         let before: i64 = row.try_get(0)?;
-        if before > KNOWN {
+        if before > CURRENT_FORMAT {
             return Err(PgError::Failed(format!(
-                "the database has format {before}, and this version knows formats up to {KNOWN}: use a newer animal-store"
+                "the database has format {before}, and this version knows formats up to {CURRENT_FORMAT}: use a newer animal-store"
             )));
         }
         for (script, format) in SCRIPTS.iter().zip(1_i64..) {
@@ -83,7 +82,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
             }
         }
         transaction
-            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&KNOWN])
+            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&CURRENT_FORMAT])
             .await?;
         Ok(Some(before).filter(|before| *before != 0))
     })

@@ -2,6 +2,7 @@
 //! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
 
 use super::counters::{next_id, raise_revision};
 use super::deadline::LONG_TIMEOUT;
@@ -14,12 +15,12 @@ use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
-use crate::store::contract::{Allowed, CHUNK, Page, Result};
+use crate::store::contract::{ActionResult, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, read_order, read_status};
+use crate::store::row::{ORDER_COLUMNS, read_order, read_status, write_order};
 
 impl Postgres {
-    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
         self.transact(LONG_TIMEOUT, async |transaction| {
             let found = find(transaction, action.target()).await?;
             let changes = match action.decide(found, now) {
@@ -47,10 +48,8 @@ impl Postgres {
             let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
             let values: [SqlValue<'_>; 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
             let mut page = PageWriter::new(query.limit);
-            for order in select(&**lease, which, &values).await? {
-                let Some(json) = page.row() else { break };
-                order.write_json(json);
-                page.wrote(order.id.0);
+            for row in &rows(&**lease, which, &values).await? {
+                page.add(|json| write_order(json, row))?;
             }
             Ok(page.finish())
         })
@@ -120,7 +119,11 @@ async fn select(
     which: &str,
     values: &[SqlValue<'_>],
 ) -> PgResult<Vec<Order>> {
-    let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {which}");
-    let rows = session.query_cached(&sql, values).await?;
+    let rows = rows(session, which, values).await?;
     rows.iter().map(read_order).collect()
+}
+
+async fn rows(session: &impl Session, which: &str, values: &[SqlValue<'_>]) -> PgResult<Vec<Row>> {
+    let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {which}");
+    session.query_cached(&sql, values).await
 }

@@ -35,9 +35,7 @@ impl Postgres {
             let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
             let mut page = PageWriter::new(query.limit);
             for row in &rows_after(lease, after, query.status, most).await? {
-                let Some(json) = page.row() else { break };
-                let id = write_pet(json, row)?;
-                page.wrote(id);
+                page.add(|json| write_pet(json, row))?;
             }
             Ok(page.finish())
         })

@@ -9,13 +9,12 @@ use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row};
 
-use super::connector::{CONNECTIONS, Connector};
-use super::deadline::in_time;
+use super::connector::{Connector, MAX_CONNECTIONS};
+use super::deadline::with_timeout;
 use super::error::PgResult;
 
 pub(super) use super::connector::SET_LIMITS;
 
-/// A pool of connections.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(managed::Pool<Connector>);
 
@@ -28,11 +27,10 @@ impl Pool {
         thread: Handle,
     ) -> anyhow::Result<Self> {
         let connector = Connector::new(servers, statements, thread)?;
-        let pool = managed::Pool::builder(connector).max_size(CONNECTIONS);
+        let pool = managed::Pool::builder(connector).max_size(MAX_CONNECTIONS);
         Ok(Self(pool.build()?))
     }
 
-    /// Borrows a connection.
     pub(super) async fn borrow(&self) -> PgResult<Lease> {
         Ok(Lease(Some(self.0.get().await?)))
     }
@@ -40,7 +38,7 @@ impl Pool {
     /// Borrows a connection for work with this timeout, within half of it. A connection to a server that is far away would
     /// otherwise be opened, and closed because no time was left to use it.
     pub(super) async fn borrow_within(&self, timeout: Duration) -> PgResult<Lease> {
-        in_time(timeout / 2, self.borrow()).await
+        with_timeout(timeout / 2, self.borrow()).await
     }
 }
 

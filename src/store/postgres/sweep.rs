@@ -22,7 +22,6 @@ const USAGE: &str = "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
      (SELECT day, api_key_id FROM usage_by_day
       WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)";
 
-/// The statements that sweep.
 pub(super) const STATEMENTS: [&str; 3] = [RETRIES, BATCHES, USAGE];
 
 impl Postgres {

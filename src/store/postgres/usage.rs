@@ -29,7 +29,6 @@ const TOUCH: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_u
      FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
      WHERE api_keys.id = used.id";
 
-/// The statements that add a batch.
 pub(super) const STATEMENTS: [&str; 3] = [RECORD, COUNT, TOUCH];
 
 impl Postgres {

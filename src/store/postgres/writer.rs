@@ -7,14 +7,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Config;
 
 use super::creation::create;
-use super::deadline::{TIMEOUT, in_time};
+use super::deadline::{TIMEOUT, with_timeout};
 use super::pool::Pool;
 use super::transaction::transact;
 use crate::store::contract::{Created, Creation, Result, StoreError};
-use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
+use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stopped};
 
-/// The maximum number of creations in one transaction.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct PgWriter {
@@ -61,9 +60,11 @@ impl PgWriter {
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
         self.monitor.state.enter()?;
         let (reply, created) = oneshot::channel();
-        self.queue.send((creation, reply)).map_err(|_| dead())?;
-        match in_time(TIMEOUT, async { Ok(created.await) }).await {
-            Ok(created) => created.unwrap_or_else(|_| Err(dead())),
+        self.queue
+            .send((creation, reply))
+            .map_err(|_| writer_stopped())?;
+        match with_timeout(TIMEOUT, async { Ok(created.await) }).await {
+            Ok(created) => created.unwrap_or_else(|_| Err(writer_stopped())),
             Err(late) => Err(late.into()),
         }
     }
@@ -78,8 +79,8 @@ struct CreationLoop {
 
 impl CreationLoop {
     async fn run(mut self) {
-        let mut taken = Vec::with_capacity(BATCH);
-        while self.waiting.recv_many(&mut taken, BATCH).await > 0 {
+        let mut taken = Vec::with_capacity(MAX_BATCH);
+        while self.waiting.recv_many(&mut taken, MAX_BATCH).await > 0 {
             self.state.leave(taken.len());
             // A creation whose deadline has passed need not be carried out any more.
             let (creations, replies): (Vec<_>, Vec<_>) = taken
@@ -97,7 +98,7 @@ impl CreationLoop {
             create(transaction, creations).await
         });
         // A closed channel is no failure: the client has disconnected.
-        match in_time(TIMEOUT, creating).await {
+        match with_timeout(TIMEOUT, creating).await {
             Ok(created) => {
                 self.state.committed(created.iter());
                 for (reply, created) in replies.into_iter().zip(created) {

@@ -18,8 +18,8 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that reads a file as if it could not change.
-pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
+/// A connection that reads a file as if it could not change, and so creates no files next to it.
+pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
     let escaped = path
         .to_string_lossy()
         .replace('%', "%25")
@@ -33,7 +33,6 @@ pub(super) fn at_rest(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Configures a connection.
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -47,17 +46,17 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Whether there is no write-ahead log or journal next to the file.
-pub(super) fn is_at_rest(path: &Path) -> bool {
+pub(super) fn has_no_log(path: &Path) -> bool {
     !logs(path).iter().any(|log| log.exists())
 }
 
 /// The names of the write-ahead log and the journal.
 pub(super) fn logs(path: &Path) -> [PathBuf; 2] {
-    ["-wal", "-journal"].map(|ending| beside(path, ending))
+    ["-wal", "-journal"].map(|ending| sibling(path, ending))
 }
 
 /// The name of a file next to this one, of SQLite or of the lock.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

@@ -13,12 +13,9 @@ const SMALLEST: u64 = 512;
 /// Up to this size a whole file is checked at every start; for larger ones that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
-/// The state of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
-    /// There is none.
     Missing,
-    /// An empty file or database.
     Empty,
     /// A database of this program, with this format.
     Format(i32),
@@ -73,8 +70,8 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
         return Err(OpenError::NotADatabase(path.into()));
     }
     // Without a write-ahead log it can be read as if it could not change, which creates no files.
-    let connection = match connect::is_at_rest(path) {
-        true => connect::at_rest(path),
+    let connection = match connect::has_no_log(path) {
+        true => connect::immutable_reader(path),
         false => connect::reader(path),
     }
     .map_err(open_error)?;
@@ -83,17 +80,17 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     let pragma = |name| snapshot.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application_id = pragma("application_id").map_err(open_error)?;
     let format = pragma("user_version").map_err(open_error)?;
-    let things: i64 = snapshot
+    let objects: i64 = snapshot
         .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
         .map_err(open_error)?;
-    if application_id == 0 && format == 0 && things == 0 {
+    if application_id == 0 && format == 0 && objects == 0 {
         return Ok(FileState::Empty);
     }
     if application_id != migrations::APPLICATION_ID {
         return Err(OpenError::NotOurs(path.into()));
     }
     // A newer version's format may be anything; it is rejected for that.
-    if format > migrations::KNOWN {
+    if format > migrations::CURRENT_FORMAT {
         return Ok(FileState::Format(format));
     }
     if length <= CHECKED_WHOLE {

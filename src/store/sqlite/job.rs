@@ -79,7 +79,6 @@ impl Job {
 }
 
 impl Written {
-    /// The outcome, if this is a creation.
     pub(super) fn created(&self) -> Option<&Created> {
         match self {
             Self::Create { created, .. } => Some(created),

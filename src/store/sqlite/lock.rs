@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::connect::{beside, folder};
+use super::connect::{folder, sibling};
 use super::identity::FileIdentity;
 use super::open_error::OpenError;
 
@@ -29,7 +29,6 @@ pub(crate) struct FileLock {
     identity: FileIdentity,
 }
 
-/// The process that has a lock.
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
     process: u32,
@@ -42,7 +41,7 @@ impl FileLock {
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         let cannot =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
-        let path = lock_of(database).map_err(cannot)?;
+        let path = lock_path(database).map_err(cannot)?;
         loop {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -71,7 +70,7 @@ impl FileLock {
                     let what = format!("{} is not its lock: move that file away", path.display());
                     return Err(OpenError::cannot_open(database, what));
                 }
-                Holder::this().write_to(&mut file).map_err(cannot)?;
+                Holder::write_to(&mut file).map_err(cannot)?;
                 return Ok(Self {
                     _file: file,
                     identity,
@@ -96,7 +95,7 @@ impl Drop for FileLock {
 }
 
 /// The path of the lock of a database: the same for every name of the database, as with the files of SQLite.
-fn lock_of(database: &Path) -> io::Result<PathBuf> {
+fn lock_path(database: &Path) -> io::Result<PathBuf> {
     let real = match database.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -105,7 +104,7 @@ fn lock_of(database: &Path) -> io::Result<PathBuf> {
         }
         Err(error) => return Err(error),
     };
-    Ok(beside(&real, ".lock"))
+    Ok(sibling(&real, ".lock"))
 }
 
 /// The process that has the lock, for a message. One that has taken it this moment may not have written its ID yet; the file
@@ -127,13 +126,6 @@ fn holder(file: &mut File) -> String {
 }
 
 impl Holder {
-    fn this() -> Self {
-        Self {
-            process: std::process::id(),
-            host: host(),
-        }
-    }
-
     fn read_from(file: &mut File) -> Option<Self> {
         let mut text = String::new();
         file.seek(SeekFrom::Start(0)).ok()?;
@@ -145,10 +137,11 @@ impl Holder {
         })
     }
 
-    fn write_to(&self, file: &mut File) -> io::Result<()> {
+    /// Writes that this process has the lock.
+    fn write_to(file: &mut File) -> io::Result<()> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
-        writeln!(file, "{} {}", self.process, self.host)
+        writeln!(file, "{} {}", std::process::id(), host())
     }
 }
 

@@ -5,17 +5,14 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// The timeout of a command.
-const LONGEST: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// After this time the notice is printed.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
-/// The interval at which it tries to get the lock.
-const PAUSE: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Makes a connection wait as a command does. `notice` is called once for each wait that takes longer than [`NOTICE_AFTER`].
-pub(super) fn as_a_command(connection: &mut Connection, notice: fn()) -> rusqlite::Result<()> {
+pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusqlite::Result<()> {
     let mut began = Instant::now();
     let mut noticed = false;
     connection.busy_handler(Some(move |tries| {
@@ -26,7 +23,7 @@ pub(super) fn as_a_command(connection: &mut Connection, notice: fn()) -> rusqlit
             noticed = true;
             notice();
         }
-        std::thread::sleep(PAUSE);
-        began.elapsed() < LONGEST
+        std::thread::sleep(RETRY_INTERVAL);
+        began.elapsed() < COMMAND_TIMEOUT
     }))
 }

@@ -13,8 +13,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("migrations/0004_deployment.sql"),
 ];
 
-/// The format this version writes.
-pub(super) const KNOWN: i32 = SCRIPTS.len() as i32;
+pub(super) const CURRENT_FORMAT: i32 = SCRIPTS.len() as i32;
 
 /// The format of a file; none if it is empty.
 pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
@@ -24,8 +23,8 @@ pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
 
 /// Migrates the file to the current format in one transaction, and returns the previous one.
 pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> {
-    if format(connection)? == Some(KNOWN) {
-        return Ok(Some(KNOWN));
+    if format(connection)? == Some(CURRENT_FORMAT) {
+        return Ok(Some(CURRENT_FORMAT));
     }
     // Two processes may start at once: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -36,7 +35,7 @@ pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> 
     }
     if done < SCRIPTS.len() {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        transaction.pragma_update(None, "user_version", KNOWN)?;
+        transaction.pragma_update(None, "user_version", CURRENT_FORMAT)?;
     }
     transaction.commit()?;
     Ok(before)
@@ -49,7 +48,7 @@ mod tests {
     #[test]
     fn a_file_of_every_older_format_is_migrated_to_the_current_one_with_its_data() {
         let mut deployments = std::collections::HashSet::new();
-        for format in 1..KNOWN {
+        for format in 1..CURRENT_FORMAT {
             let mut connection = Connection::open_in_memory().unwrap();
             for script in &SCRIPTS[..usize::try_from(format).unwrap()] {
                 connection.execute_batch(script).unwrap();
@@ -66,7 +65,7 @@ mod tests {
             let now: i32 = connection
                 .pragma_query_value(None, "user_version", |row| row.get(0))
                 .unwrap();
-            assert_eq!((name.as_str(), now), ("Rex", KNOWN));
+            assert_eq!((name.as_str(), now), ("Rex", CURRENT_FORMAT));
             connection.execute_batch("SELECT * FROM orders").unwrap();
             let deployment: String = connection
                 .query_row("SELECT id FROM deployment", (), |row| row.get(0))

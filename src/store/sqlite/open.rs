@@ -1,6 +1,7 @@
 //! Opening the file in each mode, and the setup of the connection that writes.
 
-use std::fs::Permissions;
+use std::ffi::OsString;
+use std::fs::{Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -10,7 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::connect::{beside, configure, folder};
+use super::connect::{configure, folder, sibling};
 use super::identity::FileIdentity;
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
@@ -27,7 +28,6 @@ const WRITE_WAIT: Duration = Duration::from_secs(2);
 /// The suffix of a file until it is complete.
 const UNFINISHED: &str = ".new-";
 
-/// An opened file.
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
     pub(super) writer: Option<Connection>,
@@ -48,26 +48,27 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         return Err(OpenError::cannot_open(path, what));
     }
     let format = found.format();
-    let known = migrations::KNOWN.into();
+    let known = migrations::CURRENT_FORMAT.into();
     WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
+    let migration = |before: Option<i32>| Migration {
+        before: before.map(i64::from),
+        now: known,
+    };
     if mode == Mode::ReadOnly {
         return Ok(Opened {
             writer: None,
             lock: None,
             files: Vec::new(),
-            migration: Migration {
-                before: format.map(i64::from),
-                now: known,
-            },
+            migration: migration(format),
         });
     }
     // A running server may not support the format to which this version would migrate its file.
-    let migrates = format != Some(migrations::KNOWN);
+    let migrates = format != Some(migrations::CURRENT_FORMAT);
     let lock = match mode.serves() || migrates {
         true => Some(FileLock::take(path)?),
         false => None,
     };
-    one_name(path)?;
+    reject_hard_links(path)?;
     let created = migrates && !path.exists() && create(path)?;
     let (connection, before) = connect(path, mode, notice)?;
     let lock = lock.filter(|_| mode.serves());
@@ -78,17 +79,14 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         writer: Some(connection),
         lock,
         files,
-        migration: Migration {
-            before: before.filter(|_| !created).map(i64::from),
-            now: known,
-        },
+        migration: migration(before.filter(|_| !created)),
     })
 }
 
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
 fn open_files(path: &Path) -> std::io::Result<Vec<FileIdentity>> {
     let real = path.canonicalize()?;
-    let next_to_it = ["-wal", "-shm"].map(|ending| beside(&real, ending));
+    let next_to_it = ["-wal", "-shm"].map(|ending| sibling(&real, ending));
     std::iter::once(path.to_owned())
         .chain(next_to_it)
         .map(FileIdentity::at)
@@ -97,35 +95,29 @@ fn open_files(path: &Path) -> std::io::Result<Vec<FileIdentity>> {
 
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
 /// lock. A name that an interrupted creation has left behind is removed.
-fn one_name(path: &Path) -> Result<(), OpenError> {
+fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());
     };
     if file.nlink() == 1 {
         return Ok(());
     }
-    let unfinished = path.file_name().map(|name| {
-        let mut name = name.to_owned();
-        name.push(UNFINISHED);
-        name.into_encoded_bytes()
-    });
+    let unfinished = sibling(path, UNFINISHED);
+    let prefix = unfinished.file_name().unwrap_or_default();
+    let is_unfinished = |name: OsString| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(prefix.as_encoded_bytes())
+    };
+    let is_same = |other: Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
     let entries = std::fs::read_dir(folder(path)).into_iter().flatten();
     for entry in entries.flatten() {
-        let name = entry.file_name().into_encoded_bytes();
-        let same = entry
-            .metadata()
-            .is_ok_and(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()));
-        if same
-            && unfinished
-                .as_ref()
-                .is_some_and(|start| name.starts_with(start))
-        {
+        if is_unfinished(entry.file_name()) && entry.metadata().is_ok_and(is_same) {
             // One that cannot be removed is found again below.
             let _ = std::fs::remove_file(entry.path());
         }
     }
     match std::fs::metadata(path) {
-        Ok(file) if file.nlink() > 1 => Err(OpenError::TwoNames(path.into())),
+        Ok(file) if file.nlink() > 1 => Err(OpenError::HardLinked(path.into())),
         _ => Ok(()),
     }
 }
@@ -136,7 +128,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     let cannot = |error: std::io::Error| OpenError::cannot_open(path, error.to_string());
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
-    let unfinished = beside(
+    let unfinished = sibling(
         path,
         &format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)),
     );
@@ -160,7 +152,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     });
     for name in ["", "-wal", "-shm", "-journal"] {
         // Missing files are fine.
-        let _ = std::fs::remove_file(beside(&unfinished, name));
+        let _ = std::fs::remove_file(sibling(&unfinished, name));
     }
     std::fs::File::open(folder(path))
         .and_then(|folder| folder.sync_all())
@@ -180,7 +172,7 @@ fn connect(
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         match notice {
-            Some(notice) => lock_wait::as_a_command(&mut connection, notice)?,
+            Some(notice) => lock_wait::wait_as_command(&mut connection, notice)?,
             None => connection.busy_timeout(WRITE_WAIT)?,
         }
         let journal: String =

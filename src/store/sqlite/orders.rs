@@ -10,12 +10,12 @@ use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
-use crate::store::contract::{Allowed, CHUNK, Page, Result};
+use crate::store::contract::{ActionResult, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, read_order, read_status};
+use crate::store::row::{ORDER_COLUMNS, read_order, read_status, write_order};
 
 impl Sqlite {
-    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> Allowed<ActionOutcome> {
+    pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
         // There is one writer, so nothing changes between reading and writing.
         self.write(move |connection| {
             let order = match action.target() {
@@ -60,12 +60,8 @@ impl Sqlite {
                 statement.query(params![query.cursor.id(), rows_to_read(query.limit)])?;
             let mut page = PageWriter::new(query.limit);
             while let Some(row) = rows.next()?
-                && let Some(json) = page.row()
-            {
-                let order = read_order(row)?;
-                order.write_json(json);
-                page.wrote(order.id.0);
-            }
+                && page.add(|json| write_order(json, row))?
+            {}
             Ok(page.finish())
         })
     }

@@ -34,11 +34,8 @@ impl Sqlite {
             let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
             let mut rows = query_after(&mut statement, after, query.status, most)?;
             while let Some(row) = rows.next()?
-                && let Some(json) = page.row()
-            {
-                let id = write_pet(json, row)?;
-                page.wrote(id);
-            }
+                && page.add(|json| write_pet(json, row))?
+            {}
             Ok(page.finish())
         })
     }

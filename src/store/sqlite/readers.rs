@@ -8,30 +8,23 @@ use rusqlite::Connection;
 
 use super::connect;
 
-/// The maximum number of idle connections.
 const MAX_IDLE: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Readers {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     idle: Mutex<Vec<Connection>>,
     /// Whether no files may be created, not even those that SQLite needs next to a database that may change.
-    is_traceless: bool,
+    creates_no_files: bool,
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path, is_traceless: bool) -> Self {
+    pub(super) fn new(path: &Path, creates_no_files: bool) -> Self {
         Self {
             path: path.to_owned(),
             idle: Mutex::default(),
-            is_traceless,
+            creates_no_files,
         }
-    }
-
-    /// The size of the write-ahead log.
-    pub(super) fn wal_bytes(&self) -> u64 {
-        let wal = connect::beside(&self.path, "-wal");
-        std::fs::metadata(wal).map_or(0, |wal| wal.len())
     }
 
     /// Reads with a connection of the pool, which is discarded after an error.
@@ -39,7 +32,7 @@ impl Readers {
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        if self.is_traceless
+        if self.creates_no_files
             && let Some(result) = self.at_rest(&read)
         {
             return result;
@@ -65,14 +58,14 @@ impl Readers {
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
         let before = self.stamp()?;
-        let result = connect::at_rest(&self.path).and_then(|connection| read(&connection));
+        let result = connect::immutable_reader(&self.path).and_then(|connection| read(&connection));
         (self.stamp()? == before).then_some(result)
     }
 
     /// The inode, size and time of the file, which change when it is written. None while there is a write-ahead log.
     fn stamp(&self) -> Option<(u64, u64, i64, i64)> {
         let file = std::fs::metadata(&self.path).ok()?;
-        connect::is_at_rest(&self.path)
+        connect::has_no_log(&self.path)
             .then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
     }
 }

@@ -15,10 +15,10 @@ use super::identity::FileIdentity;
 use super::job::{Job, Written};
 use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
-use crate::store::writer::{WriterMonitor, WriterState, WriterThread, dead};
+use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stopped};
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 
 /// The interval at which the files are checked while there is nothing to write.
 const CHECK: Duration = Duration::from_millis(400);
@@ -60,7 +60,7 @@ impl SqliteWriter {
         self.monitor.state.enter()?;
         let (reply, created) = oneshot::channel();
         self.send(Job::Create { creation, reply })?;
-        created.await.unwrap_or_else(|_| Err(dead()))
+        created.await.unwrap_or_else(|_| Err(writer_stopped()))
     }
 
     /// Runs `write` in the next transaction, and returns when that is committed. With `checkpoint`, for writes that change many
@@ -80,14 +80,14 @@ impl SqliteWriter {
             checkpoint,
             reply,
         })?;
-        committed.await.unwrap_or_else(|_| Err(dead()))?;
-        written.try_recv().map_err(|_| dead())
+        committed.await.unwrap_or_else(|_| Err(writer_stopped()))?;
+        written.try_recv().map_err(|_| writer_stopped())
     }
 
     fn send(&self, job: Job) -> Result<()> {
         let read_only = || StoreError::Failed("the database is open for reading only".into());
         let queue = self.queue.as_ref().ok_or_else(read_only)?;
-        queue.send(job).map_err(|_| dead())
+        queue.send(job).map_err(|_| writer_stopped())
     }
 }
 
@@ -119,7 +119,7 @@ impl WriteLoop {
         loop {
             match jobs.recv_timeout(CHECK) {
                 Ok(first) => {
-                    let others = jobs.try_iter().take(BATCH - 1);
+                    let others = jobs.try_iter().take(MAX_BATCH - 1);
                     let batch = self.dequeue(std::iter::once(first).chain(others));
                     self.write(batch, jobs)?;
                 }
@@ -238,12 +238,12 @@ mod tests {
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let began = Instant::now();
-        let created = runtime.block_on(join_all((0..4 * BATCH).map(|_| create())));
+        let created = runtime.block_on(join_all((0..4 * MAX_BATCH).map(|_| create())));
         let took = began.elapsed();
         let is_unavailable = |created: &_| matches!(created, Err(StoreError::Unavailable(_)));
         assert!(created.iter().all(is_unavailable), "{created:?}");
         assert!(took < Duration::from_secs(4), "{took:?}");
-        assert_eq!(engine.writer().waiting(), 0);
+        assert_eq!(engine.writer().state.waiting(), 0);
 
         other.execute_batch("COMMIT").unwrap();
         assert!(runtime.block_on(create()).is_ok());

@@ -14,7 +14,6 @@ struct Failing {
 }
 
 impl WriteHealth {
-    /// Records a committed transaction.
     pub(crate) fn succeeded(&self) {
         if let Some(failing) = self.lock().take() {
             tracing::info!(

@@ -14,22 +14,13 @@ pub(crate) struct WriterThread {
     handle: Option<JoinHandle<()>>,
 }
 
-/// Held by the thread for as long as it writes. A panic drops it, too.
-#[derive(Debug)]
-pub(crate) struct Alive {
-    _until_dropped: watch::Sender<()>,
-}
-
 impl WriterThread {
-    /// Starts the thread. It counts as alive until `work` drops its argument.
+    /// Starts the thread. It counts as alive until `work` drops its argument, which a panic does, too.
     pub(crate) fn start(
         name: &str,
-        work: impl FnOnce(Alive) + Send + 'static,
+        work: impl FnOnce(watch::Sender<()>) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (alive, life) = watch::channel(());
-        let alive = Alive {
-            _until_dropped: alive,
-        };
         let thread = Builder::new().name(name.into()).spawn(|| work(alive))?;
         Ok(Self {
             life,
@@ -38,10 +29,12 @@ impl WriterThread {
     }
 
     pub(crate) fn alive(&self) -> Result<()> {
-        self.life.has_changed().map(|_| ()).map_err(|_| dead())
+        self.life
+            .has_changed()
+            .map(|_| ())
+            .map_err(|_| writer_stopped())
     }
 
-    /// Returns when it has died.
     pub(crate) async fn died(&self) {
         let mut life = self.life.clone();
         while life.changed().await.is_ok() {}
@@ -58,7 +51,7 @@ impl Drop for WriterThread {
 }
 
 /// The error of everything that waits for a writer that has died.
-pub(crate) fn dead() -> StoreError {
+pub(crate) fn writer_stopped() -> StoreError {
     StoreError::Unavailable("the writer has stopped".into())
 }
 

@@ -14,17 +14,15 @@ use crate::store::contract::Page;
 const SLOTS: usize = 64;
 
 /// The longest JSON that is kept: with it a thread holds at most 1 MiB of a kind beyond the bound of the shared cache.
-const LONGEST: usize = 16 * 1024;
+const MAX_JSON: usize = 16 * 1024;
 
 /// The key of an entry that a thread may keep.
-pub(crate) trait Fronted: Copy + Eq + 'static {
-    /// The entry.
+pub(crate) trait CacheKey: Copy + Eq + 'static {
     type Value: Clone + 'static;
 
     /// The entries of this kind that the thread keeps.
-    fn front() -> &'static LocalKey<RefCell<Front<Self>>>;
+    fn local_entries() -> &'static LocalKey<RefCell<LocalEntries<Self>>>;
 
-    /// A hash of the key.
     fn hash(&self) -> u64;
 
     /// The same value with a separate reference count, unless it is too long to be kept.
@@ -32,10 +30,10 @@ pub(crate) trait Fronted: Copy + Eq + 'static {
 }
 
 /// The entries of one kind that a thread keeps. Empty until it reads its first one.
-pub(crate) struct Front<K: Fronted>(Vec<FrontSlot<K>>);
+pub(crate) struct LocalEntries<K: CacheKey>(Vec<LocalSlot<K>>);
 
 /// A slot, shared by all keys with the same slot number.
-struct FrontSlot<K: Fronted> {
+struct LocalSlot<K: CacheKey> {
     kept: Option<((u64, K), K::Value)>,
     /// The key that was last read from the shared cache. If that happens again, its entry is kept here: one that is read once
     /// does not replace one that is read often.
@@ -43,13 +41,13 @@ struct FrontSlot<K: Fronted> {
 }
 
 /// Returns the entry with this key, of this generation: the thread-local one, or the shared one.
-pub(super) fn get<K: Fronted>(
+pub(super) fn get<K: CacheKey>(
     key: (u64, K),
     shared: impl FnOnce() -> Option<K::Value>,
 ) -> Option<K::Value> {
-    K::front().with_borrow_mut(|Front(slots)| {
+    K::local_entries().with_borrow_mut(|LocalEntries(slots)| {
         if slots.is_empty() {
-            slots.resize_with(SLOTS, || FrontSlot {
+            slots.resize_with(SLOTS, || LocalSlot {
                 kept: None,
                 candidate: None,
             });
@@ -70,7 +68,7 @@ pub(super) fn get<K: Fronted>(
     })
 }
 
-impl<K: Fronted> FrontSlot<K> {
+impl<K: CacheKey> LocalSlot<K> {
     #[cold]
     fn keep(&mut self, key: (u64, K), value: K::Value) -> Option<K::Value> {
         if let Some(own) = K::detached(&value) {
@@ -81,14 +79,14 @@ impl<K: Fronted> FrontSlot<K> {
 }
 
 thread_local! {
-    static PETS: RefCell<Front<PetId>> = const { RefCell::new(Front(Vec::new())) };
-    static PAGES: RefCell<Front<PetQuery>> = const { RefCell::new(Front(Vec::new())) };
+    static PETS: RefCell<LocalEntries<PetId>> = const { RefCell::new(LocalEntries(Vec::new())) };
+    static PAGES: RefCell<LocalEntries<PetQuery>> = const { RefCell::new(LocalEntries(Vec::new())) };
 }
 
-impl Fronted for PetId {
+impl CacheKey for PetId {
     type Value = Bytes;
 
-    fn front() -> &'static LocalKey<RefCell<Front<Self>>> {
+    fn local_entries() -> &'static LocalKey<RefCell<LocalEntries<Self>>> {
         &PETS
     }
 
@@ -97,14 +95,14 @@ impl Fronted for PetId {
     }
 
     fn detached(json: &Bytes) -> Option<Bytes> {
-        (json.len() <= LONGEST).then(|| Bytes::from_owner(json.clone()))
+        (json.len() <= MAX_JSON).then(|| Bytes::from_owner(json.clone()))
     }
 }
 
-impl Fronted for PetQuery {
+impl CacheKey for PetQuery {
     type Value = Page;
 
-    fn front() -> &'static LocalKey<RefCell<Front<Self>>> {
+    fn local_entries() -> &'static LocalKey<RefCell<LocalEntries<Self>>> {
         &PAGES
     }
 
