@@ -15,6 +15,7 @@ mod migrations;
 mod orders;
 mod pets;
 mod pool;
+mod privileges;
 mod row;
 mod sweep;
 mod transaction;
@@ -56,6 +57,11 @@ impl Postgres {
                 .await
                 .context("--database: PostgreSQL")?,
         };
+        if mode.serves() {
+            with_timeout(LONG_TIMEOUT, privileges::check(&pool))
+                .await
+                .context("--database: PostgreSQL")?;
+        }
         let engine = Self { pool, writer };
         let now = migrations::CURRENT_FORMAT;
         Ok((engine, Migration { before, now }))

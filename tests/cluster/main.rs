@@ -16,6 +16,7 @@ mod locked;
 mod nodes;
 mod packaged;
 mod postgres;
+mod privileges;
 mod readiness;
 mod redis;
 mod retries;

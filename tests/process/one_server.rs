@@ -186,3 +186,15 @@ fn a_server_that_lost_its_lock_leaves_the_lock_of_the_next_one_alone() {
     let process = format!("process {}:", second.id());
     assert!(line.contains(&process), "{line}");
 }
+
+#[test]
+fn a_command_reads_the_latest_data_by_any_name_of_the_file() {
+    let folder = folder();
+    let _server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    large_key(folder.path());
+    let elsewhere = crate::folder();
+    symlink(folder.path().join(FILE), elsewhere.path().join("link.db")).expect("a link");
+    let list = ["keys", "list", "--database", "sqlite:link.db"];
+    let listed = run(elsewhere.path(), &[], &list).exits(0);
+    assert_eq!(listed.stdout.lines().count(), 2, "{listed:#?}");
+}

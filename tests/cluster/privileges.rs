@@ -1,0 +1,90 @@
+//! A role that lacks a privilege: a server that could not create an animal, or store its usage, does not start.
+
+use std::time::Duration;
+
+use harness::{Postgres, Process, run};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, rex};
+
+/// What a server needs, with the table last.
+const NEEDED: [&str; 9] = [
+    "SELECT ON animal_store_format",
+    "SELECT ON deployment",
+    "SELECT ON orders",
+    "SELECT, UPDATE ON counters",
+    "SELECT, UPDATE ON revisions",
+    "SELECT, INSERT ON pets",
+    "SELECT, UPDATE ON api_keys",
+    "SELECT, INSERT, UPDATE, DELETE ON usage_by_day, use_batches",
+    "SELECT, INSERT, UPDATE, DELETE ON idempotency",
+];
+
+#[test]
+fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_it() {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let owner = postgres.create_database("shop");
+    let psql = |sql: &str| postgres.psql("shop", sql);
+    run(PROGRAM, folder.path(), &["migrate", "--database", &owner]).exits(0);
+    let create = ["keys", "create", "--name", "a", "--plan", "business"];
+    let create = [&create[..], &["--database", &owner]].concat();
+    let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
+    psql("CREATE ROLE clerk LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO clerk");
+
+    let clerk = owner.replace("animals@", "clerk@");
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let serve = [&["serve", "--database", &clerk], &listen[..]].concat();
+    let is_refused = |grants: &[&str]| {
+        let limited = [&["20", PROGRAM], &serve[..]].concat();
+        let line = run("timeout", folder.path(), &limited).refuses(1);
+        let grants: Vec<_> = grants
+            .iter()
+            .map(|privilege| format!("GRANT {privilege} TO \"clerk\""))
+            .collect();
+        let message = format!("the role lacks privileges: run {}", grants.join("; "));
+        assert!(line.ends_with(&message), "{line}");
+    };
+    is_refused(&[
+        "UPDATE ON counters",
+        "UPDATE ON revisions",
+        "INSERT ON pets",
+        "UPDATE ON api_keys",
+        "INSERT ON idempotency",
+        "UPDATE ON idempotency",
+        "DELETE ON idempotency",
+        "INSERT ON usage_by_day",
+        "UPDATE ON usage_by_day",
+        "DELETE ON usage_by_day",
+        "INSERT ON use_batches",
+        "UPDATE ON use_batches",
+        "DELETE ON use_batches",
+    ]);
+    psql("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM clerk");
+    for privileges in NEEDED {
+        psql(&format!("GRANT {privileges} TO clerk"));
+    }
+    psql("REVOKE DELETE ON idempotency FROM clerk");
+    is_refused(&["DELETE ON idempotency"]);
+    psql("GRANT DELETE ON idempotency TO clerk");
+
+    let mut server = Process::serve(PROGRAM, folder.path(), &serve[1..3]);
+    let client = server.client(Some(key.trim_end()));
+    for _ in 0..2 {
+        let created = client
+            .request("POST", "/v1/pets")
+            .header("Idempotency-Key", "one")
+            .json(&rex())
+            .send();
+        assert_eq!(created.status, 201, "{created}");
+    }
+    assert_eq!(client.get("/v1/store/orders").status, 200);
+
+    // A privilege that is revoked meanwhile: the shutdown does not retry for ten seconds what cannot succeed.
+    psql("REVOKE INSERT ON use_batches FROM clerk");
+    assert_eq!(client.get("/v1/pets").status, 200);
+    server.signal("TERM");
+    assert_eq!(server.ends_within(Duration::from_secs(5)), Some(1));
+    let log = server.log();
+    let sweep_failed = log.contains("background task failed task=\"sweep\"");
+    assert!(!sweep_failed, "{log}");
+}
