@@ -55,9 +55,12 @@ pub(super) fn logs(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|ending| sibling(path, ending))
 }
 
-/// The name of a file next to this one, of SQLite or of the lock.
+/// The name of a file next to this one, of SQLite or of the lock. It is next to the file itself, not to a symbolic link.
 pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+    let target = path.is_symlink().then(|| path.canonicalize().ok());
+    let mut name = target
+        .flatten()
+        .map_or_else(|| path.as_os_str().to_owned(), PathBuf::into_os_string);
     name.push(ending);
     name.into()
 }

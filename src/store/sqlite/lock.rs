@@ -5,15 +5,15 @@
 //! is removed in a graceful shutdown and means nothing without the lock.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::connect::{folder, sibling};
+use super::connect::sibling;
 use super::identity::FileIdentity;
 use super::open_error::OpenError;
 
@@ -41,7 +41,7 @@ impl FileLock {
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         let cannot =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
-        let path = lock_path(database).map_err(cannot)?;
+        let path = sibling(database, ".lock");
         loop {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -92,19 +92,6 @@ impl Drop for FileLock {
             let _ = std::fs::remove_file(self.identity.path());
         }
     }
-}
-
-/// The path of the lock of a database: the same for every name of the database, as with the files of SQLite.
-fn lock_path(database: &Path) -> io::Result<PathBuf> {
-    let real = match database.canonicalize() {
-        Ok(real) => real,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let name = database.file_name().unwrap_or_default();
-            folder(database).canonicalize()?.join(name)
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(sibling(&real, ".lock"))
 }
 
 /// The process that has the lock, for a message. One that has taken it this moment may not have written its ID yet; the file

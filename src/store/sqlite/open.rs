@@ -85,8 +85,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
 
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
 fn open_files(path: &Path) -> std::io::Result<Vec<FileIdentity>> {
-    let real = path.canonicalize()?;
-    let next_to_it = ["-wal", "-shm"].map(|ending| sibling(&real, ending));
+    let next_to_it = ["-wal", "-shm"].map(|ending| sibling(path, ending));
     std::iter::once(path.to_owned())
         .chain(next_to_it)
         .map(FileIdentity::at)
@@ -109,7 +108,7 @@ fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
         name.starts_with(prefix.as_encoded_bytes())
     };
     let is_same = |other: Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
-    let entries = std::fs::read_dir(folder(path)).into_iter().flatten();
+    let entries = std::fs::read_dir(folder(&unfinished)).into_iter().flatten();
     for entry in entries.flatten() {
         if is_unfinished(entry.file_name()) && entry.metadata().is_ok_and(is_same) {
             // One that cannot be removed is found again below.
