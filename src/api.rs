@@ -3,6 +3,7 @@
 
 pub(crate) mod authority;
 mod body;
+pub mod cors;
 mod create_pet;
 mod deprecation;
 pub(crate) mod docs;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::access::TrustedProxies;
+use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
 use crate::limit::{BanPolicy, RedisUrl};
 use crate::log::{LogFormat, LogLevel};
@@ -78,6 +79,7 @@ pub struct Config {
     pub public_url: Option<BaseUrl>,
     pub staging_url: Option<BaseUrl>,
     pub trusted_proxies: TrustedProxies,
+    pub cors: Cors,
     pub bans: BanPolicy,
     pub keep_usage: Duration,
     pub log: LogFormat,
@@ -129,6 +131,7 @@ impl TryFrom<ServeOptions> for Config {
             public_url: options.public_url,
             staging_url: options.staging_url,
             trusted_proxies: TrustedProxies::new(options.trusted_proxy),
+            cors: Cors::new(options.cors_origin),
             bans: BanPolicy {
                 after: options.ban_after,
                 first: options.ban_for,

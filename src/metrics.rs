@@ -18,6 +18,8 @@ pub enum Subject {
     Unknown,
     /// The docs and the OpenAPI document.
     Docs,
+    /// A preflight of a browser.
+    Preflight,
     /// Health checks, which are not logged.
     Health,
     /// No request: a connection that was rejected, or whose request head was not completed.
@@ -27,7 +29,13 @@ pub enum Subject {
 impl Subject {
     const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
 
-    const OTHERS: [Self; 4] = [Self::Unknown, Self::Docs, Self::Health, Self::Connection];
+    const OTHERS: [Self; 5] = [
+        Self::Unknown,
+        Self::Docs,
+        Self::Preflight,
+        Self::Health,
+        Self::Connection,
+    ];
 
     /// Every subject, in the order of their counters.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
@@ -42,8 +50,9 @@ impl Subject {
             Self::Operation(operation) => operation as usize,
             Self::Unknown => others,
             Self::Docs => others + 1,
-            Self::Health => others + 2,
-            Self::Connection => others + 3,
+            Self::Preflight => others + 2,
+            Self::Health => others + 3,
+            Self::Connection => others + 4,
         }
     }
 
@@ -52,6 +61,7 @@ impl Subject {
             Route::Operation(call) => Self::Operation(call.operation),
             Route::Open(OpenPage::Live | OpenPage::Ready) => Self::Health,
             Route::Open(_) => Self::Docs,
+            Route::Preflight { .. } => Self::Preflight,
             Route::WrongMethod { .. }
             | Route::Unknown
             | Route::OpenWrongMethod
@@ -65,6 +75,7 @@ impl Subject {
             Self::Operation(operation) => operation.name(),
             Self::Unknown => "unknown",
             Self::Docs => "docs",
+            Self::Preflight => "preflight",
             Self::Health => "health",
             Self::Connection => "connection",
         }

@@ -142,10 +142,15 @@ pub(crate) enum Route<'a> {
     OpenWrongMethod,
     /// An unknown path outside `/v1`.
     OpenUnknown,
+    /// A preflight of a browser, for a path with these methods.
+    Preflight { methods: &'static str },
 }
 
 /// The methods of every page outside `/v1`.
 pub(crate) const OPEN_METHODS: &str = "GET, HEAD";
+
+/// The methods of all operations.
+const ALL_METHODS: &str = "GET, HEAD, POST";
 
 impl<'a> Route<'a> {
     /// Returns the route of a request, by its decoded path. `HEAD` is routed as `GET`.
@@ -159,6 +164,17 @@ impl<'a> Route<'a> {
                 None => Self::OpenUnknown,
             },
         }
+    }
+
+    /// The route of a preflight for this one. Under `/v1`, an unknown path has the methods of all: a page gets the 404 that way, which
+    /// says more than a preflight that fails.
+    pub(crate) const fn preflight(self) -> Self {
+        let methods = match self {
+            Self::WrongMethod { allowed } => allowed,
+            Self::Operation(_) | Self::Unknown => ALL_METHODS,
+            _ => OPEN_METHODS,
+        };
+        Self::Preflight { methods }
     }
 
     /// Whether it is under `/v1`: such requests need a key, and their responses have rate headers.
@@ -347,6 +363,24 @@ mod tests {
             }
         }
         assert_eq!(route("POST", "/livez"), Route::OpenWrongMethod);
+    }
+
+    #[test]
+    fn a_preflight_is_for_the_methods_of_its_path() {
+        for (path, methods) in [
+            ("/v1/pets", "GET, HEAD, POST"),
+            ("/v1/pets/7", "GET, HEAD"),
+            ("/v1/unknown", ALL_METHODS),
+            ("/openapi.json", "GET, HEAD"),
+            ("/unknown", "GET, HEAD"),
+        ] {
+            let expected = Route::Preflight { methods };
+            assert_eq!(route("OPTIONS", path).preflight(), expected, "{path}");
+        }
+        for operation in Operation::ALL {
+            let method = operation.row().method.as_str();
+            assert!(ALL_METHODS.split(", ").any(|one| one == method));
+        }
     }
 
     #[test]

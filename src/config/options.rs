@@ -8,6 +8,7 @@ use jiff::SpanRelativeTo;
 
 use super::AdminToken;
 use crate::access::proxy::Cidr;
+use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
 use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
@@ -69,6 +70,9 @@ pub(crate) struct ServeOptions {
     /// Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; can be repeated
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub(crate) trusted_proxy: Vec<Cidr>,
+    /// Origins whose pages may call the API from a browser, or * for all; can be repeated
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    pub(crate) cors_origin: Vec<Origin>,
     /// Ban a key after this many 429 responses within a minute; 0 disables bans
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,

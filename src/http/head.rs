@@ -33,7 +33,7 @@ impl Header {
             "x-request-id" => Self::RequestId,
             "x-forwarded-for" => Self::ForwardedFor,
             "x-forwarded-proto" => Self::ForwardedProto,
-            "accept" | "expect" => Self::Other,
+            "accept" | "access-control-request-method" | "expect" | "origin" => Self::Other,
             _ => return None,
         })
     }

@@ -111,8 +111,13 @@ impl Response {
     /// Adds a header that few responses have.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.more.push((name, value));
+        self.add(name, value);
         self
+    }
+
+    /// Adds a header that few responses have.
+    pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        self.more.push((name, value));
     }
 
     /// The headers, and the body.

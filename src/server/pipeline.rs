@@ -72,7 +72,10 @@ impl Service for Pipeline {
     ) -> Response {
         let now = self.shared.clock.now();
         let path = decode_path(head.path);
-        let route = Route::of(head.method, &path);
+        let mut route = Route::of(head.method, &path);
+        if self.shared.cors.is_preflight(head) {
+            route = route.preflight();
+        }
         let client = self.shared.proxies.client(exchange.peer, head, self.https);
         let mut record = RequestRecord {
             metrics: &self.metrics,
@@ -116,15 +119,22 @@ impl Service for Pipeline {
             let rate = learned.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
             response.rate = Some(rate_limit(rate));
         }
+        self.shared.cors.allow(head, &mut response);
         record.status = response.status.as_u16();
         response
     }
 
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response {
-        let Shared { clock, access, .. } = &*self.shared;
+        let Shared {
+            clock,
+            access,
+            cors,
+            ..
+        } = &*self.shared;
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
         response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        cors.allow_unknown(&mut response);
         drop(RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
@@ -191,6 +201,7 @@ impl Pipeline {
                     let pages = &self.shared.pages;
                     pages.show(page, request.path, head.query, &self.shared.readiness)
                 }
+                Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
                 Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is no resource at this path. The API is under /v1.",

@@ -10,6 +10,7 @@ use super::failure_log::FailureLog;
 use super::pages::OpenPages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
+use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
 use crate::api::{Addresses, Api};
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) pages: OpenPages,
     pub(super) proxies: TrustedProxies,
+    pub(super) cors: Cors,
     pub(super) clock: Clock,
     /// The certificate, if the API is served over HTTPS.
     pub(super) tls: Option<Tls>,
@@ -64,6 +66,7 @@ impl Shared {
             api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
             pages: OpenPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
             proxies: config.trusted_proxies.clone(),
+            cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,
             write_behind: WriteBehind::new(workers).context("no random numbers")?,

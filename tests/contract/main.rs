@@ -3,6 +3,7 @@
 
 mod authentication;
 mod body;
+mod cors;
 mod creating;
 mod deprecation;
 mod failures;

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod browser;
+mod shop;
 
 use std::time::{Duration, Instant};
 

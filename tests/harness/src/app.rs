@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use animal_store::access::TrustedProxies;
+use animal_store::api::cors::Cors;
 use animal_store::clock::{Clock, Timestamp};
 use animal_store::config::Config;
 use animal_store::key::{KeyId, Secret};
@@ -283,6 +284,7 @@ fn config(database: Database) -> Config {
         public_url: None,
         staging_url: None,
         trusted_proxies: TrustedProxies::default(),
+        cors: Cors::default(),
         bans: BanPolicy::default(),
         keep_usage: Duration::from_secs(400 * 24 * 60 * 60),
         log: LogFormat::Text,

@@ -1,0 +1,162 @@
+//! Cross-origin requests (CORS): the origins whose pages may call the API from a browser, and the response to a preflight.
+
+use std::str::FromStr;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    CACHE_CONTROL, HeaderValue, ORIGIN, VARY,
+};
+use http::{Method, StatusCode, Uri};
+
+use crate::http::{Head, Response, header};
+
+/// The request headers that a page may send.
+const REQUEST_HEADERS: HeaderValue =
+    HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, X-Request-Id");
+
+/// The response headers that a page may read.
+const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
+    "X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, Link, Location, \
+     Deprecation, Sunset, X-Request-Id, Idempotent-Replayed",
+);
+
+/// How long a browser may keep the response to a preflight: a day, in seconds.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
+
+const ANY: HeaderValue = HeaderValue::from_static("*");
+
+/// An origin as browsers send it, such as `https://shop.example`, or `*` for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin(HeaderValue);
+
+/// The text is not an origin.
+#[derive(Debug, thiserror::Error)]
+#[error("must be * or an origin: scheme, host and perhaps a port, such as https://shop.example")]
+pub struct InvalidOrigin;
+
+impl FromStr for Origin {
+    type Err = InvalidOrigin;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        if text == "*" {
+            return Ok(Self(ANY));
+        }
+        let text = text.to_ascii_lowercase();
+        let uri: Uri = text.parse().map_err(|_| InvalidOrigin)?;
+        let (scheme, authority) = match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme), Some(authority)) => (scheme, authority),
+            _ => return Err(InvalidOrigin),
+        };
+        // Browsers omit the default port, so an origin with it would never match.
+        let is_default_port = matches!(
+            (scheme, uri.port_u16()),
+            ("http", Some(80)) | ("https", Some(443))
+        );
+        // No path, query or user.
+        if is_default_port
+            || authority.as_str().contains('@')
+            || text != format!("{scheme}://{authority}")
+        {
+            return Err(InvalidOrigin);
+        }
+        HeaderValue::try_from(text)
+            .map(Self)
+            .map_err(|_| InvalidOrigin)
+    }
+}
+
+/// The origins that are allowed. Without any, browsers get none of these headers.
+#[derive(Clone, Debug, Default)]
+pub struct Cors(Vec<Origin>);
+
+impl Cors {
+    /// Allows these origins.
+    pub const fn new(origins: Vec<Origin>) -> Self {
+        Self(origins)
+    }
+
+    /// Whether a request asks for permission to send another one. It has no key.
+    pub(crate) fn is_preflight(&self, head: &Head<'_>) -> bool {
+        !self.0.is_empty()
+            && head.method == Method::OPTIONS
+            && head.all(&ORIGIN).next().is_some()
+            && head.all(&ACCESS_CONTROL_REQUEST_METHOD).next().is_some()
+    }
+
+    /// The response to a preflight for a path with these methods.
+    pub(crate) fn preflight(&self, head: &Head<'_>, methods: &'static str) -> Response {
+        let mut response =
+            Response::new(StatusCode::NO_CONTENT).with(CACHE_CONTROL, header::NO_STORE);
+        if self.allowed(head).is_some() {
+            let methods = HeaderValue::from_static(methods);
+            response.add(ACCESS_CONTROL_ALLOW_METHODS, methods);
+            response.add(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+            response.add(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        }
+        response
+    }
+
+    /// Allows the page that sent a request to read its response, if its origin is allowed.
+    pub(crate) fn allow(&self, head: &Head<'_>, response: &mut Response) {
+        if !self.0.is_empty() {
+            self.add(self.allowed(head), response);
+        }
+    }
+
+    /// Allows every page to read a response to an unknown request, if every origin is allowed.
+    pub(crate) fn allow_unknown(&self, response: &mut Response) {
+        if !self.0.is_empty() {
+            self.add(self.0.iter().find(|origin| origin.0 == ANY), response);
+        }
+    }
+
+    fn allowed(&self, head: &Head<'_>) -> Option<&Origin> {
+        let mut sent = head.all(&ORIGIN);
+        let origin = sent.next()?;
+        let is_allowed = |allowed: &&Origin| allowed.0 == ANY || allowed.0.as_bytes() == origin;
+        self.0.iter().find(is_allowed)
+    }
+
+    fn add(&self, origin: Option<&Origin>, response: &mut Response) {
+        if let Some(Origin(origin)) = origin {
+            response.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            response.add(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
+        }
+        response.add(VARY, HeaderValue::from_static("Origin"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_what_a_browser_sends_or_it_is_rejected() {
+        for (text, origin) in [
+            ("*", "*"),
+            ("https://shop.example", "https://shop.example"),
+            ("HTTP://Shop.Example:8081", "http://shop.example:8081"),
+            ("http://[::1]:3000", "http://[::1]:3000"),
+            ("capacitor://localhost", "capacitor://localhost"),
+        ] {
+            assert_eq!(text.parse::<Origin>().unwrap().0, origin);
+        }
+        for text in [
+            "",
+            "null",
+            "shop.example",
+            "https://",
+            "https://shop.example/",
+            "https://shop.example/shop",
+            "https://shop.example?x",
+            "https://me@shop.example",
+            "https://shop.example:443",
+            "http://shop.example:80",
+            "https://*.example\n",
+            "https://shop example",
+        ] {
+            assert!(text.parse::<Origin>().is_err(), "{text:?}");
+        }
+    }
+}
