@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use animal_store::clock::Timestamp;
+use animal_store::clock::{Clock, Timestamp};
 use animal_store::key::KeyId;
 use animal_store::log::{LogFormat, LogLevel, RequestLine, RequestLog, Sink};
 
@@ -27,7 +27,7 @@ fn main() -> std::io::Result<()> {
 }
 
 fn round(format: LogFormat) -> std::io::Result<Duration> {
-    let sink = Sink::to(std::io::sink())?;
+    let sink = Sink::to(std::io::sink(), format, Clock::system())?;
     let log = RequestLog::new(&sink, format, LogLevel::Info);
     let began = Instant::now();
     for number in 0..LINES {
@@ -40,6 +40,7 @@ fn round(format: LogFormat) -> std::io::Result<Duration> {
             status: 200,
             took: Duration::from_micros(u64::from(number % 1_000)),
             key: Some(KeyId(7)),
+            reason: None,
         }));
     }
     Ok(began.elapsed())

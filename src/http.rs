@@ -11,6 +11,7 @@ mod head;
 pub mod header;
 mod linger;
 mod listen;
+mod outage;
 mod panic;
 mod progress;
 mod raw;
@@ -27,7 +28,7 @@ mod worker;
 
 pub use accept::{DRAIN, accept};
 pub use body::Body;
-pub use connections::{Caps, Connections};
+pub use connections::{Caps, Connections, Full};
 pub use exchange::Exchange;
 pub use head::{Field, Head};
 pub use listen::{listen, listen_for_each, max_connections};

@@ -104,6 +104,28 @@ pub(crate) enum RejectedBy {
     Address,
 }
 
+/// Why a connection was rejected with a 503.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionLimit {
+    /// All connections of the server had a request in flight.
+    Total,
+    /// Its address had reached its limit.
+    Address,
+}
+
+impl ConnectionLimit {
+    /// Every limit, in the order of their counters.
+    const ALL: [Self; 2] = [Self::Total, Self::Address];
+
+    /// Its name in the log and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Address => "address",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackgroundTask {
     /// Polls the store for changes made by other processes.
@@ -148,6 +170,7 @@ pub struct RequestMetrics {
     /// Microseconds from the request head to the response, by subject.
     pub(crate) durations: [Histogram<12>; Subject::COUNT],
     rejected: [Counter; 3],
+    rejected_connections: [Counter; ConnectionLimit::ALL.len()],
     pub(crate) bans: Counter,
     /// Accepted connections.
     pub(crate) connections: Counter,
@@ -163,6 +186,7 @@ impl Default for RequestMetrics {
             requests: Default::default(),
             durations: std::array::from_fn(|_| Histogram::new(BOUNDS)),
             rejected: Default::default(),
+            rejected_connections: Default::default(),
             bans: Counter::default(),
             connections: Counter::default(),
             open_connections: Gauge::default(),
@@ -184,6 +208,17 @@ impl RequestMetrics {
     /// Counts a rejected request.
     pub(crate) fn reject(&self, by: RejectedBy) {
         self.rejected[by as usize].add(1);
+    }
+
+    /// Counts a rejected connection.
+    pub fn reject_connection(&self, by: ConnectionLimit) {
+        self.rejected_connections[by as usize].add(1);
+    }
+
+    /// Rejected connections by limit.
+    pub fn rejected_connections(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let limits = ConnectionLimit::ALL.into_iter();
+        limits.map(|by| (by.name(), self.rejected_connections[by as usize].get()))
     }
 
     /// Requests by subject and status, without those that have not occurred, except for failures of operations.
@@ -214,7 +249,8 @@ impl RequestMetrics {
     fn counters(&self) -> impl Iterator<Item = &Counter> {
         let requests = self.requests.as_flattened().iter();
         let connections = [&self.bans, &self.connections];
-        requests.chain(&self.rejected).chain(connections)
+        let rejected = self.rejected.iter().chain(&self.rejected_connections);
+        requests.chain(rejected).chain(connections)
     }
 
     /// Adds the counts of another worker.
@@ -292,6 +328,7 @@ mod tests {
             let worker = metrics.worker(number);
             worker.count(GET_PET, 200, Duration::from_micros(micros));
             worker.reject(RejectedBy::Ban);
+            worker.reject_connection(ConnectionLimit::Address);
             worker.bans.add(1);
             worker.connections.add(1);
             worker
@@ -311,6 +348,8 @@ mod tests {
         assert_eq!(counts, [(Some(100), 2), (Some(1_000), 1)]);
         assert_eq!(durations.sum(), 720);
         assert_eq!(total.rejections()[1], ("ban", 3));
+        let connections: Vec<_> = total.rejected_connections().collect();
+        assert_eq!(connections, [("total", 0), ("address", 3)]);
         assert_eq!((total.bans.get(), total.connections.get()), (3, 3));
         assert_eq!(total.open_connections.get(), 3);
     }

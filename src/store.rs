@@ -109,7 +109,13 @@ impl Store {
         dispatch!(self.ready())
     }
 
-    /// Why writes fail, in two or three words, while they do. Logged when it starts and when it ends, not for each write.
+    /// Logs that writes have begun or ceased to fail, unless that is the consequence of a failure that is logged already. Called at
+    /// an interval, so that it is not logged for each write.
+    pub fn log_writes(&self, is_consequence: bool) {
+        self.engine.writer().state.health.log(is_consequence);
+    }
+
+    /// Why writes fail, in two or three words, while they do.
     pub fn write_failure(&self) -> Option<&'static str> {
         self.engine.writer().state.health.failure()
     }

@@ -204,6 +204,13 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
             .rejections()
             .map(|(reason, count)| ([("reason", reason)], count)),
     );
+    page.counters(
+        "animal_store_connections_rejected_total",
+        "Connections rejected with 503, by the limit that was reached: all connections, or those of one address",
+        metrics
+            .rejected_connections()
+            .map(|(reason, count)| ([("reason", reason)], count)),
+    );
     page.counter(
         "animal_store_bans_total",
         "Bans imposed",

@@ -241,7 +241,7 @@ impl From<Rejection> for ApiError {
         match reason {
             Rejection::Timeout => Self::RequestTimeout,
             Rejection::PlainHttp => Self::HttpsRequired,
-            Rejection::TooManyConnections => Self::Unavailable {
+            Rejection::TooManyConnections(_) => Self::Unavailable {
                 cause: "too many connections".into(),
             },
         }

@@ -31,7 +31,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
-    let sink = Sink::stderr().context("cannot start the log")?;
+    let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a thread panicked"),
     ));

@@ -12,6 +12,9 @@ use crate::api::ApiError;
 /// The age of the last checks after which the server is not ready: the background task is stuck then.
 const STALE: Duration = Duration::from_secs(5);
 
+/// How long after the end of an outage of the store other failures are taken for its consequences.
+const SETTLED: Duration = Duration::from_secs(5);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     /// The data can be read.
@@ -35,6 +38,11 @@ impl Check {
         Self::Redis,
         Self::Clock,
     ];
+
+    /// Whether its result is logged. The others are logged with their cause where they are noticed.
+    const fn is_logged_here(self) -> bool {
+        matches!(self, Self::Store | Self::Keys | Self::Clock)
+    }
 
     const fn name(self) -> &'static str {
         match self {
@@ -89,6 +97,10 @@ struct Checks {
     /// When the last round of checks was complete.
     checked_at: Instant,
     is_shutting_down: bool,
+    /// Checks that have not passed, if that was logged.
+    logged: [bool; Check::ALL.len()],
+    /// When the store could be read again after an outage.
+    store_back_at: Option<Instant>,
 }
 
 impl Default for Readiness {
@@ -97,24 +109,22 @@ impl Default for Readiness {
             states: Default::default(),
             checked_at: Instant::now(),
             is_shutting_down: false,
+            logged: Default::default(),
+            store_back_at: None,
         }))
     }
 }
 
 impl Readiness {
-    /// Records the result of a check, and logs it if it has changed.
+    /// Records the result of a check, and logs it if it has changed. An outage of the store is one line: its consequences are logged
+    /// at debug.
     pub(crate) fn set(&self, check: Check, state: CheckState) {
-        let last = &mut self.lock().states[check as usize];
-        // The first result is logged only if the check has not passed, and another reason is no change.
-        match &state {
-            CheckState::Ready if last.is_none() => {}
-            _ if last.as_ref().map(CheckState::word) == Some(state.word()) => {}
-            CheckState::Ready => tracing::info!(check = check.name(), "ready again"),
-            CheckState::Degraded(reason) | CheckState::Failed(reason) => {
-                tracing::warn!(check = check.name(), reason = %reason, "{}", state.word());
-            }
+        let mut checks = self.lock();
+        checks.log(check, &state);
+        let last = checks.states[check as usize].replace(state);
+        if check == Check::Store && matches!(last, Some(CheckState::Failed(_))) {
+            checks.store_back_at = Some(Instant::now());
         }
-        *last = Some(state);
     }
 
     /// Records that a round of checks is complete.
@@ -124,8 +134,12 @@ impl Readiness {
 
     /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
-        let state = &self.lock().states[Check::Store as usize];
-        matches!(state, Some(CheckState::Failed(_)))
+        self.lock().store_has_failed()
+    }
+
+    /// Whether other failures may be consequences of an outage of the store, which is logged already.
+    pub(crate) fn in_outage(&self) -> bool {
+        self.lock().in_outage()
     }
 
     /// Makes the server permanently not ready: it is shutting down.
@@ -175,6 +189,39 @@ impl Readiness {
 }
 
 impl Checks {
+    fn store_has_failed(&self) -> bool {
+        let state = &self.states[Check::Store as usize];
+        matches!(state, Some(CheckState::Failed(_)))
+    }
+
+    fn in_outage(&self) -> bool {
+        let is_recent = |back: Instant| back.elapsed() < SETTLED;
+        self.store_has_failed() || self.store_back_at.is_some_and(is_recent)
+    }
+
+    /// Logs a result if it has changed since the last one. Another reason is no change.
+    fn log(&mut self, check: Check, state: &CheckState) {
+        let is_quiet = !check.is_logged_here() || (check != Check::Store && self.in_outage());
+        let last = self.states[check as usize].as_ref();
+        let has_changed = last.map(CheckState::word) != Some(state.word());
+        let logged = &mut self.logged[check as usize];
+        let (check, word) = (check.name(), state.word());
+        match state.reason() {
+            None if std::mem::take(logged) => {
+                tracing::info!(check, "readiness check passed again");
+            }
+            None => {}
+            Some(reason) if !is_quiet && (has_changed || !*logged) => {
+                tracing::warn!(check, reason, "readiness check {word}");
+                *logged = true;
+            }
+            Some(reason) if has_changed => {
+                tracing::debug!(check, reason, "readiness check {word}");
+            }
+            Some(_) => {}
+        }
+    }
+
     /// The checks that have a result, by name.
     fn known(&self) -> impl Iterator<Item = (&'static str, &CheckState)> {
         let checks = Check::ALL.into_iter().zip(&self.states);

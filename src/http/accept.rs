@@ -10,17 +10,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::connection;
-use super::connections::{Connections, Slot};
+use super::connections::{Connections, Full, Slot};
+use super::outage::Outage;
 use super::request_id::RequestIds;
 use super::tls::{Handshake, shake_hands};
 use super::worker::Worker;
 use super::{Rejection, Service, Timeouts, Tls, listen, raw};
 use crate::fault::Fault;
 
-/// How long requests in flight may take during shutdown.
+/// How long requests in flight may take during shutdown, from its beginning.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// The pause after a failed accept, for example with too many open files.
@@ -65,6 +67,7 @@ pub async fn accept<S: Service + 'static>(
         () = acceptor.accept_all(&listener) => {}
         _ = shutdown.wait_for(|shutdown| *shutdown) => {}
     }
+    let deadline = Instant::now() + DRAIN;
     acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
     // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted.
@@ -75,7 +78,10 @@ pub async fn accept<S: Service + 'static>(
     drop(listener);
     let tasks = &acceptor.tasks;
     tasks.close();
-    if tokio::time::timeout(DRAIN, tasks.wait()).await.is_err() {
+    if tokio::time::timeout_at(deadline, tasks.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!(
             open = tasks.len(),
             "shutdown deadline passed with connections still open"
@@ -94,6 +100,7 @@ struct Acceptor<S> {
 
 impl<S: Service + 'static> Acceptor<S> {
     async fn accept_all(&self, listener: &tokio::net::TcpListener) {
+        let mut outage = Outage::default();
         loop {
             for _ in 0..MAX_CLOSING_WAITS {
                 if !self.connections.are_closing() {
@@ -105,15 +112,20 @@ impl<S: Service + 'static> Acceptor<S> {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Clients that disconnected are harmless, and too many open files resolves when connections close.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if outage.fail() {
+                        tracing::warn!(%error, "cannot accept connections");
+                    }
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
             };
+            if let Some(failures) = outage.succeed() {
+                tracing::info!(failures, "connections are accepted again");
+            }
             Fault::WorkerDies.panic_if(|| true);
             match self.connections.enter(peer.ip()) {
                 Ok(slot) => self.serve(tcp, slot, peer.ip()),
-                Err(_) => self.reject(tcp, peer.ip()),
+                Err(full) => self.reject(tcp, peer.ip(), full),
             }
         }
     }
@@ -136,9 +148,9 @@ impl<S: Service + 'static> Acceptor<S> {
         };
     }
 
-    fn reject(&self, tcp: TcpStream, peer: IpAddr) {
+    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: Full) {
         let Worker { service, ids, .. } = &*self.worker;
-        let response = raw::reject(service, ids, Rejection::TooManyConnections, peer);
+        let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
             (Some(permit), None) => {
                 drop(tokio::task::spawn_local(reject(tcp, response, permit)));

@@ -74,9 +74,9 @@ struct Open {
     longest_idle: Vec<(u64, u64)>,
 }
 
-/// Why a connection is rejected.
+/// Which limit of connections is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub enum Full {
     /// All connections have a request in flight.
     Total,
     /// Its address has reached its limit.

@@ -79,3 +79,18 @@ impl Drop for Linger<'_> {
         self.count.set(self.count.get() - 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_connections_linger_at_the_same_time() {
+        let count = Cell::new(0);
+        let mut lingering: Vec<_> = (0..MAX).filter_map(|_| Linger::begin(&count)).collect();
+        assert_eq!(lingering.len(), MAX);
+        assert!(Linger::begin(&count).is_none());
+        lingering.pop();
+        assert!(Linger::begin(&count).is_some());
+    }
+}

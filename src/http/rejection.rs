@@ -1,10 +1,12 @@
 //! Requests that are not read.
 
+use super::Full;
+
 /// Why a request was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The connection limit is reached.
-    TooManyConnections,
+    /// A limit of connections is reached.
+    TooManyConnections(Full),
     /// The head did not arrive in time.
     Timeout,
     /// The listener requires TLS, and the request came without it.

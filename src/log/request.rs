@@ -29,6 +29,8 @@ pub struct RequestLine<'a> {
     pub took: Duration,
     /// The API key.
     pub key: Option<KeyId>,
+    /// Why there was no request: the limit of connections that was reached.
+    pub reason: Option<&'static str>,
 }
 
 /// Writes the lines of one thread.
@@ -127,6 +129,9 @@ fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
         out.extend_from_slice(b" key=");
         push(out, key.0);
     }
+    if let Some(reason) = line.reason {
+        push_text(out, " reason=", reason);
+    }
     out.push(b'\n');
 }
 
@@ -148,6 +153,10 @@ fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     if let Some(key) = line.key {
         out.extend_from_slice(b",\"key\":");
         push(out, key.0);
+    }
+    if let Some(reason) = line.reason {
+        push_text(out, ",\"reason\":\"", reason);
+        out.push(b'"');
     }
     out.extend_from_slice(b"}\n");
 }
@@ -205,6 +214,7 @@ mod tests {
         status: 200,
         took: Duration::from_micros(1_234),
         key: Some(KeyId(7)),
+        reason: None,
     };
 
     fn written(write: fn(&mut Vec<u8>, &Last, &RequestLine<'_>), line: &RequestLine<'_>) -> String {
@@ -223,6 +233,26 @@ mod tests {
             text,
             "2026-11-15T00:00:00.042Z  INFO request id=abc-1 method=GET operation=listPets client=192.0.2.10 status=200 ms=1.234 key=7\n"
         );
+    }
+
+    #[test]
+    fn a_rejected_connection_has_its_reason() {
+        let line = RequestLine {
+            method: None,
+            operation: "connection",
+            status: 503,
+            key: None,
+            reason: Some("address"),
+            ..LINE
+        };
+        let text = written(write_text, &line);
+        assert!(
+            text.ends_with(" status=503 ms=1.234 reason=address\n"),
+            "{text}"
+        );
+        let json = written(write_json, &line);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["reason"], "address");
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::format::LogFormat;
+use super::request;
+use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
 
 /// The longest time before a line is written.
@@ -35,13 +38,17 @@ pub struct Buffer {
 }
 
 impl Sink {
-    /// A sink that writes to standard error.
-    pub fn stderr() -> io::Result<Self> {
-        Self::to(io::stderr())
+    /// A sink that writes to standard error. Its own lines have this format.
+    pub fn stderr(format: LogFormat, clock: Clock) -> io::Result<Self> {
+        Self::to(io::stderr(), format, clock)
     }
 
-    /// A sink that writes to `out`.
-    pub fn to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
+    /// A sink that writes to `out`. Its own lines have this format.
+    pub fn to(
+        mut out: impl Write + Send + 'static,
+        format: LogFormat,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
         let (until_written, written) = mpsc::channel();
         let sink = Self {
@@ -58,11 +65,17 @@ impl Sink {
                 let is_last =
                     stopped.recv_timeout(FLUSH_INTERVAL) != Err(RecvTimeoutError::Timeout);
                 let buffers = lock(&buffers).clone();
-                // A log that nobody reads does not stop the server.
-                let _ = buffers
-                    .iter()
-                    .try_for_each(|buffer| buffer.write_to(&mut out, &mut spare))
-                    .and_then(|()| report_lost(&mut out, &lost, &mut reported));
+                // A log that cannot be written does not stop the server.
+                for buffer in &buffers {
+                    buffer.write_to(&mut out, &mut spare);
+                }
+                let unreported = lost.get() - reported;
+                if unreported > 0 {
+                    let line = lost_line(unreported, format, clock.now());
+                    if out.write_all(&line).and_then(|()| out.flush()).is_ok() {
+                        reported += unreported;
+                    }
+                }
                 if is_last {
                     return;
                 }
@@ -113,29 +126,47 @@ impl Buffer {
         }
     }
 
-    /// Writes the buffered lines. They are swapped with `spare`, so that neither vector has to grow again.
-    fn write_to(&self, out: &mut impl Write, spare: &mut Vec<u8>) -> io::Result<()> {
+    /// Writes the buffered lines, and counts those that cannot be written. They are swapped with `spare`, so that neither vector has
+    /// to grow again.
+    fn write_to(&self, out: &mut impl Write, spare: &mut Vec<u8>) {
         spare.clear();
         std::mem::swap(&mut *lock(&self.lines), spare);
         if spare.is_empty() {
-            return Ok(());
+            return;
         }
-        out.write_all(spare)?;
-        out.flush()
+        let unwritten = &spare[write_some(out, spare)..];
+        let lost = unwritten.iter().filter(|byte| **byte == b'\n').count();
+        self.lost.add(lost as u64);
     }
 }
 
-/// Writes how many lines were dropped since the last report.
-fn report_lost(out: &mut impl Write, lost: &Counter, reported: &mut u64) -> io::Result<()> {
-    let count = lost.get() - *reported;
-    if count == 0 {
-        return Ok(());
+/// Writes as much as possible. Returns the number of bytes written.
+fn write_some(out: &mut impl Write, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        match out.write(&bytes[written..]) {
+            Ok(0) => return written,
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return written,
+        }
     }
-    *reported += count;
-    writeln!(
-        out,
-        "{{\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{count}}}"
-    )
+    match out.flush() {
+        Ok(()) => written,
+        Err(_) => 0,
+    }
+}
+
+/// The line that reports lost lines.
+fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
+    let time = request::time(now);
+    match format {
+        LogFormat::Text => format!("{time}  WARN log lines lost count={count}\n"),
+        LogFormat::Json => format!(
+            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{count}}}\n"
+        ),
+    }
+    .into_bytes()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -174,16 +205,96 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_written_and_dropped_ones_are_counted() {
+        for (format, expected) in [
+            (
+                LogFormat::Text,
+                "2026-11-15T00:00:00.000Z  WARN log lines lost count=1\n",
+            ),
+            (
+                LogFormat::Json,
+                "{\"timestamp\":\"2026-11-15T00:00:00.000Z\",\"level\":\"WARN\",\
+                 \"message\":\"log lines lost\",\"count\":1}\n",
+            ),
+        ] {
+            let written = lose_one(format);
+            assert!(written.starts_with("one\n"));
+            assert!(!written.contains("lost\n"));
+            assert_eq!(written.trim_start_matches("one\n").trim_start(), expected);
+        }
+    }
+
+    /// What a sink writes that has lost a line.
+    fn lose_one(format: LogFormat) -> String {
         let memory = Memory::default();
-        let sink = Sink::to(memory.clone()).unwrap();
+        let sink = Sink::to(memory.clone(), format, clock()).unwrap();
         sink.buffer().put(b"one\n");
         let full = sink.buffer();
         *full.lines.lock().unwrap() = vec![b'\n'; CAPACITY];
         full.put(b"lost\n");
         assert_eq!(sink.lost().get(), 1);
         drop(sink);
-        let written = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
-        assert!(written.starts_with("one\n"));
-        assert!(!written.contains("lost\n") && written.contains("\"count\":1"));
+        String::from_utf8(memory.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let full = Full::default();
+        let sink = Sink::to(full.clone(), LogFormat::Text, clock()).unwrap();
+        let buffer = sink.buffer();
+        buffer.put(b"one\n");
+        buffer.put(b"two\n");
+        let lost = sink.lost();
+        for _ in 0..1_000 {
+            if lost.get() > 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(lost.get(), 1, "the first one was written");
+        *full.room.lock().unwrap() = usize::MAX;
+        drop(sink);
+        let written = String::from_utf8(full.memory.0.lock().unwrap().clone()).unwrap();
+        assert!(written.starts_with("one\ntw"), "{written}");
+        assert_eq!(
+            written.matches("log lines lost count=1").count(),
+            1,
+            "{written}"
+        );
+    }
+
+    fn clock() -> Clock {
+        Clock::manual(Timestamp::from_secs(1_794_700_800))
+    }
+
+    /// A disk with room for a few bytes.
+    #[derive(Clone)]
+    struct Full {
+        memory: Memory,
+        room: Arc<Mutex<usize>>,
+    }
+
+    impl Default for Full {
+        fn default() -> Self {
+            Self {
+                memory: Memory::default(),
+                room: Arc::new(Mutex::new(6)),
+            }
+        }
+    }
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut room = self.room.lock().unwrap();
+            if *room == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let length = bytes.len().min(*room);
+            *room -= length;
+            self.memory.write(&bytes[..length])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 }

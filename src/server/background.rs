@@ -1,14 +1,16 @@
 //! Background tasks, on a separate thread: neither a request nor a slow page of the admin listener delays a revocation.
-//! Each task has its interval. A failure is counted, and logged when it starts and when it ends. Without this thread the server
-//! would continue to accept revoked keys, so the server stops with it.
+//! Each task has its interval. A failure is counted. One that lasts is logged when it starts and when it ends, unless the store
+//! has an outage, which is logged as such. Without this thread the server would continue to accept revoked keys, so the server
+//! stops with it.
 
 mod checks;
 mod poll;
 mod reload;
 
+use std::future::pending;
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::pace;
 use super::shared::Shared;
@@ -17,6 +19,9 @@ use crate::store::{self, Retry, Revisions, UsageBatch};
 
 /// How often usage and bans are stored.
 const FLUSH: Duration = Duration::from_secs(1);
+
+/// How long the checks take at most to notice an outage of the store.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// How often old records are deleted.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -64,10 +69,11 @@ async fn repeat(
     let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failing = false;
+    let mut failure: Option<Failure> = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
+            () = log_unless_outage(task, &mut failure, shared) => continue,
             _ = shutdown.wait_for(|stop| *stop) => return,
         }
         // Work in progress can be cancelled at any point, and may take longer than the shutdown.
@@ -75,18 +81,49 @@ async fn repeat(
             done = work() => done,
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
-        match &done {
+        match done {
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
-                if !failing {
-                    tracing::warn!(task = task.name(), %error, "background task failed");
+                tracing::debug!(task = task.name(), %error, "background task failed");
+                failure.get_or_insert_with(|| Failure::new(error));
+            }
+            Ok(()) => {
+                if failure.take().is_some_and(|failure| failure.is_logged) {
+                    tracing::info!(task = task.name(), "background task recovered");
                 }
             }
-            Ok(()) if failing => {
-                tracing::info!(task = task.name(), "background task recovered")
-            }
-            Ok(()) => {}
         }
-        failing = done.is_err();
     }
+}
+
+/// The first failure of a task since its last success.
+#[derive(Debug)]
+struct Failure {
+    error: store::StoreError,
+    at: Instant,
+    is_logged: bool,
+}
+
+impl Failure {
+    fn new(error: store::StoreError) -> Self {
+        Self {
+            error,
+            at: Instant::now(),
+            is_logged: false,
+        }
+    }
+}
+
+/// Logs a failure that lasts, when the checks have had time to notice an outage of the store, and unless they have: that is logged
+/// already. Does not return otherwise.
+async fn log_unless_outage(task: BackgroundTask, failure: &mut Option<Failure>, shared: &Shared) {
+    let Some(failure) = failure.as_mut().filter(|failure| !failure.is_logged) else {
+        return pending().await;
+    };
+    sleep_until(failure.at + NOTICED).await;
+    while shared.readiness.in_outage() {
+        sleep(NOTICED).await;
+    }
+    tracing::warn!(task = task.name(), error = %failure.error, "background task failed");
+    failure.is_logged = true;
 }

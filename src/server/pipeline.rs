@@ -19,12 +19,13 @@ use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    Exchange, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
+    Exchange, Full, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
+    catch_panic,
 };
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED, RejectedBy, RequestMetrics, Subject};
+use crate::metrics::{CANCELLED, ConnectionLimit, RejectedBy, RequestMetrics, Subject};
 
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
@@ -87,6 +88,7 @@ impl Service for Pipeline {
             subject: Subject::of(&route),
             client: client.address,
             status: CANCELLED,
+            reason: None,
             learned: Learned::default(),
         };
         let request = Request {
@@ -135,6 +137,14 @@ impl Service for Pipeline {
         let mut response = ApiError::from(reason).response();
         response.rate = Some(rate_limit(access.rate_of(peer, now)));
         cors.allow_unknown(&mut response);
+        let limit = match reason {
+            Rejection::TooManyConnections(Full::Total) => Some(ConnectionLimit::Total),
+            Rejection::TooManyConnections(Full::Address) => Some(ConnectionLimit::Address),
+            Rejection::Timeout | Rejection::PlainHttp => None,
+        };
+        if let Some(limit) = limit {
+            self.metrics.reject_connection(limit);
+        }
         drop(RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
@@ -145,6 +155,7 @@ impl Service for Pipeline {
             subject: Subject::Connection,
             client: peer,
             status: response.status.as_u16(),
+            reason: limit.map(ConnectionLimit::name),
             learned: Learned::default(),
         });
         response
@@ -328,7 +339,10 @@ impl Pipeline {
         shared.write_behind.record_ban(key, ban);
         tokio::task::spawn_local(async move {
             if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
-                tracing::warn!(%error, "a ban could not be stored yet");
+                match shared.readiness.in_outage() {
+                    true => tracing::debug!(%error, "a ban could not be stored yet"),
+                    false => tracing::warn!(%error, "a ban could not be stored yet"),
+                }
             }
         });
     }

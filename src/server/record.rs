@@ -22,6 +22,8 @@ pub(super) struct RequestRecord<'a> {
     pub(super) subject: Subject,
     pub(super) client: IpAddr,
     pub(super) status: u16,
+    /// Why a connection was rejected.
+    pub(super) reason: Option<&'static str>,
     pub(super) learned: Learned,
 }
 
@@ -46,6 +48,7 @@ impl Drop for RequestRecord<'_> {
                 status: self.status,
                 took,
                 key: self.learned.key.get(),
+                reason: self.reason,
             });
         }
     }

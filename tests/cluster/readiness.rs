@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use harness::{ByHand, Postgres, Process, Response, eventually, run};
 use tempfile::TempDir;
 
-use crate::{Cluster, PROGRAM};
+use crate::{Cluster, PROGRAM, rex};
 
 /// How long a response may take that asks nobody.
 const AT_ONCE: Duration = Duration::from_millis(200);
@@ -123,4 +123,63 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     let id = refused.header("x-request-id").expect("an ID");
     let line = format!(r#" ERROR request failed id="{id}" operation="getPet""#);
     assert!(log.contains(&line), "{log}");
+}
+
+#[test]
+fn an_outage_of_the_database_is_one_line_when_it_starts_and_one_when_it_ends() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let url = postgres.url();
+    let words = ["--no-first-key", "--database", &url];
+    let node = Process::serve(PROGRAM, folder.path(), &words);
+    let create = "keys create --name a --plan enterprise --per-minute 1000000 --per-day 1000000";
+    let create: Vec<_> = create.split(' ').chain(["--database", &url]).collect();
+    let key = run(PROGRAM, folder.path(), &create).exits(0);
+    let client = node.client(Some(key.stdout.trim_end()));
+    assert_eq!(client.create(&rex()).status, 201);
+    let checks = || {
+        let page = client.get("/readyz?verbose");
+        (
+            page.status,
+            String::from_utf8_lossy(&page.body).into_owned(),
+        )
+    };
+    eventually(TIMEOUT, "ready", || checks().0 == 200);
+    let mut log = node.log();
+    assert!(log.contains(" ready "), "{log}");
+    log.clear();
+
+    postgres.stop_immediately();
+    // Long enough that usage is not stored, the writer is degraded and the keys are out of date.
+    eventually(TIMEOUT, "all consequences", || {
+        assert_eq!(client.create(&rex()).status, 503);
+        let (_, page) = checks();
+        page.contains("keys: degraded") && page.contains("writer: degraded")
+    });
+    postgres.start_again();
+    eventually(TIMEOUT, "ready again", || {
+        client.create(&rex()).status == 201 && checks().1.matches("\"ready\"").count() == 5
+    });
+    // Whatever is still to be noticed is noticed now.
+    std::thread::sleep(Duration::from_secs(2));
+    log += &node.log();
+    let events: Vec<_> = log
+        .lines()
+        .filter(|line| !line.contains(" request "))
+        .collect();
+    let failures = events.iter().filter(|line| line.contains("request failed"));
+    assert!(failures.count() <= 4, "{events:#?}");
+    let others: Vec<_> = events
+        .iter()
+        .filter(|line| !line.contains("request failed"))
+        .collect();
+    assert_eq!(others.len(), 2, "{others:#?}");
+    assert!(
+        others[0].contains("WARN readiness check failed check=\"store\""),
+        "{others:#?}"
+    );
+    assert!(
+        others[1].contains("INFO readiness check passed again check=\"store\""),
+        "{others:#?}"
+    );
 }

@@ -18,6 +18,7 @@ mod open_pages;
 mod paging;
 mod parameters;
 mod paths;
+mod pet_rules;
 mod request_form;
 mod request_id;
 

@@ -23,6 +23,7 @@ mod memory;
 mod metrics;
 mod one_server;
 mod output;
+mod overload;
 mod packaging;
 mod permission;
 mod ports;

@@ -1,20 +1,14 @@
-//! Clients that are slow, silent or too many, and a disk that lets writes wait.
+//! Clients that are slow or silent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use harness::{App, Client, Connection, Response, eventually};
-use rusqlite::Connection as Database;
-use serde_json::json;
+use harness::{App, Client, Connection, Response};
 
 /// The timeout that a test sets, and the other one, which must not be what ends its connection.
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
-
-/// What an overload may take to be reported.
-const FAST: Duration = Duration::from_millis(100);
 
 fn with_timeouts(request: Duration, idle: Duration) -> (App, Client) {
     let (app, _, key) = App::start_with(|config| {
@@ -41,7 +35,7 @@ fn head(key: &Client, length: usize) -> String {
 }
 
 #[track_caller]
-fn is_raw_error(response: &Response, status: u16, code: &str) {
+pub(crate) fn is_raw_error(response: &Response, status: u16, code: &str) {
     response.is_error(status, code);
     assert_eq!(
         response.json().as_object().expect("an object").len(),
@@ -130,7 +124,7 @@ fn a_body_that_trickles_gets_408_though_each_byte_comes_in_time() {
 }
 
 #[test]
-fn a_body_that_nobody_asked_for_is_not_waited_for() {
+fn a_body_that_no_handler_reads_is_not_waited_for() {
     let (_app, key) = with_timeouts(SHORT, SHORT);
     let began = Instant::now();
     let mut stream = TcpStream::connect(key.address).expect("a connection");
@@ -184,7 +178,7 @@ fn trickle(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_client_that_does_not_take_its_responses_is_closed() {
+fn a_client_that_does_not_read_its_responses_is_disconnected() {
     let (app, key) = with_timeouts(SHORT, SHORT);
     let mut stream = TcpStream::connect(key.address).expect("a connection");
     stream
@@ -213,7 +207,7 @@ fn a_client_that_does_not_take_its_responses_is_closed() {
 }
 
 #[test]
-fn a_client_that_takes_its_response_too_slowly_is_closed_though_it_takes_some_each_time() {
+fn a_client_that_reads_its_response_too_slowly_is_disconnected_though_it_reads_some_each_time() {
     let (_app, key) = with_timeouts(SHORT, SHORT);
     let mut stream = TcpStream::connect(key.address).expect("a connection");
     let receives = socket2::SockRef::from(&stream);
@@ -240,7 +234,7 @@ fn a_client_that_takes_its_response_too_slowly_is_closed_though_it_takes_some_ea
 }
 
 #[test]
-fn a_client_that_takes_its_response_slowly_but_steadily_gets_all_of_it() {
+fn a_client_that_reads_its_response_slowly_but_steadily_gets_all_of_it() {
     let (_app, key) = with_timeouts(LONG, SHORT);
     let whole = key.get("/docs/swagger-ui-bundle.js").body.len();
     let mut stream = TcpStream::connect(key.address).expect("a connection");
@@ -262,226 +256,4 @@ fn a_client_that_takes_its_response_slowly_but_steadily_gets_all_of_it() {
     }
     assert!(taken > whole, "{taken} of {whole}");
     assert!(began.elapsed() > SHORT * 2, "{:?}", began.elapsed());
-}
-
-/// Requests that are at work until the lock is dropped.
-fn at_work(key: &Client, count: usize) -> Vec<JoinHandle<Response>> {
-    let started = (0..count).map(|_| create(key, "patient")).collect();
-    // One that is at work has been read: its connection is no longer idle.
-    std::thread::sleep(Duration::from_millis(300));
-    started
-}
-
-#[test]
-fn a_connection_too_many_is_503_at_once_while_all_are_at_work() {
-    let (app, _, key) = App::start_with(|config| config.max_connections = 4);
-    let lock = hold(&app);
-    let working = at_work(&key, 4);
-    for asks in [true, false] {
-        let began = Instant::now();
-        let mut connection = key.connect();
-        if asks {
-            connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
-        }
-        let response = connection.response();
-        assert!(began.elapsed() < FAST, "{:?}", began.elapsed());
-        is_raw_error(&response, 503, "unavailable");
-        assert_eq!(response.header("retry-after"), Some("1"), "{response}");
-        assert!(connection.is_closed());
-    }
-    drop(lock);
-    for working in working {
-        assert_eq!(working.join().expect("a response").status, 201);
-    }
-    assert_eq!(key.get("/v1/pets").status, 200, "there is room again");
-}
-
-#[test]
-fn when_all_connections_are_taken_the_one_that_has_been_idle_longest_makes_room() {
-    let (_app, _, key) = App::start_with(|config| config.max_connections = 4);
-    let mut open: Vec<Connection> = (0..4).map(|_| key.connect()).collect();
-    let used = |connection: &mut Connection| {
-        let response = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(response.status, 200, "{response}");
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    for place in [2, 0, 3, 1] {
-        used(&mut open[place]);
-    }
-    for longest_idle in [2, 0, 3, 1] {
-        let mut one_more = key.connect();
-        used(&mut one_more);
-        assert!(open[longest_idle].is_closed(), "{longest_idle}");
-        open[longest_idle] = one_more;
-    }
-    for connection in &mut open {
-        used(connection);
-    }
-}
-
-#[test]
-fn one_address_cannot_hold_every_connection() {
-    let (app, _, key) = App::start_with(|config| {
-        config.max_connections = 100;
-        config.max_connections_per_address = 10;
-    });
-    let mut open: Vec<Connection> = (0..10).map(|_| app.anyone().connect()).collect();
-    for connection in &mut open {
-        let response = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(response.status, 200);
-    }
-    let mut one_more = key.connect();
-    is_raw_error(&one_more.response(), 503, "unavailable");
-    // Another address of this machine.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let socket = socket.expect("a socket");
-    let from: std::net::SocketAddr = "127.0.0.2:0".parse().expect("an address");
-    socket.bind(&from.into()).expect("an address of our own");
-    socket.connect(&key.address.into()).expect("a connection");
-    let mut other = Connection::from(TcpStream::from(socket));
-    let response = key.request("GET", "/v1/pets").send_on(&mut other);
-    assert_eq!(response.status, 200);
-    assert_eq!(
-        key.request("GET", "/v1/pets").send_on(&mut open[0]).status,
-        200,
-        "those that are open are not touched"
-    );
-    open.pop();
-    eventually(Duration::from_secs(2), "room for one", || {
-        let mut connection = key.connect();
-        connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        connection.response().status == 200
-    });
-}
-
-#[test]
-fn a_trusted_proxy_may_have_as_many_connections_as_there_are() {
-    let (_app, _, key) = App::start_with(|config| {
-        config.max_connections_per_address = 2;
-        let proxy = "127.0.0.1".parse().expect("a range");
-        config.trusted_proxies = animal_store::access::TrustedProxies::new(vec![proxy]);
-    });
-    let mut open: Vec<Connection> = (0..20).map(|_| key.connect()).collect();
-    for connection in &mut open {
-        let response = key.request("GET", "/v1/pets").send_on(connection);
-        assert_eq!(response.status, 200);
-    }
-}
-
-/// Holds the lock that every write needs, until it is dropped.
-fn hold(app: &App) -> Database {
-    let database = Database::open(app.database()).expect("the database");
-    database.execute_batch("BEGIN IMMEDIATE").expect("the lock");
-    database
-}
-
-fn create(key: &Client, name: &str) -> JoinHandle<Response> {
-    let (key, animal) = (key.clone(), json!({"name": name, "categoryId": 1}));
-    std::thread::spawn(move || key.create(&animal))
-}
-
-#[test]
-fn a_write_too_many_gets_503_at_once_and_those_that_wait_are_stored() {
-    let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
-    let lock = hold(&app);
-    let began = Instant::now();
-    // The first is with the writer, unless background work is; three wait, and the next is refused.
-    let mut asked = at_work(&key, 1);
-    eventually(Duration::from_secs(1), "a refusal", || {
-        asked.push(create(&key, "patient"));
-        asked.iter().any(JoinHandle::is_finished)
-    });
-    let one_more = Instant::now();
-    let refused = key.create(&json!({"name": "one more", "categoryId": 1}));
-    let took = one_more.elapsed();
-    refused.is_error(503, "unavailable");
-    assert!(took < FAST, "{took:?}");
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    assert!(
-        !refused.message().contains("waiting"),
-        "it names the cause: {refused}"
-    );
-    assert_eq!(key.get("/v1/pets").status, 200, "reads do not wait");
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "too late to let go"
-    );
-    drop(lock);
-
-    let responses: Vec<Response> = asked
-        .into_iter()
-        .map(|asked| asked.join().expect("a response"))
-        .collect();
-    let count = |status| {
-        responses
-            .iter()
-            .filter(|response| response.status == status)
-            .count()
-    };
-    let (stored, refused) = (count(201), count(503));
-    assert!(
-        stored >= 3 && refused >= 1 && stored + refused == responses.len(),
-        "{stored} {refused}"
-    );
-    assert_eq!(
-        key.create(&json!({"name": "later", "categoryId": 1}))
-            .status,
-        201
-    );
-    assert_eq!(key.get("/v1/pets?limit=100").ids().len(), stored + 1);
-}
-
-#[test]
-fn a_write_that_waits_too_long_gets_503_and_stored_neither_then_nor_later() {
-    let (app, _, key) = App::start();
-    let lock = hold(&app);
-    let began = Instant::now();
-    let response = key
-        .request("POST", "/v1/pets")
-        .header("Idempotency-Key", "once")
-        .json(&json!({"name": "late", "categoryId": 1}))
-        .send();
-    let took = began.elapsed();
-    response.is_error(503, "unavailable");
-    assert!(
-        took > Duration::from_secs(1) && took < Duration::from_secs(5),
-        "{took:?}"
-    );
-    drop(lock);
-    assert_eq!(
-        key.create(&json!({"name": "next", "categoryId": 1})).status,
-        201
-    );
-    let list = key.get("/v1/pets").json();
-    assert_eq!(list.as_array().expect("a list").len(), 1, "{list}");
-    assert_eq!(list[0]["name"], "next");
-}
-
-#[test]
-fn a_client_that_has_closed_its_side_gets_its_response_also_when_that_takes_a_while() {
-    let (app, _, key) = App::start();
-    let secret = key.key.as_deref().expect("a key");
-    let ask = |first: &str, rest: &str| {
-        let mut connection = key.connect();
-        let request =
-            format!("{first} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n{rest}");
-        connection.send(request.as_bytes());
-        connection.end();
-        connection
-    };
-    let mut reading = ask("GET /v1/pets", "\r\n");
-    assert_eq!(reading.response().status, 200);
-    assert!(reading.is_closed());
-
-    let lock = hold(&app);
-    let body = json!({"name": "Rex", "categoryId": 1}).to_string();
-    let length = body.len();
-    let mut writing = ask(
-        "POST /v1/pets",
-        &format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"),
-    );
-    std::thread::sleep(Duration::from_millis(200));
-    drop(lock);
-    assert_eq!(writing.response().status, 201);
-    assert!(writing.is_closed());
 }

@@ -47,6 +47,26 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         };
         readiness.set(Check::Clock, state);
     }
+    let mut reading = pin!(shared.store.ready());
+    let done = tokio::time::timeout(STORE_TIMEOUT, reading.as_mut()).await;
+    let state = match &done {
+        Ok(Ok(())) => CheckState::Ready,
+        Ok(Err(_)) => CheckState::Failed("it cannot be read".into()),
+        Err(_) => CheckState::Failed("no response in time".into()),
+    };
+    readiness.set(Check::Store, state);
+    // After the store, because they may be consequences of its outage.
+    check_keys(shared);
+    check_writer(shared);
+    readiness.checked();
+    if done.is_err() {
+        // The next round begins when the store has responded.
+        let _ = reading.await;
+    }
+    Ok(())
+}
+
+fn check_keys(shared: &Shared) {
     let state = match shared.metrics.keys_age(shared.clock.now()) <= KEYS_AGE {
         true => CheckState::Ready,
         false => {
@@ -54,32 +74,16 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
             CheckState::Degraded(format!("not current since {since}").into())
         }
     };
-    readiness.set(Check::Keys, state);
-    let writer = match (shared.store.writer_alive(), shared.store.write_failure()) {
+    shared.readiness.set(Check::Keys, state);
+}
+
+fn check_writer(shared: &Shared) {
+    let state = match (shared.store.writer_alive(), shared.store.write_failure()) {
         (false, _) => CheckState::Failed("it has stopped".into()),
-        // Reads continue while writes fail: degraded, but ready. The store has logged it.
+        // Reads continue while writes fail: degraded, but ready. Logged below, with the cause.
         (true, Some(trouble)) => CheckState::Degraded(trouble.into()),
         (true, None) => CheckState::Ready,
     };
-    readiness.set(Check::Writer, writer);
-
-    let mut reading = pin!(shared.store.ready());
-    let done = match tokio::time::timeout(STORE_TIMEOUT, reading.as_mut()).await {
-        Ok(done) => done,
-        Err(_) => {
-            readiness.set(
-                Check::Store,
-                CheckState::Failed("no response in time".into()),
-            );
-            readiness.checked();
-            reading.await
-        }
-    };
-    let state = match done {
-        Ok(()) => CheckState::Ready,
-        Err(_) => CheckState::Failed("it cannot be read".into()),
-    };
-    readiness.set(Check::Store, state);
-    readiness.checked();
-    Ok(())
+    shared.readiness.set(Check::Writer, state);
+    shared.store.log_writes(shared.readiness.in_outage());
 }

@@ -37,7 +37,7 @@ impl Fixture {
         let shared = Shared::new(&config, store, clock.clone(), None, &local, 1, shutdown);
         let shared = shared.unwrap();
         let log = RequestLog::new(
-            &Sink::to(std::io::sink()).unwrap(),
+            &Sink::to(std::io::sink(), config.log, clock.clone()).unwrap(),
             config.log,
             config.log_level,
         );

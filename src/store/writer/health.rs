@@ -5,7 +5,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The outcome of the last transactions.
 #[derive(Debug, Default)]
-pub(crate) struct WriteHealth(Mutex<Option<Failing>>);
+pub(crate) struct WriteHealth(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    failing: Option<Failing>,
+    /// The error of a failure that has not been logged.
+    unlogged: Option<String>,
+    /// Whether the log says that writes fail, and how many have failed.
+    logged: Option<u64>,
+}
 
 #[derive(Debug)]
 struct Failing {
@@ -15,33 +24,50 @@ struct Failing {
 
 impl WriteHealth {
     pub(crate) fn succeeded(&self) {
-        if let Some(failing) = self.lock().take() {
-            tracing::info!(
-                failed = failing.transactions,
-                "the database can be written again"
-            );
-        }
+        self.lock().failing = None;
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
     pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
         let mut state = self.lock();
-        let before = state.as_ref().map_or(0, |failing| failing.transactions);
-        if before == 0 {
-            tracing::error!(%error, "the database cannot be written; this is logged once, until it can be again");
+        let transactions = state.failing.take().map_or(0, |it| it.transactions) + 1;
+        if state.logged.is_none() {
+            state.unlogged = Some(error.to_string());
         }
-        *state = Some(Failing {
-            kind,
-            transactions: before + 1,
-        });
+        state.failing = Some(Failing { kind, transactions });
+    }
+
+    /// Logs that writes have begun or ceased to fail, at debug if that is the consequence of a failure that is logged already.
+    /// Called again and again, because only the caller knows that.
+    pub(crate) fn log(&self, is_consequence: bool) {
+        let mut state = self.lock();
+        if let Some(error) = state.unlogged.take() {
+            if is_consequence {
+                tracing::debug!(%error, "the database cannot be written");
+            } else {
+                tracing::error!(%error, "the database cannot be written; this is logged once, until it can be again");
+                state.logged = Some(0);
+            }
+        }
+        let State {
+            failing, logged, ..
+        } = &mut *state;
+        match (failing, &logged) {
+            (Some(failing), Some(_)) => *logged = Some(failing.transactions),
+            (None, Some(failed)) => {
+                tracing::info!(failed, "the database can be written again");
+                *logged = None;
+            }
+            _ => {}
+        }
     }
 
     /// The kind of the last failure; none if the last transaction was committed.
     pub(crate) fn failure(&self) -> Option<&'static str> {
-        self.lock().as_ref().map(|failing| failing.kind)
+        self.lock().failing.as_ref().map(|failing| failing.kind)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Failing>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

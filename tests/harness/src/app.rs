@@ -88,7 +88,8 @@ impl App {
     fn launch(&mut self) {
         let opening = Server::open(&self.config, self.clock.clone());
         let server = self.runtime.block_on(opening).expect("the data opens");
-        let sink = Sink::to(self.log.clone()).expect("a log");
+        let (log, clock) = (self.log.clone(), self.clock.clone());
+        let sink = Sink::to(log, self.config.log, clock).expect("a log");
         self.running = Some(
             self.runtime
                 .block_on(server.start(&self.config, sink))
