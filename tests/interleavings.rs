@@ -116,9 +116,9 @@ fn reading_out_while_others_count_loses_nothing_and_doubles_nothing() {
             })
         };
         decisions(threads);
-        let told = teller.join().expect("sums");
+        let stored = teller.join().expect("sums");
         let rest = sums(&meter.take_unstored());
-        assert_eq!((told.0 + rest.0, told.1 + rest.1), (4, 5));
+        assert_eq!((stored.0 + rest.0, stored.1 + rest.1), (4, 5));
         assert!(meter.take_unstored().is_empty());
     });
 }
@@ -148,12 +148,12 @@ fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
                 0
             }
         };
-        let mut told = flush() + flush();
+        let mut stored = flush() + flush();
         for thread in threads {
             thread.join().expect("a thread");
         }
-        told += flush();
-        assert_eq!(told, 6);
+        stored += flush();
+        assert_eq!(stored, 6);
     });
 }
 

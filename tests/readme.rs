@@ -148,7 +148,7 @@ impl Stage {
             place,
             folder: TempDir::new().expect("a folder"),
             addresses: free.map(|socket| socket.local_addr().expect("an address")),
-            // Where that fails, somebody is there.
+            // Where that fails, there is a user.
             _taken: WRITTEN
                 .into_iter()
                 .filter_map(|address| TcpListener::bind(address).ok())

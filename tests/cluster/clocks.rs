@@ -1,4 +1,4 @@
-//! A node whose clock is wrong. The database's clock decides: what the node stores and compares is right, and harms nobody.
+//! A node whose clock is wrong. The database's clock decides: what the node stores and compares is right, and affects no client.
 
 use std::time::Duration;
 

@@ -137,7 +137,7 @@ fn a_format_that_is_not_the_present_one_is_reported_in_one_line_and_left_alone()
     on(&postgres.url(), "migrate").exits(0);
     let format = "select format from animal_store_format";
     let known: i64 = postgres.psql("postgres", format).parse().expect("a format");
-    for (found, told) in [
+    for (found, reason) in [
         (
             known - 1,
             format!("needs format {known}: run `animal-store migrate`"),
@@ -152,7 +152,7 @@ fn a_format_that_is_not_the_present_one_is_reported_in_one_line_and_left_alone()
         for words in COMMANDS {
             assert_eq!(
                 on(&postgres.url(), words).refuses(1),
-                format!("animal-store: {shown} has format {found}, and this version {told}")
+                format!("animal-store: {shown} has format {found}, and this version {reason}")
             );
         }
         assert_eq!(postgres.psql("postgres", format), found.to_string());

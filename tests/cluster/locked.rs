@@ -1,4 +1,4 @@
-//! A table that somebody has locked: a creation that cannot be made is 503, whichever of its statements failed first.
+//! A table that is locked by another session: a creation that cannot be made is 503, whichever of its statements failed first.
 
 use std::time::Duration;
 
@@ -124,13 +124,13 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     }
     by_hand.release();
     assert_eq!(create(&node.client, "last").status, 201);
-    eventually(TIMEOUT, "the writer is well", || writer() == "ready");
+    eventually(TIMEOUT, "the writer is ready", || writer() == "ready");
     let log = node.process.log();
-    for (told, times) in [
+    for (line, times) in [
         ("the database cannot be written", 1),
         ("the database can be written again", 1),
     ] {
-        assert_eq!(log.matches(told).count(), times, "{log}");
+        assert_eq!(log.matches(line).count(), times, "{log}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! Three nodes as processes of their own, on one PostgreSQL and one Redis that the tests start themselves: what a client sees
-//! when all is well, and when one of them is cut off, stalled, killed or replaced.
+//! when all are healthy, and when one of them is cut off, stalled, killed or replaced.
 
 #![expect(
     clippy::expect_used,
@@ -319,7 +319,7 @@ fn try_create(
 }
 
 /// Looks for every acknowledged animal in the database: the names that are lost, and those that are there twice or that
-/// nobody was told of.
+/// were not acknowledged.
 fn lost_and_doubled(postgres: &Postgres, made: &[Made]) -> (Vec<String>, Vec<String>) {
     let rows = postgres.psql("postgres", "select name, id from pets order by id");
     let mut stored: HashMap<&str, Vec<i64>> = HashMap::new();
@@ -337,6 +337,10 @@ fn lost_and_doubled(postgres: &Postgres, made: &[Made]) -> (Vec<String>, Vec<Str
             doubled.push(format!("{} as {ids:?}", animal.name));
         }
     }
-    doubled.extend(stored.keys().map(|name| format!("{name}, never told")));
+    doubled.extend(
+        stored
+            .keys()
+            .map(|name| format!("{name}, never acknowledged")),
+    );
     (lost, doubled)
 }

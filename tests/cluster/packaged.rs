@@ -16,7 +16,7 @@ use crate::{NODES, PROGRAM};
 const COMPOSE: &str = include_str!("../../packaging/compose.yaml");
 const NGINX: &str = include_str!("../../packaging/nginx.conf");
 
-/// Where nginx keeps what it must: in a folder of the test, whoever runs it.
+/// Where nginx keeps what it must: in a folder of the test, whatever user runs it.
 const AROUND: &str = "daemon off; pid pid; error_log stderr; events {}
 http {
     access_log off;
@@ -33,7 +33,7 @@ struct Nginx {
 impl Nginx {
     fn before(nodes: &[Process]) -> Self {
         let folder = TempDir::new().expect("a folder");
-        // Free a moment ago, and nobody else is given it so soon.
+        // Free a moment ago, and not assigned again so soon.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .and_then(|listener| listener.local_addr())
             .expect("a port");

@@ -1,4 +1,4 @@
-//! PostgreSQL late, gone or replaced: what was acknowledged stays, nobody waits long, and all is well again soon after.
+//! PostgreSQL slow, down or replaced: acknowledged animals stay, no request waits long, and every node recovers soon after.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,13 +17,13 @@ const BACK: Duration = Duration::from_secs(5);
 /// How soon after it was promoted a standby is found.
 const FOUND: Duration = Duration::from_secs(10);
 
-/// The longest that anybody waits for a response.
+/// The longest wait for a response.
 const LONGEST: Duration = Duration::from_millis(2_500);
 
-/// How much more memory a node may use because nobody responds to it.
+/// How much more memory a node may use because PostgreSQL does not respond.
 const MORE_MEMORY: u64 = 32 * 1024;
 
-/// How many more files and sockets a node may have open because nobody responds to it.
+/// How many more files and sockets a node may have open because PostgreSQL does not respond.
 const MORE_FILES: u64 = 64;
 
 #[test]

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM, rex};
 
-/// How long a response may take that asks nobody.
+/// How long a response may take that needs no other server.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// How long anything else may take.
@@ -40,14 +40,14 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     while ask("/readyz").status == 200 {
         assert!(began.elapsed() < Duration::from_secs(2), "still ready");
     }
-    let mut told = String::new();
+    let mut message = String::new();
     eventually(Duration::from_secs(10), "the keys are old", || {
         let response = ask("/readyz?verbose");
         response.is_error(503, "unavailable");
-        told = response.message();
-        told.contains("keys: degraded (not current since 20")
+        message = response.message();
+        message.contains("keys: degraded (not current since 20")
     });
-    assert!(told.contains("store: failed ("), "{told}");
+    assert!(message.contains("store: failed ("), "{message}");
     assert!(age() >= 5.0, "{}", age());
     // What is cached is served all the same, to keys that may have been revoked meanwhile.
     assert_eq!(ask("/v1/pets?limit=5").status, 200);

@@ -157,7 +157,7 @@ fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
         };
         say("skipped", acknowledged.difference(&seen).collect());
         say(
-            "seen, but never told",
+            "seen, but never acknowledged",
             seen.difference(&acknowledged).collect(),
         );
         let doubled = walk.seen.len() - seen.len();

@@ -18,7 +18,7 @@ const BEFORE_THE_END: [(i64, u64); 7] = [
     (1, 1),
 ];
 
-/// At each of these moments before `end`: the refused key is told how long to wait, and served after that.
+/// At each of these moments before `end`: the rejected key gets the time to wait, and is served after it.
 fn waits_exactly(app: &App, end: i64, period: i64, exhaust: impl Fn() -> Client) {
     for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {
         let end = (end + round * period) * 1_000;

@@ -158,8 +158,9 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
         began: START.after(secs(after)),
         until: START.after(secs(after + 60)),
     };
-    for told in [ban(0), ban(9), ban(5)] {
-        app.block_on(app.store().record_ban(id, told)).unwrap();
+    for ban_change in [ban(0), ban(9), ban(5)] {
+        app.block_on(app.store().record_ban(id, ban_change))
+            .unwrap();
     }
     let record = app.block_on(app.store().key(id)).unwrap().unwrap();
     assert_eq!(record.ban, Some(ban(9)));

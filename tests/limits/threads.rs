@@ -30,7 +30,7 @@ fn count(responses: &[Response], status: u16) -> usize {
         .count()
 }
 
-/// What the admitted were told is left: each number once, down to nothing, if no two were counted as one.
+/// The requests left, as admitted requests got them: each number once, down to zero, if no two were counted as one.
 fn left(responses: &[Response], status: u16) -> Vec<i64> {
     let admitted = responses
         .iter()

@@ -141,7 +141,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     });
     other.execute_batch("ROLLBACK").unwrap();
 
-    // And what somebody's hands in the database do.
+    // And changes to the database by hand.
     other
         .execute_batch("ALTER TABLE pets RENAME TO gone")
         .unwrap();
@@ -156,7 +156,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     note("getPet", key.get("/v1/pets/1").status);
 
     // One connection too many is refused before anything was asked, whatever it was going to be. An idle one would make room, so all
-    // are in the middle of a request: the server has told them to go on, and waits for their bodies.
+    // are in the middle of a request: the server has sent 100 Continue, and waits for their bodies.
     let (_full, _, key) = App::start_with(|config| config.max_connections = CONNECTIONS);
     let busy = || {
         let mut connection = key.connect();

@@ -149,34 +149,34 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file
 #[test]
 fn a_wrong_value_is_reported_in_one_line_with_the_option_and_what_it_takes_wherever_it_came_from() {
     for (option, good, bad) in OPTIONS {
-        let told_of = |named: &str, line: String| {
+        let names = |named: &str, line: String| {
             assert!(line.contains(named), "{option}: {line}");
             let what_to_do = line.contains(": must be ") || line.contains(": use ");
             assert!(what_to_do, "{option}: {line}");
             let is_secret = ["admin-token", "database", "redis"].contains(&option);
             assert!(!is_secret || !line.contains(bad), "a secret: {line}");
         };
-        let told = |line: String| told_of(option, line);
+        let names_option = |line: String| names(option, line);
         let (flag_good, flag_bad) = (format!("--{option}={good}"), format!("--{option}={bad}"));
         let name = variable(option);
-        let told_of_variable = |line: String| {
+        let names_variable = |line: String| {
             assert!(!line.contains(&format!("--{option}")), "{line}");
-            told_of(&name, line);
+            names(&name, line);
         };
         let empty = folder();
-        told(run(empty.path(), &[], &["serve", &flag_bad]).refuses(2));
-        told_of_variable(run(empty.path(), &[(&name, bad)], &["serve"]).refuses(2));
+        names_option(run(empty.path(), &[], &["serve", &flag_bad]).refuses(2));
+        names_variable(run(empty.path(), &[(&name, bad)], &["serve"]).refuses(2));
         let line = run(empty.path(), &[(&name, bad)], &["serve", &flag_bad]).refuses(2);
-        told(line);
+        names_option(line);
 
         let in_file = folder_with_file(&format!("# wrong\n{option} = \"{bad}\"\n"));
         let line = run(in_file.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
         assert!(line.contains("c.toml:2:"), "{line}");
-        told(line);
+        names_option(line);
         let right = format!("{option} = \"{good}\"\n");
         let others = OWN_PLACES.into_iter().filter(|line| **line != right);
         let in_file = folder_with_file(&others.chain([&*right]).collect::<String>());
-        told_of_variable(
+        names_variable(
             run(
                 in_file.path(),
                 &[(&name, bad)],

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{PROGRAM, large_key, run};
 
-/// The parts of a secret that nobody else would write by chance. The first eight characters of a key are no secret.
+/// The parts of a secret that do not occur by chance. The first eight characters of a key are no secret.
 fn traces(secret: &str) -> [&str; 2] {
     let middle = secret.len() / 2;
     [&secret[8..middle + 4], &secret[middle..]]

@@ -1,4 +1,4 @@
-//! A server whose output nobody reads: it serves, it shuts down, and a second signal always ends it.
+//! A server whose output is not read: it serves, it shuts down, and a second signal always ends it.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
-/// A server that has filled its standard error, which nobody reads.
+/// A server that has filled its standard error, which is not read.
 struct Stalled {
     child: Child,
     client: Client,

@@ -1,4 +1,4 @@
-//! What is done beside requests in large amounts holds nobody up: neither creations nor commands.
+//! Large background work delays neither creations nor commands.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::{PROGRAM, folder, is_long, large_key, run};
 /// Clients that create at once.
 const CLIENTS: usize = 4;
 
-/// Nobody waits longer, on a machine that has other things to do as well. One DELETE of all takes many times that.
+/// The longest wait, on a machine that has other things to do as well. One DELETE of all takes many times that.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Of a hundred creations, ninety-nine take no longer than this beyond three times what they take with nothing to sweep.

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 const HOLD: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, use_batches, idempotency, orders \
                     IN EXCLUSIVE MODE";
 
-/// Nodes look at this number, and no trigger raises it: docs/clusters.md asks whoever changes an animal by hand to.
+/// Nodes look at this number, and no trigger raises it: docs/clusters.md asks operators who change an animal by hand to.
 const RAISE: &str = "UPDATE revisions SET number = number + 1 WHERE what = 'pets'";
 
 /// A database, opened a second time and changed with plain SQL.

@@ -25,7 +25,7 @@ done
 kill -CONT "$1"
 kill "-$2" "$1"
 for _ in $(seq 100); do
-    # What has ended may stay in the list until somebody asks how.
+    # What has ended may stay in the list until its status is read.
     read -r _ _ state _ <"/proc/$1/stat" && [ "$state" != Z ] || break
     sleep 0.1
 done
@@ -129,7 +129,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A port that nobody listens on. It is below those that the system gives to outgoing connections: none of them takes it,
+/// A port without a listener. It is below those that the system gives to outgoing connections: none of them takes it,
 /// nor connects to itself, while the server is away.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -55,7 +55,7 @@ impl Operator {
         output.stdout.trim_end().to_owned()
     }
 
-    /// Runs the program on a terminal of so many columns, where somebody types this; gives its exit code and what the
+    /// Runs the program on a terminal of so many columns, where this is typed; gives its exit code and what the
     /// terminal shows.
     pub fn on_terminal(&self, columns: u16, words: &str, typed: &str) -> (Option<i32>, String) {
         let database = url_of(&self.database);

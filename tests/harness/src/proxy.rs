@@ -120,7 +120,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.enter(Mode::Ended);
         self.cut_now();
-        // It looks at the mode when somebody comes.
+        // It reads the mode when a client connects.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();

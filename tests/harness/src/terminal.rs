@@ -1,4 +1,4 @@
-//! A terminal: what a command does where somebody looks and types.
+//! A terminal, for commands that are interactive on one.
 
 use std::io::{Read, Write};
 use std::path::Path;

@@ -75,11 +75,11 @@ fn revoke_ends_a_key_permanently() {
 fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
     let (operator, _) = with_a_key();
     let second = line(keys(&operator, "rotate 1"));
-    let told = keys(&operator, "rotate 1").refuses(2);
+    let message = keys(&operator, "rotate 1").refuses(2);
     assert!(
-        told.starts_with("animal-store: key 1 (me) was rotated recently: ")
-            && told.ends_with(": use --yes to confirm"),
-        "{told}"
+        message.starts_with("animal-store: key 1 (me) was rotated recently: ")
+            && message.ends_with(": use --yes to confirm"),
+        "{message}"
     );
     assert_eq!(
         json_of(keys(&operator, "show 1 --json"))["prefix"],

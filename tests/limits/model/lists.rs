@@ -17,10 +17,10 @@ pub(super) struct Model {
     refused: [Vec<i64>; 2],
     /// Bans, from and until, since the last unban.
     pub(super) bans: Vec<(i64, i64)>,
-    /// What the store has not been told: when, and whether it was admitted.
-    pub(super) untold: Vec<(i64, bool)>,
-    /// What it has been told.
-    pub(super) told: Vec<(i64, bool)>,
+    /// The requests that are not stored yet: when, and whether it was admitted.
+    pub(super) unstored: Vec<(i64, bool)>,
+    /// The requests that are stored.
+    pub(super) stored: Vec<(i64, bool)>,
 }
 
 /// What was admitted in the windows of one length.
@@ -125,7 +125,7 @@ impl Model {
             moved = Some(BanChange { ban, replaces });
         }
         let admission = self.admission(limits, policy, now, decider);
-        self.untold
+        self.unstored
             .push((self.day.moment(), admission == Admission::Admitted));
 
         let mut windows = self.windows(limits).to_vec();
@@ -197,9 +197,9 @@ impl Model {
     }
 
     pub(super) fn restart(&mut self, now: i64) {
-        assert!(self.untold.is_empty());
+        assert!(self.unstored.is_empty());
         let today = self
-            .told
+            .stored
             .iter()
             .filter(|(moment, _)| is_same(DAY, *moment, now));
         let known = today.clone().next().is_some();
@@ -227,10 +227,10 @@ impl Model {
         u32::try_from(self.day.admitted.len()).ok()
     }
 
-    /// Requests and refusals on a day that the store has not been told of.
+    /// Requests and refusals on a day that are not stored yet.
     pub(super) fn untold_on(&self, day: Day) -> (usize, usize) {
         let that_day = self
-            .untold
+            .unstored
             .iter()
             .filter(|(moment, _)| is_same(DAY, *moment, day.start().as_millis()));
         let admitted = that_day.clone().filter(|(_, admitted)| *admitted).count();

@@ -29,7 +29,7 @@ impl Pair {
         now: i64,
     ) -> Result<Admission, TestCaseError> {
         let limits = Limits::new(self.limits.0, self.limits.1).expect("limits");
-        let is_first = self.model.untold.is_empty();
+        let is_first = self.model.unstored.is_empty();
         let (decision, decider) = limiter.decide(self.id, &self.meter, limits, now);
         let Expected {
             admission,
@@ -71,7 +71,7 @@ impl Pair {
 
     pub(super) fn store(&mut self) -> Result<(), TestCaseError> {
         let usage: Vec<DayUsage> = self.meter.take_unstored();
-        let mut told = 0;
+        let mut stored = 0;
         for day in usage.iter().map(|on| on.day) {
             let same_day = usage.iter().filter(|on| on.day == day);
             let sums = same_day.fold((0, 0), |sums, on| {
@@ -80,10 +80,10 @@ impl Pair {
             prop_assert_eq!(sums, self.model.untold_on(day));
         }
         for on in &usage {
-            told += on.requests as usize + on.refused as usize;
+            stored += on.requests as usize + on.refused as usize;
         }
-        prop_assert_eq!(told, self.model.untold.len());
-        self.model.told.append(&mut self.model.untold);
+        prop_assert_eq!(stored, self.model.unstored.len());
+        self.model.stored.append(&mut self.model.unstored);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What a proxy is told to do, and the connections that it does it to.
+//! The mode of a proxy, and its connections.
 
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
