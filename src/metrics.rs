@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::operation::OpenPage;
+use crate::api::operation::PublicPage;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
@@ -59,13 +59,13 @@ impl Subject {
     pub(crate) const fn of(route: &Route<'_>) -> Self {
         match route {
             Route::Operation(call) => Self::Operation(call.operation),
-            Route::Open(OpenPage::Live | OpenPage::Ready) => Self::Health,
-            Route::Open(_) => Self::Docs,
+            Route::Public(PublicPage::Live | PublicPage::Ready) => Self::Health,
+            Route::Public(_) => Self::Docs,
             Route::Preflight { .. } => Self::Preflight,
             Route::WrongMethod { .. }
             | Route::Unknown
-            | Route::OpenWrongMethod
-            | Route::OpenUnknown => Self::Unknown,
+            | Route::PublicWrongMethod
+            | Route::PublicUnknown => Self::Unknown,
         }
     }
 

@@ -101,7 +101,7 @@ impl MetricsPage {
             self.store.waiting_writes() as f64,
         );
         page.counter(
-            "animal_store_writes_refused_total",
+            "animal_store_writes_rejected_total",
             "Writes rejected with 503 because the queue was full",
             commits.rejected.get(),
         );
@@ -169,7 +169,7 @@ impl MetricsPage {
                 f64::from(u8::from(redis.is_healthy())),
             );
             page.counter(
-                "animal_store_redis_falls_total",
+                "animal_store_redis_outages_total",
                 "Times that Redis became slow or unavailable",
                 redis.outages.get(),
             );
@@ -198,7 +198,7 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
             .map(|(subject, durations)| ([("operation", subject.name())], durations)),
     );
     page.counters(
-        "animal_store_refused_total",
+        "animal_store_rejected_total",
         "Requests rejected with 429, by reason",
         metrics
             .rejections()

@@ -116,7 +116,7 @@ pub(crate) struct Call<'a> {
 
 /// A page outside `/v1`, which needs no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OpenPage {
+pub(crate) enum PublicPage {
     /// `/` and `/docs/`, which redirect to the docs.
     Root,
     /// `/docs` and its files.
@@ -137,17 +137,17 @@ pub(crate) enum Route<'a> {
     /// An unknown path under `/v1`.
     Unknown,
     /// A page outside `/v1`.
-    Open(OpenPage),
+    Public(PublicPage),
     /// A page outside `/v1`, with a method it does not support.
-    OpenWrongMethod,
+    PublicWrongMethod,
     /// An unknown path outside `/v1`.
-    OpenUnknown,
+    PublicUnknown,
     /// A preflight of a browser, for a path with these methods.
     Preflight { methods: &'static str },
 }
 
 /// The methods of every page outside `/v1`.
-pub(crate) const OPEN_METHODS: &str = "GET, HEAD";
+pub(crate) const PUBLIC_METHODS: &str = "GET, HEAD";
 
 /// The methods of all operations.
 const ALL_METHODS: &str = "GET, HEAD, POST";
@@ -158,10 +158,10 @@ impl<'a> Route<'a> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match path.strip_prefix("/v1") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => find(method, reads, rest),
-            _ => match OpenPage::of(path) {
-                Some(page) if reads => Self::Open(page),
-                Some(_) => Self::OpenWrongMethod,
-                None => Self::OpenUnknown,
+            _ => match PublicPage::of(path) {
+                Some(page) if reads => Self::Public(page),
+                Some(_) => Self::PublicWrongMethod,
+                None => Self::PublicUnknown,
             },
         }
     }
@@ -172,7 +172,7 @@ impl<'a> Route<'a> {
         let methods = match self {
             Self::WrongMethod { allowed } => allowed,
             Self::Operation(_) | Self::Unknown => ALL_METHODS,
-            _ => OPEN_METHODS,
+            _ => PUBLIC_METHODS,
         };
         Self::Preflight { methods }
     }
@@ -221,7 +221,7 @@ fn allowed(path: &str) -> &'static str {
             let methods = allowed.entry(row.path).or_default();
             let separator = if methods.is_empty() { "" } else { ", " };
             let method = match row.method {
-                Method::GET => OPEN_METHODS,
+                Method::GET => PUBLIC_METHODS,
                 _ => row.method.as_str(),
             };
             methods.push_str(&format!("{separator}{method}"));
@@ -231,7 +231,7 @@ fn allowed(path: &str) -> &'static str {
     ALLOWED.get(path).map_or("", String::as_str)
 }
 
-impl OpenPage {
+impl PublicPage {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/" | "/docs/" => Self::Root,
@@ -362,7 +362,7 @@ mod tests {
                 assert_eq!(route(method, path), expected, "{method} {path}");
             }
         }
-        assert_eq!(route("POST", "/livez"), Route::OpenWrongMethod);
+        assert_eq!(route("POST", "/livez"), Route::PublicWrongMethod);
     }
 
     #[test]
@@ -398,8 +398,8 @@ mod tests {
             assert_eq!(route("GET", path), Route::Unknown, "{path}");
         }
         for path in ["/v1x", "/v2/pets", "/pets", "*", "", "/docsx"] {
-            assert_eq!(route("GET", path), Route::OpenUnknown, "{path}");
+            assert_eq!(route("GET", path), Route::PublicUnknown, "{path}");
         }
-        assert_eq!(route("GET", "/docs/a.css"), Route::Open(OpenPage::Docs));
+        assert_eq!(route("GET", "/docs/a.css"), Route::Public(PublicPage::Docs));
     }
 }

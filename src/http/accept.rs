@@ -103,7 +103,7 @@ impl<S: Service + 'static> Acceptor<S> {
         let mut outage = Outage::default();
         loop {
             for _ in 0..MAX_CLOSING_WAITS {
-                if !self.connections.are_closing() {
+                if !self.connections.too_many_closing() {
                     break;
                 }
                 tokio::time::sleep(CLOSING_WAIT).await;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Frame, SizeHint};
 
-use super::progress::OpenRequest;
+use super::progress::InFlightRequest;
 
 /// Bytes of a piece. Most bodies are one piece.
 const PIECE: usize = 8 * 1024;
@@ -87,7 +87,7 @@ struct Held(Option<NonZeroUsize>);
 /// A body that is generated while it is sent. Its request stays in flight until it ends.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
-    request: Option<OpenRequest>,
+    request: Option<InFlightRequest>,
 }
 
 impl Streamed {
@@ -157,7 +157,7 @@ impl Body {
     }
 
     /// Keeps the request in flight until the body has been sent.
-    pub(super) fn keep(&mut self, request: OpenRequest) {
+    pub(super) fn keep(&mut self, request: InFlightRequest) {
         if let Some(stream) = &mut self.stream {
             request.progress().stream();
             stream.request = Some(request);

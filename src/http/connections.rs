@@ -124,7 +124,7 @@ impl Connections {
     }
 
     /// Whether so many evicted connections are still closing that no other should be accepted: each still has an open file.
-    pub(super) fn are_closing(&self) -> bool {
+    pub(super) fn too_many_closing(&self) -> bool {
         self.0.lock().closing >= MAX_CLOSING
     }
 

@@ -7,7 +7,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 
 use super::head::compact;
-use super::progress::{OpenRequest, Progress};
+use super::progress::{InFlightRequest, Progress};
 use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 
@@ -36,21 +36,21 @@ pub(super) async fn dispatch<S: Service>(
     }
     if !body.is_read() {
         // Boxed: otherwise every response would be moved once more.
-        return Ok(Box::pin(drain(response, body, &exchange.id, open)).await);
+        return Ok(Box::pin(discard_rest(response, body, &exchange.id, open)).await);
     }
     open.ended = exchange.ended.get();
     Ok(send(response, &exchange.id, open))
 }
 
 /// Reads the rest of a body after its response is ready, so that the connection can be reused. Otherwise closes the connection.
-async fn drain(
+async fn discard_rest(
     mut response: Response,
     mut body: RequestBody,
     id: &RequestId,
-    open: OpenRequest,
+    open: InFlightRequest,
 ) -> hyper::Response<Body> {
     if !response.close {
-        body.drain().await;
+        body.discard_rest().await;
     }
     if !body.is_read() {
         open.progress().linger();
@@ -59,7 +59,7 @@ async fn drain(
     send(response, id, open)
 }
 
-fn send(mut response: Response, id: &RequestId, open: OpenRequest) -> hyper::Response<Body> {
+fn send(mut response: Response, id: &RequestId, open: InFlightRequest) -> hyper::Response<Body> {
     response.close |= open.progress().is_draining();
     let status = response.status;
     let (headers, mut body) = response.into_parts(id);

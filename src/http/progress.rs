@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// Records that a head has arrived. Its request is in flight until the return value is dropped.
-    pub(super) fn begin(&self) -> OpenRequest {
+    pub(super) fn begin(&self) -> InFlightRequest {
         let ConnectionState {
             phase, since, open, ..
         } = &*self.0;
@@ -66,7 +66,7 @@ impl Progress {
         };
         open.set(open.get() + 1);
         self.activity().mark_busy();
-        OpenRequest {
+        InFlightRequest {
             progress: self.clone(),
             began,
             ended: None,
@@ -142,7 +142,7 @@ impl Progress {
 
 /// A request in flight, until this is dropped.
 #[derive(Debug)]
-pub(super) struct OpenRequest {
+pub(super) struct InFlightRequest {
     progress: Progress,
     /// When its head began to arrive.
     pub(super) began: Instant,
@@ -150,14 +150,14 @@ pub(super) struct OpenRequest {
     pub(super) ended: Option<Instant>,
 }
 
-impl OpenRequest {
+impl InFlightRequest {
     /// The progress of its connection.
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
     }
 }
 
-impl Drop for OpenRequest {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let ConnectionState {
             phase, since, open, ..

@@ -115,7 +115,7 @@ impl RequestBody {
 
     /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body
     /// that waits for `100 Continue` is not requested.
-    pub(super) async fn drain(&mut self) {
+    pub(super) async fn discard_rest(&mut self) {
         if self.is_read() || self.awaits_continue || self.announced() > REMAINDER as u64 {
             return;
         }

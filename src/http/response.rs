@@ -136,32 +136,32 @@ impl Response {
     /// Sets the headers that differ. A map promises no order, so the name of an entry decides; but they usually are in the order of
     /// the template, and then no name has to be hashed.
     fn fill(&mut self, headers: &mut HeaderMap, id: &RequestId) {
-        let mut places = Places {
+        let mut placeholders = Placeholders {
             entries: headers.iter_mut(),
             left_over: Vec::new(),
         };
-        places.fill(text::REQUEST_ID, id.value());
+        placeholders.fill(text::REQUEST_ID, id.value());
         if let Some(rate) = self.rate {
-            places.fill(
+            placeholders.fill(
                 text::RATE_LIMIT,
                 repeated::value(&repeated::LIMIT, rate.limit.into()),
             );
-            places.fill(text::RATE_REMAINING, rate.remaining.into());
-            places.fill(
+            placeholders.fill(text::RATE_REMAINING, rate.remaining.into());
+            placeholders.fill(
                 text::RATE_RESET,
                 repeated::value(&repeated::RESET, rate.reset),
             );
         }
         if let Some(seconds) = self.retry_after {
-            places.fill("retry-after", seconds.into());
+            placeholders.fill("retry-after", seconds.into());
         }
         if let Some(link) = self.link.take() {
-            places.fill("link", link);
+            placeholders.fill("link", link);
         }
         if let Some(challenge) = self.challenge {
-            places.fill("www-authenticate", challenge.clone());
+            placeholders.fill("www-authenticate", challenge.clone());
         }
-        for (name, value) in places.left_over {
+        for (name, value) in placeholders.left_over {
             headers.insert(name, value);
         }
     }
@@ -215,13 +215,13 @@ impl Response {
 }
 
 /// The headers of a response that are still to be filled.
-struct Places<'a> {
+struct Placeholders<'a> {
     entries: IterMut<'a, HeaderValue>,
     /// Values whose entries were not next.
     left_over: Vec<(&'static str, HeaderValue)>,
 }
 
-impl Places<'_> {
+impl Placeholders<'_> {
     /// Sets the next entry, if it has this name. Inlined, so that the length of the name is known where it is compared: 1.3 % of the
     /// instructions of a list.
     #[inline(always)]

@@ -7,7 +7,7 @@ use http::header::{
 };
 
 use crate::api::document::Document;
-use crate::api::operation::OpenPage;
+use crate::api::operation::PublicPage;
 use crate::api::url::BaseUrl;
 use crate::api::{ApiError, docs};
 use crate::health::{self, Readiness};
@@ -36,24 +36,24 @@ impl OpenPages {
     /// Returns a page.
     pub(super) fn show(
         &self,
-        page: OpenPage,
+        page: PublicPage,
         path: &str,
         query: Option<&str>,
         readiness: &Readiness,
     ) -> Result<Response, ApiError> {
         match page {
-            OpenPage::Root => {
+            PublicPage::Root => {
                 let docs = HeaderValue::from_static("/docs");
                 Ok(Response::new(StatusCode::FOUND).with(LOCATION, docs))
             }
-            OpenPage::Docs => self.docs(path),
-            OpenPage::OpenApiJson => Ok(cached(header::JSON, &self.document.json)),
-            OpenPage::OpenApiYaml => {
+            PublicPage::Docs => self.docs(path),
+            PublicPage::OpenApiJson => Ok(cached(header::JSON, &self.document.json)),
+            PublicPage::OpenApiYaml => {
                 let yaml = HeaderValue::from_static("application/yaml");
                 Ok(cached(yaml, &self.document.yaml))
             }
-            OpenPage::Live => Ok(health::live()),
-            OpenPage::Ready => health::ready(readiness, query),
+            PublicPage::Live => Ok(health::live()),
+            PublicPage::Ready => health::ready(readiness, query),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
 use crate::api::error::Limit;
-use crate::api::operation::OPEN_METHODS;
+use crate::api::operation::PUBLIC_METHODS;
 use crate::api::percent::decode_path;
 use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
@@ -206,14 +206,14 @@ impl Pipeline {
             route, head, now, ..
         } = *request;
         if !route.is_api() {
-            check_form(head)?;
+            check_head(head)?;
             return match route {
-                Route::Open(page) => {
+                Route::Public(page) => {
                     let pages = &self.shared.pages;
                     pages.show(page, request.path, head.query, &self.shared.readiness)
                 }
                 Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
-                Route::OpenWrongMethod => Err(ApiError::MethodNotAllowed(OPEN_METHODS)),
+                Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(PUBLIC_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is no resource at this path. The API is under /v1.",
                 )),
@@ -221,7 +221,7 @@ impl Pipeline {
         }
         let key = self.authenticate(request, learned).await?;
         self.limit(&key, now, learned).await?;
-        let authority = check_form(head)?;
+        let authority = check_head(head)?;
         Fault::PanicInRequest.panic_if(|| head.all(&X_FAULT).next().is_some());
         match route {
             Route::Operation(call) => {
@@ -357,7 +357,7 @@ fn rate_limit(rate: Rate) -> RateLimit {
 }
 
 /// Checks the form of a request, and returns its host.
-fn check_form<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
+fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
     if head.target_length > LONGEST_TARGET {
         return Err(ApiError::UriTooLong);
     }

@@ -43,7 +43,7 @@ fn windows(cluster: &Cluster, count: usize) -> Vec<usize> {
 fn falls(cluster: &Cluster) -> Vec<String> {
     let nodes = 0..cluster.nodes.len();
     nodes
-        .map(|node| cluster.metric(node, "animal_store_redis_falls_total"))
+        .map(|node| cluster.metric(node, "animal_store_redis_outages_total"))
         .collect()
 }
 
@@ -72,7 +72,7 @@ fn admitted(cluster: &Cluster) -> usize {
     admitted.into_inner()
 }
 
-/// How many requests of one key were admitted in each of so many minutes, one after the other. Clients wait as they are told, so all of
+/// How many requests of one key were admitted in each of so many minutes, one after the other. Clients wait for `Retry-After`, so all of
 /// them come back with the new minute at once.
 fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
     let (_, key) = cluster.key(LIMIT, 1_000_000);

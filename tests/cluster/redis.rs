@@ -14,15 +14,15 @@ const LONGER: Duration = Duration::from_millis(60);
 /// How soon after its return limits are exact again.
 const EXACT_AGAIN: Duration = Duration::from_secs(2);
 
-/// What clients saw of a while.
-struct While {
+/// What clients measured.
+struct Measured {
     admitted: usize,
     slowest_hundredth: Duration,
     slowest: Duration,
 }
 
 /// Sends so many requests to each node in turn, all with this key.
-fn ask(cluster: &Cluster, key: &str, times: usize) -> While {
+fn ask(cluster: &Cluster, key: &str, times: usize) -> Measured {
     let nodes = cluster.clients(key);
     let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
     let mut admitted = 0;
@@ -40,15 +40,15 @@ fn ask(cluster: &Cluster, key: &str, times: usize) -> While {
         }
     }
     took.sort();
-    While {
+    Measured {
         admitted,
         slowest_hundredth: took[took.len() * 99 / 100],
         slowest: took[took.len() - 1],
     }
 }
 
-/// What every node says of Redis when it is asked whether it is ready. It always is.
-fn all_say(cluster: &Cluster, word: &str) -> bool {
+/// Whether every node reports this state of Redis. It is always ready.
+fn all_report(cluster: &Cluster, word: &str) -> bool {
     cluster.nodes.iter().all(|node| {
         let response = node.client(None).get("/readyz?verbose");
         assert_eq!(response.status, 200, "{response}");
@@ -66,26 +66,29 @@ fn assert_exact(cluster: &Cluster) {
 fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
     let cluster = Cluster::start();
     let large = cluster.large_key();
-    let well = ask(&cluster, &large, 300);
+    let healthy = ask(&cluster, &large, 300);
 
     away(&cluster);
-    let ill = ask(&cluster, &large, 300);
-    let allowed = well.slowest_hundredth + LONGER;
+    let degraded = ask(&cluster, &large, 300);
+    let allowed = healthy.slowest_hundredth + LONGER;
     assert!(
-        ill.slowest_hundredth <= allowed,
+        degraded.slowest_hundredth <= allowed,
         "{:?}, and before {:?}",
-        ill.slowest_hundredth,
-        well.slowest_hundredth
+        degraded.slowest_hundredth,
+        healthy.slowest_hundredth
     );
     // On each node one request was the first to find Redis away. It waited no longer than it may; the rest is for a busy machine.
     assert!(
-        ill.slowest <= well.slowest + 5 * LONGER,
+        degraded.slowest <= healthy.slowest + 5 * LONGER,
         "{:?}",
-        ill.slowest
+        degraded.slowest
     );
-    assert_eq!((well.admitted, ill.admitted), (300 * NODES, 300 * NODES));
+    assert_eq!(
+        (healthy.admitted, degraded.admitted),
+        (300 * NODES, 300 * NODES)
+    );
     eventually(Duration::from_secs(1), "degraded", || {
-        all_say(&cluster, "degraded")
+        all_report(&cluster, "degraded")
     });
     assert_eq!(cluster.metric(0, "animal_store_redis_up"), "0");
     // Each node goes on with its own counters.
@@ -94,7 +97,7 @@ fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
     assert_eq!(ask(&cluster, &key, 90).admitted, NODES * LIMIT as usize);
 
     back(&cluster);
-    eventually(EXACT_AGAIN, "ready", || all_say(&cluster, "ready"));
+    eventually(EXACT_AGAIN, "ready", || all_report(&cluster, "ready"));
     assert_exact(&cluster);
     for node in &cluster.nodes {
         let log = node.log();
@@ -138,20 +141,20 @@ fn one_full_node_of_a_redis_cluster_is_left_once_and_not_again_and_again() {
         }
     };
     ask_all();
-    assert!(all_say(&cluster, "ready"));
+    assert!(all_report(&cluster, "ready"));
 
     two.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(2) {
         ask_all();
     }
-    assert!(all_say(&cluster, "degraded"));
+    assert!(all_report(&cluster, "degraded"));
     for node in 0..NODES {
-        let falls = cluster.metric(node, "animal_store_redis_falls_total");
+        let falls = cluster.metric(node, "animal_store_redis_outages_total");
         assert_eq!(falls, "1", "{}", cluster.nodes[node].log());
     }
     two.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    eventually(EXACT_AGAIN, "ready", || all_say(&cluster, "ready"));
+    eventually(EXACT_AGAIN, "ready", || all_report(&cluster, "ready"));
 }
 
 #[test]
@@ -171,8 +174,8 @@ fn a_script_that_redis_forgets_all_the_time_is_not_noticed() {
         }
         drop(stop);
     });
-    assert!(all_say(&cluster, "ready"));
-    assert_eq!(cluster.metric(0, "animal_store_redis_falls_total"), "0");
+    assert!(all_report(&cluster, "ready"));
+    assert_eq!(cluster.metric(0, "animal_store_redis_outages_total"), "0");
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn what_others_have_put_in_the_place_of_a_key_is_written_over() {
     let rest = ask(&cluster, &key, 40).admitted;
     assert!((30..LIMIT as usize).contains(&rest), "{rest}");
     assert_eq!(ask(&cluster, &key, 10).admitted, 0);
-    assert_eq!(cluster.metric(0, "animal_store_redis_falls_total"), "0");
+    assert_eq!(cluster.metric(0, "animal_store_redis_outages_total"), "0");
 }
 
 #[test]
