@@ -163,8 +163,12 @@ fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1
                     .request("POST", "/v1/pets")
                     .json(&json!({"name": "Rex", "categoryId": 1}))
                     .try_send_on(&mut connection);
-                // It may have ended by then.
-                assert!(made.map_or(true, |made| made.status == 503), "{name}");
+                // It may have ended by then. Without its locks, but with its data in place, a creation is on disk.
+                let is_lock = ["-shm", ".lock"].contains(&ending);
+                assert!(
+                    made.map_or(true, |made| made.status == 503 || is_lock),
+                    "{name}"
+                );
             }
             let log = logged(&server, &["ERROR", &name, "moved or removed"]);
             let code = server.ends_within(Duration::from_secs(5));

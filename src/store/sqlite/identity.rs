@@ -13,6 +13,15 @@ pub(super) struct FileIdentity {
     inode: u64,
 }
 
+/// The files that a writer has open.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    /// What a commit is written to: the database and the write-ahead log.
+    pub(super) data: Vec<FileIdentity>,
+    /// What keeps other processes from writing at the same time: SQLite's shared memory, and the lock of a server.
+    pub(super) locks: Vec<FileIdentity>,
+}
+
 impl FileIdentity {
     /// The identity of the file with this metadata, opened at this path.
     pub(super) fn new(path: PathBuf, file: &Metadata) -> Self {

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::connect::{configure, folder, sibling};
-use super::identity::FileIdentity;
+use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::open_error::OpenError;
@@ -32,8 +32,7 @@ pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
     pub(super) writer: Option<Connection>,
     pub(super) lock: Option<FileLock>,
-    /// The files that are written or locked for as long as the writer is open.
-    pub(super) files: Vec<FileIdentity>,
+    pub(super) files: OpenFiles,
     pub(super) migration: Migration,
 }
 
@@ -58,7 +57,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         return Ok(Opened {
             writer: None,
             lock: None,
-            files: Vec::new(),
+            files: OpenFiles::default(),
             migration: migration(format),
         });
     }
@@ -74,7 +73,9 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     let lock = lock.filter(|_| mode.serves());
     let mut files =
         open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
-    files.extend(lock.as_ref().map(|lock| lock.identity().clone()));
+    files
+        .locks
+        .extend(lock.as_ref().map(|lock| lock.identity().clone()));
     Ok(Opened {
         writer: Some(connection),
         lock,
@@ -84,12 +85,12 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
 }
 
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
-fn open_files(path: &Path) -> std::io::Result<Vec<FileIdentity>> {
-    let next_to_it = ["-wal", "-shm"].map(|ending| sibling(path, ending));
-    std::iter::once(path.to_owned())
-        .chain(next_to_it)
-        .map(FileIdentity::at)
-        .collect()
+fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
+    let next_to_it = |ending| FileIdentity::at(sibling(path, ending));
+    Ok(OpenFiles {
+        data: vec![FileIdentity::at(path.to_owned())?, next_to_it("-wal")?],
+        locks: vec![next_to_it("-shm")?],
+    })
 }
 
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another

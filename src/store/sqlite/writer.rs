@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::{is_busy, is_fatal, kind, store_error};
-use super::identity::FileIdentity;
+use super::identity::{FileIdentity, OpenFiles};
 use super::job::{Job, Written};
 use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
@@ -20,7 +20,7 @@ use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stop
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
 
-/// The interval at which the files are checked while there is nothing to write.
+/// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const CHECK: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl SqliteWriter {
     /// Starts the thread, unless there is no connection that writes. It stops when one of these files is moved or removed.
     pub(super) fn start(
         connection: Option<Connection>,
-        files: Vec<FileIdentity>,
+        files: OpenFiles,
         max_waiting: usize,
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
@@ -100,10 +100,16 @@ enum Fatal {
     Moved(PathBuf),
 }
 
+/// Checks that these files are still at their paths. What is written to one that is not is lost.
+fn check<'a>(files: impl IntoIterator<Item = &'a FileIdentity>) -> std::result::Result<(), Fatal> {
+    let moved = files.into_iter().find(|file| !file.is_in_place());
+    moved.map_or(Ok(()), |file| Err(Fatal::Moved(file.path().into())))
+}
+
 /// The work of the thread.
 struct WriteLoop {
     connection: Connection,
-    files: Vec<FileIdentity>,
+    files: OpenFiles,
     state: Arc<WriterState>,
 }
 
@@ -116,14 +122,20 @@ impl WriteLoop {
 
     /// Writes until the queue is closed.
     fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+        let mut checked = Instant::now();
         loop {
-            match jobs.recv_timeout(CHECK) {
+            let received = jobs.recv_timeout(CHECK);
+            if checked.elapsed() >= CHECK {
+                check(self.files.data.iter().chain(&self.files.locks))?;
+                checked = Instant::now();
+            }
+            match received {
                 Ok(first) => {
                     let others = jobs.try_iter().take(MAX_BATCH - 1);
                     let batch = self.dequeue(std::iter::once(first).chain(others));
                     self.write(batch, jobs)?;
                 }
-                Err(RecvTimeoutError::Timeout) => self.check_files()?,
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
@@ -153,7 +165,7 @@ impl WriteLoop {
         });
         match committed {
             Ok(()) => {
-                if let Err(moved) = self.check_files() {
+                if let Err(moved) = check(&self.files.data) {
                     let failure = StoreError::Unavailable(moved.to_string());
                     done.into_iter()
                         .for_each(|written| written.reply(Err(failure.clone())));
@@ -192,15 +204,6 @@ impl WriteLoop {
         }
     }
 
-    /// Checks that every file is still at its path. What is written to one that is not is lost.
-    fn check_files(&self) -> std::result::Result<(), Fatal> {
-        let moved = |file: &&FileIdentity| !file.is_in_place();
-        match self.files.iter().find(moved) {
-            Some(file) => Err(Fatal::Moved(file.path().into())),
-            None => Ok(()),
-        }
-    }
-
     /// Checkpoints the write-ahead log. After a temporary failure the next checkpoint includes the rest.
     fn checkpoint(&self) -> rusqlite::Result<()> {
         match self
@@ -215,8 +218,6 @@ impl WriteLoop {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use futures_util::future::join_all;
 
     use super::super::Sqlite;
