@@ -45,6 +45,6 @@ struct Timer(Clock);
 
 impl FormatTime for Timer {
     fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
-        w.write_str(&request::time(self.0.now()))
+        w.write_str(&format::time(self.0.now()))
     }
 }

@@ -1,5 +1,7 @@
 //! The format and the level of the log.
 
+use crate::clock::Timestamp;
+
 /// The format of lines: for people, or one JSON object each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 #[expect(missing_docs, reason = "a comment here would become help text")]
@@ -19,4 +21,11 @@ pub enum LogLevel {
     Info,
     Debug,
     Trace,
+}
+
+/// The time at the beginning of a line: `2026-11-15T08:00:00.123Z`.
+pub(super) fn time(at: Timestamp) -> String {
+    let second = at.to_string();
+    let millis = at.as_millis().rem_euclid(1000);
+    format!("{}.{millis:03}Z", second.trim_end_matches('Z'))
 }

@@ -100,15 +100,6 @@ impl Last {
     }
 }
 
-/// A point in time as at the beginning of a line.
-pub(super) fn time(at: Timestamp) -> String {
-    let mut last = Last::default();
-    last.set_second(at);
-    let mut out = Vec::new();
-    last.write(&mut out, at);
-    String::from_utf8(out).unwrap_or_default()
-}
-
 // No part of a line needs escaping: an ID has only letters, digits, - _ and dots.
 
 fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {

@@ -5,8 +5,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::format::LogFormat;
-use super::request;
+use super::format::{self, LogFormat};
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
 
@@ -159,7 +158,7 @@ fn write_some(out: &mut impl Write, bytes: &[u8]) -> usize {
 
 /// The line that reports lost lines.
 fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
-    let time = request::time(now);
+    let time = format::time(now);
     match format {
         LogFormat::Text => format!("{time}  WARN log lines lost count={count}\n"),
         LogFormat::Json => format!(
