@@ -9,6 +9,7 @@ mod dispatch;
 mod exchange;
 mod head;
 pub mod header;
+mod http2;
 mod linger;
 mod listen;
 mod outage;

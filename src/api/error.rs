@@ -241,6 +241,9 @@ impl From<Rejection> for ApiError {
         match reason {
             Rejection::Timeout => Self::RequestTimeout,
             Rejection::PlainHttp => Self::HttpsRequired,
+            Rejection::TooManyStreams => Self::Unavailable {
+                cause: "too many concurrent streams".into(),
+            },
             Rejection::TooManyConnections(_) => Self::Unavailable {
                 cause: "too many connections".into(),
             },

@@ -50,7 +50,7 @@ pub(crate) struct ServeOptions {
     /// Bearer token for metrics; required unless the admin listener is on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
-    /// PEM file with the certificate and its chain: serves HTTPS; read again when it changes
+    /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// PEM file with the private key of the certificate; other users must not be able to read it

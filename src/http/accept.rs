@@ -17,9 +17,9 @@ use super::connection;
 use super::connections::{Connections, Full, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
-use super::tls::{Handshake, shake_hands};
+use super::tls::{HTTP_2, Handshake, shake_hands};
 use super::worker::Worker;
-use super::{Rejection, Service, Timeouts, Tls, listen, raw};
+use super::{Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
@@ -168,17 +168,20 @@ impl<S: Service + 'static> Acceptor<S> {
 }
 
 /// Serves a connection that begins with a TLS handshake.
-async fn serve_encrypted<S: Service>(
+async fn serve_encrypted<S: Service + 'static>(
     tls: &Tls,
     tcp: TcpStream,
     slot: Slot,
     peer: IpAddr,
-    worker: &Worker<S>,
+    worker: &Rc<Worker<S>>,
 ) {
     match shake_hands(tls, tcp, slot.activity(), worker, connection::GRACE).await {
-        Handshake::Done(stream) => connection::serve(stream, slot, peer, worker).await,
+        Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
+            Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
+            _ => connection::serve(stream, slot, peer, worker).await,
+        },
         Handshake::PlainHttp(tcp) => {
-            let Worker { service, ids, .. } = worker;
+            let Worker { service, ids, .. } = &**worker;
             let response = raw::reject(service, ids, Rejection::PlainHttp, peer);
             send_rejection(tcp, &response).await;
         }

@@ -151,6 +151,20 @@ impl Body {
         &self.bytes
     }
 
+    /// The next bytes of a body that is not streamed, at most so many, and whether they are the last.
+    pub(super) fn split(&mut self, most: usize) -> (Bytes, bool) {
+        if most < self.bytes.len() {
+            return (self.bytes.split_to(most), false);
+        }
+        let last = std::mem::take(&mut self.bytes);
+        // The last bytes of a large body are copied: they may stay for long, and would keep all of it in memory, uncounted.
+        let is_held = std::mem::take(&mut self.held).0.is_some();
+        match is_held {
+            true => (Bytes::copy_from_slice(&last), true),
+            false => (last, true),
+        }
+    }
+
     /// Whether it is generated while it is sent.
     pub(super) fn is_streamed(&self) -> bool {
         self.stream.is_some()

@@ -17,7 +17,7 @@ use super::worker::Worker;
 use super::{Rejection, Service, dispatch, raw};
 
 /// The most bytes of a head; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
-const MAX_HEAD: usize = 16 * 1024;
+pub(super) const MAX_HEAD: usize = 16 * 1024;
 
 /// How long an idle connection stays open during shutdown. A request that arrives meanwhile gets its response, with
 /// `Connection: close`.

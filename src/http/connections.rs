@@ -1,6 +1,7 @@
 //! The open connections of a listener, over all threads that serve it: their limits, in total and per address, and which one is
 //! evicted when the total is reached.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -21,6 +22,9 @@ const MAX_CLOSING: usize = 16;
 
 /// The most connections that are rejected with a response at the same time.
 const MAX_REJECTIONS: usize = 32;
+
+/// Streams that are reserved at a time.
+const STREAMS_AT_A_TIME: usize = 16;
 
 /// [`Activity::idle_since`] of a connection with a request in flight.
 const BUSY: u64 = u64::MAX;
@@ -68,6 +72,9 @@ struct Open {
     closing: usize,
     by_id: HashMap<u64, Arc<Activity>>,
     by_network: HashMap<u64, usize>,
+    /// Reserved streams, in total and by network.
+    streams: usize,
+    streams_by_network: HashMap<u64, usize>,
     next_id: u64,
     /// The connections that had been idle longest at the last search, the longest last. One that was used since is skipped; all
     /// others became idle later.
@@ -120,6 +127,7 @@ impl Connections {
             id,
             network,
             activity,
+            reserved: Cell::new(0),
         })
     }
 
@@ -195,17 +203,62 @@ pub(super) struct Slot {
     id: u64,
     network: Option<u64>,
     activity: Arc<Activity>,
+    /// How many streams may be in flight besides the first.
+    reserved: Cell<usize>,
 }
 
 impl Slot {
     pub(super) fn activity(&self) -> &Activity {
         &self.activity
     }
+
+    /// Reserves so many streams besides the first, unless too many are in flight on all connections, or from this address: each counts
+    /// as a connection would. They are reserved several at a time, because all threads share the lock.
+    pub(super) fn reserve(&self, streams: usize) -> bool {
+        if streams <= self.reserved.get() {
+            return true;
+        }
+        let Inner { caps, .. } = &*self.connections.0;
+        let mut open = self.connections.0.lock();
+        let mut left = caps.total.saturating_sub(open.streams);
+        if let Some(network) = self.network {
+            let reserved = open.streams_by_network.get(&network).copied();
+            left = left.min(caps.per_address.saturating_sub(reserved.unwrap_or(0)));
+        }
+        let more = left.min(STREAMS_AT_A_TIME);
+        open.streams += more;
+        if let Some(network) = self.network {
+            *open.streams_by_network.entry(network).or_default() += more;
+        }
+        self.reserved.set(self.reserved.get() + more);
+        streams <= self.reserved.get()
+    }
+
+    /// Gives back all reserved streams.
+    pub(super) fn release(&self) {
+        if self.reserved.get() > 0 {
+            self.release_from(&mut self.connections.0.lock());
+        }
+    }
+
+    fn release_from(&self, open: &mut Open) {
+        let reserved = self.reserved.take();
+        open.streams -= reserved;
+        if let Some(network) = self.network
+            && let Some(count) = open.streams_by_network.get_mut(&network)
+        {
+            *count -= reserved;
+            if *count == 0 {
+                open.streams_by_network.remove(&network);
+            }
+        }
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.connections.0.lock();
+        self.release_from(&mut open);
         if open.by_id.remove(&self.id).is_none() {
             open.closing = open.closing.saturating_sub(1);
         }

@@ -54,7 +54,7 @@ pub struct Head<'a> {
     pub target_length: usize,
     /// The authority of a target in absolute form.
     pub authority: Option<&'a str>,
-    /// Whether the version of HTTP requires a `Host`.
+    /// Whether the version of HTTP requires a `Host`: in HTTP/2, `:authority` replaces it.
     pub requires_host: bool,
     /// `Host`
     pub host: Field<'a>,
@@ -107,7 +107,11 @@ impl<'a> Head<'a> {
             query: parts.uri.query(),
             target_length: target.map_or(0, |target| target.as_str().len()),
             authority: parts.uri.authority().map(|authority| authority.as_str()),
-            requires_host: parts.version == Version::HTTP_11,
+            requires_host: match parts.version {
+                Version::HTTP_11 => true,
+                Version::HTTP_2 => parts.uri.authority().is_none(),
+                _ => false,
+            },
             host: Field::Absent,
             authorization: Field::Absent,
             content_type: Field::Absent,

@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
+
+use super::RequestBody;
 
 /// How long the client may pause.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -42,6 +44,16 @@ impl<'a> Linger<'a> {
             end: now + TOTAL,
             silent_until: now + SILENCE,
         })
+    }
+
+    /// Reads and discards the rest of a body over HTTP/2. The stream would be reset at once, and there are clients that lose the
+    /// response then: curl 7.88 is one.
+    pub(super) async fn discard(count: &'a Cell<usize>, body: &mut RequestBody) {
+        let Some(_lingering) = Self::begin(count) else {
+            return;
+        };
+        let all = async { while let Ok(Ok(Some(_))) = timeout(SILENCE, body.next()).await {} };
+        let _ = timeout(TOTAL, all).await;
     }
 
     /// Reads and discards until the client has closed, or its time has expired.

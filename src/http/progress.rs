@@ -32,6 +32,8 @@ struct ConnectionState {
     since: Cell<Instant>,
     /// Requests in flight: at most one in HTTP/1.
     open: Cell<usize>,
+    /// Those of them that wait for the client: for a body to arrive, or for a response to be read.
+    waiting: Cell<usize>,
     /// Whether the server shuts down: the connection ends with its next response.
     draining: Rc<Cell<bool>>,
     /// Whether a connection without a request ends now.
@@ -47,6 +49,7 @@ impl Progress {
             phase: Cell::new(Phase::New),
             since: Cell::new(now),
             open: Cell::new(0),
+            waiting: Cell::new(0),
             draining: Rc::clone(draining),
             ending: Cell::new(false),
             lingers: Cell::new(false),
@@ -86,17 +89,28 @@ impl Progress {
         self.0.phase.set(Phase::Streaming);
     }
 
-    /// Records that the request in flight waits for its body. Its connection can be evicted until the next call of
-    /// [`body_arrived`](Self::body_arrived).
-    pub(super) fn await_body(&self) {
-        if self.0.open.get() == 1 {
+    /// Records that a request in flight waits for the client, until the return value is dropped. While all requests of a connection
+    /// do, it can be evicted.
+    pub(super) fn wait_for_client(&self) -> Waiting<'_> {
+        let ConnectionState { open, waiting, .. } = &*self.0;
+        waiting.set(waiting.get() + 1);
+        if waiting.get() == open.get() {
             self.activity().mark_idle(Instant::now());
         }
+        Waiting(self)
     }
 
-    /// Records that the request in flight no longer waits for its body.
-    pub(super) fn body_arrived(&self) {
-        self.activity().mark_busy();
+    /// Whether the request that began last may be served: those beyond the first of a connection are limited over all connections
+    /// and by address.
+    pub(super) fn reserve_stream(&self) -> bool {
+        self.0.slot.reserve(self.0.open.get() - 1)
+    }
+
+    /// Gives back what was reserved, if no request is in flight.
+    pub(super) fn release_streams(&self) {
+        if self.0.open.get() == 0 {
+            self.0.slot.release();
+        }
     }
 
     /// The phase.
@@ -140,6 +154,18 @@ impl Progress {
     }
 }
 
+/// A request that waits for its client, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Waiting<'a>(&'a Progress);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waiting = &self.0.0.waiting;
+        waiting.set(waiting.get() - 1);
+        self.0.activity().mark_busy();
+    }
+}
+
 /// A request in flight, until this is dropped.
 #[derive(Debug)]
 pub(super) struct InFlightRequest {
@@ -160,7 +186,11 @@ impl InFlightRequest {
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let ConnectionState {
-            phase, since, open, ..
+            phase,
+            since,
+            open,
+            waiting,
+            ..
         } = &*self.progress.0;
         open.set(open.get() - 1);
         if open.get() == 0 {
@@ -168,6 +198,8 @@ impl Drop for InFlightRequest {
             phase.set(Phase::Idle);
             since.set(now);
             self.progress.activity().mark_idle(now);
+        } else if open.get() == waiting.get() {
+            self.progress.activity().mark_idle(Instant::now());
         }
     }
 }

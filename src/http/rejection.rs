@@ -9,6 +9,8 @@ pub enum Rejection {
     TooManyConnections(Full),
     /// The head did not arrive in time.
     Timeout,
+    /// Too many requests are in flight, on all connections or from one address.
+    TooManyStreams,
     /// The listener requires TLS, and the request came without it.
     PlainHttp,
 }

@@ -8,6 +8,7 @@ use http::header::{EXPECT, HeaderMap};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Frame, Incoming};
 
+use super::http2::Received;
 use super::progress::Progress;
 
 /// The most bytes of a body that are read only to reuse the connection.
@@ -22,7 +23,7 @@ const REMAINDER_TIMEOUT: Duration = Duration::from_millis(250);
 /// The body of a request.
 #[derive(Debug)]
 pub struct RequestBody {
-    incoming: Either<Incoming, Full<Bytes>>,
+    incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
     ended: bool,
@@ -34,7 +35,9 @@ pub struct RequestBody {
     has_trailers: bool,
 }
 
-type FrameError = <Either<Incoming, Full<Bytes>> as Body>::Error;
+/// A body over HTTP/1 or HTTP/2, or one that has arrived completely.
+type AnyBody = Either<Incoming, Either<Received, Full<Bytes>>>;
+type FrameError = <AnyBody as Body>::Error;
 
 /// A body that was aborted by the client, or whose chunks are malformed.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +47,15 @@ pub struct Incomplete;
 impl RequestBody {
     /// The body of a request with these headers.
     pub(super) fn new(incoming: Incoming, headers: &HeaderMap, progress: &Progress) -> Self {
+        Self::arriving(Either::Left(incoming), headers, progress)
+    }
+
+    /// The body of a request over HTTP/2 with these headers.
+    pub(super) fn over_http2(received: Received, headers: &HeaderMap, progress: &Progress) -> Self {
+        Self::arriving(Either::Right(Either::Left(received)), headers, progress)
+    }
+
+    fn arriving(incoming: AnyBody, headers: &HeaderMap, progress: &Progress) -> Self {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && headers.contains_key(EXPECT),
@@ -51,7 +63,7 @@ impl RequestBody {
             ended,
             broken: false,
             has_trailers: false,
-            incoming: Either::Left(incoming),
+            incoming,
         }
     }
 
@@ -63,7 +75,7 @@ impl RequestBody {
             broken: false,
             progress: None,
             has_trailers: false,
-            incoming: Either::Right(Full::new(bytes)),
+            incoming: Either::Right(Either::Right(Full::new(bytes))),
         }
     }
 
@@ -107,10 +119,8 @@ impl RequestBody {
         let Some(progress) = &self.progress else {
             return frame.await;
         };
-        progress.await_body();
-        let arrived = frame.await;
-        progress.body_arrived();
-        arrived
+        let _waiting = progress.wait_for_client();
+        frame.await
     }
 
     /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body

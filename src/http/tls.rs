@@ -29,6 +29,9 @@ use pair::{Digest, Pair};
 /// The protocol of ALPN for HTTP/1.1.
 const HTTP_1: &[u8] = b"http/1.1";
 
+/// The protocol of ALPN for HTTP/2.
+pub(super) const HTTP_2: &[u8] = b"h2";
+
 /// The certificate and the key of a listener, and the files that they come from. Clones share them.
 #[derive(Clone)]
 pub struct Tls(Arc<Inner>);
@@ -40,6 +43,8 @@ struct Inner {
     /// The content of the files when they were last read, whether it was valid or not.
     seen: Mutex<Digest>,
     acceptor: TlsAcceptor,
+    /// Offers HTTP/1.1 alone.
+    http1_acceptor: TlsAcceptor,
 }
 
 /// The pair in use.
@@ -60,13 +65,18 @@ impl Tls {
     pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidPair> {
         let (digest, pair) = pair::read(&cert, &key);
         let current = Arc::new(Current(RwLock::new(pair?)));
-        let acceptor = TlsAcceptor::from(Arc::new(config(Arc::clone(&current))?));
+        let mut config = config(Arc::clone(&current))?;
+        let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
+        // In order of preference.
+        config.alpn_protocols.insert(0, HTTP_2.to_vec());
+        let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Self(Arc::new(Inner {
             cert,
             key,
             current,
             seen: Mutex::new(digest),
             acceptor,
+            http1_acceptor,
         })))
     }
 
@@ -89,7 +99,7 @@ impl Tls {
 
     /// Performs a handshake that offers HTTP/1.1 alone.
     pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.0.acceptor.accept(tcp).await
+        self.0.http1_acceptor.accept(tcp).await
     }
 
     fn seen(&self) -> MutexGuard<'_, Digest> {

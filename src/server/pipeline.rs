@@ -140,7 +140,7 @@ impl Service for Pipeline {
         let limit = match reason {
             Rejection::TooManyConnections(Full::Total) => Some(ConnectionLimit::Total),
             Rejection::TooManyConnections(Full::Address) => Some(ConnectionLimit::Address),
-            Rejection::Timeout | Rejection::PlainHttp => None,
+            Rejection::Timeout | Rejection::TooManyStreams | Rejection::PlainHttp => None,
         };
         if let Some(limit) = limit {
             self.metrics.reject_connection(limit);

@@ -24,7 +24,7 @@ fn the_location_of_a_201_leads_to_the_animal() {
     key.create_many(1);
     let made = key.create(&rex());
     let location = made.header("location").unwrap();
-    assert_eq!(location, format!("http://{}/v1/pets/2", app.address()));
+    assert_eq!(location, format!("{}/v1/pets/2", app.origin()));
     assert_eq!(key.follow(location).body, made.body);
 }
 

@@ -11,7 +11,7 @@ const END: i64 = 1_922_659_200_000;
 /// Panics unless the response says that the operation is deprecated, since when, until when, and what to use instead.
 #[track_caller]
 fn is_announced(app: &App, response: &Response) {
-    let root = format!("http://{}", app.address());
+    let root = app.origin();
     assert_eq!(
         response.header("deprecation"),
         Some("@1794700800"),

@@ -101,7 +101,7 @@ fn the_link_of_a_filtered_page_carries_limit_status_and_cursor() {
     add(&key, &["sold", "pending", "sold", "sold"]);
     let page = key.get("/v1/pets?status=sold&limit=2");
     let next = page.next().unwrap();
-    let base = format!("http://{}/v1", app.address());
+    let base = format!("{}/v1", app.origin());
     let start = format!("{base}/pets?limit=2&status=sold&cursor=");
     assert!(next.starts_with(&start), "{next}");
     let last = key.follow(&next);

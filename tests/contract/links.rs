@@ -149,7 +149,7 @@ fn a_request_that_names_no_host_gets_links_to_the_address_of_the_server() {
         format!("GET /v1/pets/1 HTTP/1.0\r\nAuthorization: Bearer {secret}\r\n\r\n").as_bytes(),
     );
     let response = connection.response();
-    let start = format!("<http://{}/v1/pets?", app.address());
+    let start = format!("<{}/v1/pets?", app.origin());
     assert!(
         response.header("link").unwrap().starts_with(&start),
         "{response}"

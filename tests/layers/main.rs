@@ -45,7 +45,7 @@ const MESSAGES: [&str; 5] = [
 const USE_MESSAGES: [&str; 3] = ["health", "api", "access"];
 
 /// Crates whose types only the transport knows.
-const TRANSPORT_CRATES: [&str; 2] = ["hyper", "hyper_util"];
+const TRANSPORT_CRATES: [&str; 3] = ["h2", "hyper", "hyper_util"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -12,7 +12,7 @@ fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
     let (store, now) = (app.store(), app.clock.now());
     let rotated = keys::rotate(store, id, secs(grace), Confirmed::Yes, now);
     let issued = app.block_on(rotated).expect("a new secret");
-    Client::new(app.address(), Some(issued.secret.reveal().to_owned()))
+    app.client(Some(issued.secret.reveal().to_owned()))
 }
 
 fn revoke(app: &App, id: KeyId) {

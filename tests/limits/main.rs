@@ -90,7 +90,7 @@ fn set(app: &App, seconds: i64) {
 
 /// The same client, after a restart has given the server another address.
 fn again(app: &App, client: &Client) -> Client {
-    Client::new(app.address(), client.key.clone())
+    app.client(client.key.clone())
 }
 
 /// Gives a key another plan in the store.

@@ -1,4 +1,4 @@
-//! HTTPS: handshakes, certificates that are replaced, and clients that do not speak TLS, or not to the end.
+//! HTTPS and HTTP/2: handshakes, certificates that are replaced, and clients that are slow, silent or hostile.
 //! Each test is named by the sentence it proves.
 
 #![expect(
@@ -10,6 +10,10 @@
 mod files;
 mod handshake;
 mod hostile;
+mod http2;
+mod http2_hostile;
+mod http2_slow;
+mod raw;
 mod reload;
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use animal_store::access::TrustedProxies;
 use animal_store::api::cors::Cors;
 use animal_store::clock::{Clock, Timestamp};
-use animal_store::config::Config;
+use animal_store::config::{Config, TlsFiles};
 use animal_store::key::{KeyId, Secret};
 use animal_store::limit::{BanPolicy, RedisUrl};
 use animal_store::log::{LogFormat, LogLevel, Sink};
@@ -18,7 +18,7 @@ use animal_store::server::{Running, Server};
 use animal_store::store::{Database, Mode, NewKey, Store};
 use tempfile::TempDir;
 
-use crate::{ByHand, Client, Proxy};
+use crate::{ByHand, Certificate, Client, Proxy, TlsClient};
 
 /// When a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
 pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
@@ -31,6 +31,9 @@ pub fn enterprise(per_minute: u32, per_day: u32) -> Plan {
 /// The address of a PostgreSQL server, if tests are to run on one.
 const POSTGRES: &str = "ANIMAL_STORE_TEST_POSTGRES";
 
+/// Set if tests are to run over HTTP/2, with TLS.
+const HTTP2: &str = "ANIMAL_STORE_TEST_HTTP2";
+
 /// A running server, its clock and its data.
 pub struct App {
     /// The server's clock. It stands still until the test moves it.
@@ -39,6 +42,8 @@ pub struct App {
     running: Option<Running>,
     runtime: tokio::runtime::Runtime,
     log: Lines,
+    /// How clients connect, if the tests run over HTTP/2.
+    tls: Option<TlsClient>,
     _folder: TempDir,
 }
 
@@ -66,6 +71,12 @@ impl App {
     pub fn start_with(change: impl FnOnce(&mut Config)) -> (Self, Client, Client) {
         let folder = TempDir::new().expect("a folder");
         let mut config = config(database_for(&folder));
+        let tls = std::env::var_os(HTTP2).map(|_| {
+            let certificate = Certificate::new();
+            let (cert, key) = certificate.write(folder.path());
+            config.tls = Some(TlsFiles { cert, key });
+            certificate.http2_client()
+        });
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -77,6 +88,7 @@ impl App {
             running: None,
             runtime,
             log: Lines::default(),
+            tls,
             _folder: folder,
         };
         app.launch();
@@ -117,6 +129,16 @@ impl App {
         self.running().address
     }
 
+    /// Where the API is, as a link begins.
+    pub fn origin(&self) -> String {
+        let scheme = if self.config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}", self.address())
+    }
+
     /// Where the admin listener is.
     pub fn admin_address(&self) -> SocketAddr {
         self.running().admin_address
@@ -147,7 +169,15 @@ impl App {
 
     /// A client without a key.
     pub fn anyone(&self) -> Client {
-        Client::new(self.address(), None)
+        self.client(None)
+    }
+
+    /// A client with this key, or none.
+    pub fn client(&self, key: Option<String>) -> Client {
+        Client {
+            tls: self.tls.clone(),
+            ..Client::new(self.address(), key)
+        }
     }
 
     /// A client with a new key of this plan.
@@ -168,10 +198,7 @@ impl App {
         let record = self
             .block_on(self.store().add_key(key, &secret))
             .expect("a key");
-        (
-            record.id,
-            Client::new(self.address(), Some(secret.reveal().to_owned())),
-        )
+        (record.id, self.client(Some(secret.reveal().to_owned())))
     }
 
     /// The data of the server, opened a second time, as the command line opens it.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use animal_store::api::percent::decode_path;
 use serde_json::Value;
 
-use crate::TlsClient;
 use crate::wire::Wire;
+use crate::{TlsClient, http2};
 
 /// Who sends requests: with a key or without.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    asked: String,
+    pub(crate) asked: String,
 }
 
 impl Client {
@@ -149,6 +149,16 @@ impl Request<'_> {
 
     /// Sends it on a connection of its own.
     pub fn send(self) -> Response {
+        if let Some(tls) = &self.client.tls
+            && tls.is_http2()
+            && let Some(request) = self.for_http2()
+        {
+            let body = self.body.clone().unwrap_or_default();
+            let asked = format!("{} {}", self.method, self.target);
+            let response = http2::send(tls, self.client.address, request, body, asked);
+            self.check(&response);
+            return response;
+        }
         let mut connection = self.client.connect();
         let request = self.header("Connection", "close");
         request.send_on(&mut connection)
@@ -178,10 +188,44 @@ impl Request<'_> {
         connection.send(&bytes);
         let asked = format!("{} {}", self.method, self.target);
         let response = connection.response_to(&asked)?;
+        self.check(&response);
+        Ok(response)
+    }
+
+    #[track_caller]
+    fn check(&self, response: &Response) {
         response.check(&self.target);
         let path = self.target.split('?').next().unwrap_or_default();
-        crate::document::check(&self.method, path, &response);
-        Ok(response)
+        crate::document::check(&self.method, path, response);
+    }
+
+    /// The same request for HTTP/2, if it can be one: HTTP/2 has no two hosts, no malformed one, and no headers of a connection.
+    fn for_http2(&self) -> Option<http::Request<()>> {
+        let mut hosts = self
+            .headers
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let (Some((_, host)), None) = (hosts.next(), hosts.next()) else {
+            return None;
+        };
+        let mut request = http::Request::builder()
+            .version(http::Version::HTTP_2)
+            .method(&*self.method)
+            .uri(format!("https://{host}{}", self.target));
+        for (name, value) in &self.headers {
+            match &*name.to_ascii_lowercase() {
+                "host" => {}
+                "connection" | "transfer-encoding" | "upgrade" | "expect" => return None,
+                name => request = request.header(name, value),
+            }
+        }
+        if let Some(key) = &self.client.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if let Some(body) = &self.body {
+            request = request.header("content-length", body.len());
+        }
+        request.body(()).ok()
     }
 }
 

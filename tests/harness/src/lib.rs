@@ -13,6 +13,7 @@ mod by_hand;
 mod client;
 mod daemon;
 mod document;
+mod http2;
 mod operator;
 mod postgres;
 mod process;

@@ -62,6 +62,11 @@ impl Certificate {
         self.client_with(versions, &["http/1.1"])
     }
 
+    /// A client that trusts this certificate and speaks HTTP/2.
+    pub fn http2_client(&self) -> TlsClient {
+        self.client().offering(b"h2")
+    }
+
     /// A client that trusts this certificate, with these versions of TLS, and these protocols for ALPN.
     pub fn client_with(
         &self,
@@ -118,7 +123,28 @@ impl TlsClient {
         Ok(stream)
     }
 
+    /// A connection for HTTP/1.1.
     pub(crate) fn connect(&self, address: SocketAddr) -> Wire {
-        Wire::Tls(Box::new(self.handshake(address).expect("a handshake")))
+        let http1 = match self.is_http2() {
+            true => self.offering(b"http/1.1"),
+            false => self.clone(),
+        };
+        Wire::Tls(Box::new(http1.handshake(address).expect("a handshake")))
+    }
+
+    /// Whether it speaks HTTP/2 alone.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.0.alpn_protocols == [b"h2"]
+    }
+
+    /// The configuration, for other ways to connect.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
+
+    fn offering(&self, protocol: &[u8]) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Self(Arc::new(config))
     }
 }

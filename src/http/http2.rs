@@ -1,0 +1,248 @@
+//! HTTP/2: one connection, from its preface to its end. Requests are served by the same services, with the same limits and
+//! timeouts, as those of HTTP/1.
+//!
+//! The crate h2 is used without hyper: a stream must be given no more data than its client has room for, and hyper hands over a
+//! whole piece of a body as soon as there is room for one byte of it.
+
+mod context;
+mod frames;
+mod outgoing;
+mod received;
+mod request;
+mod send;
+mod wire;
+
+pub(super) use received::Received;
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection, Handshake};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::Service;
+use super::connection::{GRACE, MAX_HEAD};
+use super::connections::Slot;
+use super::progress::{Phase, Progress};
+use super::timeouts::Timeouts;
+use super::worker::Worker;
+use context::RequestContext;
+use outgoing::Outgoing;
+use send::PIECE;
+use wire::Wire;
+
+/// The most concurrent streams of a connection.
+const MAX_STREAMS: u32 = 100;
+
+/// The bytes that a client may send on a stream before they are read: the largest body.
+const STREAM_WINDOW: u32 = 16 * 1024;
+
+/// The same for a connection. The protocol has no smaller one.
+const CONNECTION_WINDOW: u32 = 65_535;
+
+/// The most streams that the client has reset before they were accepted.
+const MAX_RESET_BY_CLIENT: usize = 20;
+
+/// The most streams that the server has reset because of their client's errors.
+const MAX_RESET_FOR_ERRORS: usize = 128;
+
+/// The most streams that are remembered after a reset, because their client may not know of it yet.
+const MAX_REMEMBERED: usize = 100;
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD as u32)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(PIECE)
+        .max_pending_accept_reset_streams(MAX_RESET_BY_CLIENT)
+        .max_local_error_reset_streams(Some(MAX_RESET_FOR_ERRORS))
+        .max_concurrent_reset_streams(MAX_REMEMBERED);
+    builder
+}
+
+/// Serves one connection until it is closed, or until the server shuts down and its last request has its response.
+pub(super) async fn serve<S: Service + 'static>(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    slot: Slot,
+    peer: IpAddr,
+    worker: &Rc<Worker<S>>,
+) {
+    let now = Instant::now();
+    let wire = Wire::new(io);
+    let progress = Progress::new(slot, &worker.draining, now);
+    let outgoing = Rc::new(Outgoing::default());
+    let mut served = Served {
+        state: State::Handshake(builder().handshake(wire.clone())),
+        wire,
+        deadlines: Deadlines {
+            timeouts: worker.timeouts,
+            timer: pin!(sleep_until(now + worker.timeouts.request)),
+            grace_ends: None,
+        },
+        context: Rc::new(RequestContext {
+            worker: Rc::clone(worker),
+            peer,
+            progress,
+            outgoing: Rc::clone(&outgoing),
+        }),
+    };
+    poll_fn(|cx| served.poll(cx)).await;
+    // Requests that wait to send end with the connection.
+    outgoing.close();
+}
+
+enum State<IO: AsyncRead + AsyncWrite + Unpin> {
+    Handshake(Handshake<Wire<IO>, Bytes>),
+    Serving(Connection<Wire<IO>, Bytes>),
+}
+
+struct Served<'a, IO: AsyncRead + AsyncWrite + Unpin, S> {
+    state: State<IO>,
+    wire: Wire<IO>,
+    deadlines: Deadlines<'a>,
+    context: Rc<RequestContext<S>>,
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S> {
+    /// Makes all progress that is possible. Ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let progress = &self.context.progress;
+        progress.activity().watch(cx.waker());
+        if self.poll_connection(cx).is_ready() {
+            // What h2 had to say last, such as a GOAWAY.
+            let _ = self.wire.poll_send(cx);
+            return Poll::Ready(());
+        }
+        let progress = &self.context.progress;
+        let is_sent = match self.wire.poll_send(cx) {
+            Poll::Ready(Ok(())) => true,
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Pending => false,
+        };
+        if is_sent {
+            self.context.outgoing.sent();
+        }
+        progress.release_streams();
+        if progress.activity().is_evicted() {
+            self.say_goodbye(cx);
+            return Poll::Ready(());
+        }
+        if self.deadlines.poll(progress, &self.wire, cx).is_ready() {
+            self.say_goodbye(cx);
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    fn poll_connection(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self {
+            state,
+            wire,
+            deadlines,
+            context,
+        } = self;
+        if let State::Handshake(handshake) = state {
+            match Pin::new(handshake).poll(cx) {
+                Poll::Ready(Ok(connection)) => {
+                    *state = State::Serving(connection);
+                    context.progress.enter(Phase::Idle);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let State::Serving(connection) = state else {
+            return Poll::Pending;
+        };
+        if context.progress.is_draining() && deadlines.grace_ends.is_none() {
+            deadlines.grace_ends = Some(Instant::now() + GRACE);
+            connection.graceful_shutdown();
+            context.outgoing.drain();
+        }
+        loop {
+            match connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    if !wire.is_blocked() {
+                        context.outgoing.sent();
+                    }
+                    request::start(context, request, respond, cx);
+                }
+                // Errors of a connection are caused by its client, and its requests are logged already.
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Sends a GOAWAY, if it can be written without blocking.
+    fn say_goodbye(&mut self, cx: &mut Context<'_>) {
+        if let State::Serving(connection) = &mut self.state {
+            connection.abrupt_shutdown(h2::Reason::NO_ERROR);
+            let _ = connection.poll_closed(cx);
+            let _ = self.wire.poll_send(cx);
+        }
+    }
+}
+
+/// The deadlines of a connection. Those of a request are its own: for its body where it is read, for its response where that is
+/// sent.
+struct Deadlines<'a> {
+    timeouts: Timeouts,
+    timer: Pin<&'a mut Sleep>,
+    /// When a connection without requests ends, once the server shuts down.
+    grace_ends: Option<Instant>,
+}
+
+impl Deadlines<'_> {
+    /// Ready when the client has not met a deadline.
+    fn poll<IO: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        progress: &Progress,
+        wire: &Wire<IO>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        loop {
+            let Some(deadline) = self.next(progress, wire) else {
+                return Poll::Pending;
+            };
+            // It is re-armed when it fires, not each time a deadline moves.
+            if self.timer.deadline() > deadline || self.timer.is_elapsed() {
+                self.timer.as_mut().reset(deadline);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if Instant::now() >= deadline && !wire.reads_enough(self.timeouts) {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// The next deadline, if the connection waits for its client.
+    fn next<IO: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        progress: &Progress,
+        wire: &Wire<IO>,
+    ) -> Option<Instant> {
+        let Timeouts { request, idle } = self.timeouts;
+        let head = wire.head_since().map(|since| since + request);
+        let blocked = wire.blocked_since().map(|since| since + idle);
+        let waiting = match progress.phase() {
+            Phase::New => Some(progress.since() + request),
+            Phase::Idle => Some(progress.since() + idle),
+            Phase::Head | Phase::Busy | Phase::Streaming => None,
+        };
+        let grace = self.grace_ends.filter(|_| waiting.is_some());
+        // While the last responses are read slowly, only that has a deadline.
+        let waiting = waiting.filter(|_| blocked.is_none());
+        [head, blocked, waiting, grace].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,16 @@
+//! What the requests of a connection share.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use super::super::progress::Progress;
+use super::super::worker::Worker;
+use super::outgoing::Outgoing;
+
+/// The connection of a request.
+pub(super) struct RequestContext<S> {
+    pub(super) worker: Rc<Worker<S>>,
+    pub(super) peer: IpAddr,
+    pub(super) progress: Progress,
+    pub(super) outgoing: Rc<Outgoing>,
+}

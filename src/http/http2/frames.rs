@@ -1,0 +1,121 @@
+//! The frames that a client sends, as far as a timeout needs to know them: whether a head has arrived only in part. h2 does not
+//! tell, and a client could keep a head incomplete as long as other requests are in flight.
+
+/// The bytes before the first frame.
+const PREFACE: usize = 24;
+
+/// The bytes of the head of a frame.
+const FRAME_HEAD: usize = 9;
+
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// What has arrived of the frames of a connection.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// The bytes to skip: of the preface, or of the payload of a frame.
+    rest: usize,
+    head: [u8; FRAME_HEAD],
+    /// How many bytes of the head of a frame have arrived.
+    arrived: usize,
+    /// Whether a head has begun, and its last frame has not arrived.
+    awaits_continuation: bool,
+    /// Whether the payload of the current frame is a part of a head.
+    within_head: bool,
+    /// How many heads have arrived.
+    heads: u64,
+}
+
+impl Frames {
+    pub(super) const fn new() -> Self {
+        Self {
+            rest: PREFACE,
+            head: [0; FRAME_HEAD],
+            arrived: 0,
+            awaits_continuation: false,
+            within_head: false,
+            heads: 0,
+        }
+    }
+
+    /// Reads on. Returns the number of the head that has arrived in part, if there is one.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> Option<u64> {
+        loop {
+            let skipped = self.rest.min(bytes.len());
+            (self.rest, bytes) = (self.rest - skipped, &bytes[skipped..]);
+            if self.rest > 0 {
+                break;
+            }
+            if self.within_head && !self.awaits_continuation {
+                self.heads += 1;
+            }
+            self.within_head = false;
+            let more = (FRAME_HEAD - self.arrived).min(bytes.len());
+            self.head[self.arrived..self.arrived + more].copy_from_slice(&bytes[..more]);
+            (self.arrived, bytes) = (self.arrived + more, &bytes[more..]);
+            if self.arrived < FRAME_HEAD {
+                break;
+            }
+            let [high, middle, low, kind, flags, ..] = self.head;
+            self.arrived = 0;
+            self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
+            if kind == HEADERS || kind == CONTINUATION {
+                self.within_head = true;
+                self.awaits_continuation = flags & END_HEADERS == 0;
+            }
+        }
+        (self.within_head || self.awaits_continuation).then_some(self.heads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let length_bytes = (length as u32).to_be_bytes();
+        let mut frame = length_bytes[1..].to_vec();
+        frame.extend([kind, flags, 0, 0, 0, 1]);
+        frame.resize(FRAME_HEAD + length, 0);
+        frame
+    }
+
+    #[test]
+    fn a_head_is_incomplete_until_its_last_byte_wherever_the_bytes_are_divided() {
+        let mut all = vec![b'x'; PREFACE];
+        all.extend(frame(4, 0, 18));
+        let begins = all.len() + FRAME_HEAD;
+        all.extend(frame(HEADERS, 0, 300));
+        all.extend(frame(CONTINUATION, 0, 0));
+        all.extend(frame(CONTINUATION, END_HEADERS, 70_000));
+        let ends = all.len();
+        all.extend(frame(0, 0, 40));
+        all.extend(frame(HEADERS, END_HEADERS | 1, 10));
+        for size in [1, 2, 7, 50, 16_384, usize::MAX] {
+            let (mut frames, mut read) = (Frames::new(), 0);
+            for part in all.chunks(size.min(all.len())) {
+                let incomplete = frames.read(part);
+                read += part.len();
+                let expected = match read {
+                    _ if (begins..ends).contains(&read) => Some(0),
+                    _ if read >= all.len() - 10 && read < all.len() => Some(1),
+                    _ => None,
+                };
+                assert_eq!(incomplete, expected, "{read} in parts of {size}");
+            }
+            assert_eq!(frames.heads, 2);
+        }
+    }
+
+    #[test]
+    fn each_head_has_its_own_number() {
+        let mut frames = Frames::new();
+        frames.read(&[0; PREFACE]);
+        let whole = frame(HEADERS, END_HEADERS, 20);
+        assert_eq!(frames.read(&whole[..15]), Some(0));
+        let next = [&whole[15..], &whole[..15]].concat();
+        assert_eq!(frames.read(&next), Some(1));
+        assert_eq!(frames.read(&whole[15..]), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Data of responses that h2 has and the client has not read. Requests wait before they hand over more than a connection may hold:
+//! otherwise a client with large windows that does not read could have a piece of each of its streams in memory.
+
+use std::cell::Cell;
+
+use tokio::sync::Notify;
+
+/// The most bytes that h2 holds for the streams of a connection.
+const MOST: usize = 32 * 1024;
+
+/// The data that h2 holds for a connection.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    bytes: Cell<usize>,
+    closed: Cell<bool>,
+    draining: Cell<bool>,
+    changed: Notify,
+}
+
+impl Outgoing {
+    /// Waits until there is room for another piece, and counts it. Returns false when the connection has ended.
+    pub(super) async fn add(&self, bytes: usize) -> bool {
+        while self.bytes.get() >= MOST && !self.closed.get() {
+            self.changed.notified().await;
+        }
+        self.bytes.set(self.bytes.get() + bytes);
+        !self.closed.get()
+    }
+
+    /// Records that everything was sent.
+    pub(super) fn sent(&self) {
+        if self.bytes.replace(0) >= MOST {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Records that the server shuts down.
+    pub(super) fn drain(&self) {
+        self.draining.set(true);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until the server shuts down.
+    pub(super) async fn draining(&self) {
+        while !self.draining.get() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Ends all waits: the connection has ended.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,56 @@
+//! The body of a request over HTTP/2, as it arrives.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// The body of a request over HTTP/2.
+#[derive(Debug)]
+pub(in crate::http) struct Received {
+    stream: RecvStream,
+    /// What is still to arrive, if the client has announced it. h2 resets a stream with more or less.
+    announced: Option<u64>,
+}
+
+impl Received {
+    pub(super) const fn new(stream: RecvStream, announced: Option<u64>) -> Self {
+        Self { stream, announced }
+    }
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        // Trailers are ignored.
+        let Some(data) = ready!(self.stream.poll_data(cx)) else {
+            return Poll::Ready(None);
+        };
+        let data = data?;
+        let length = data.len();
+        // The client may send that much more. It fails if the stream was reset, and then there is nobody to tell.
+        let _ = self.stream.flow_control().release_capacity(length);
+        if let Some(announced) = &mut self.announced {
+            *announced = announced.saturating_sub(length as u64);
+        }
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.announced {
+            Some(length) => SizeHint::with_exact(length),
+            None => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One request: passed to the service, and its response to h2.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
+use http::{Method, Request};
+
+use super::super::head::compact;
+use super::super::linger::Linger;
+use super::super::progress::InFlightRequest;
+use super::super::worker::Worker;
+use super::super::{Exchange, Head, Rejection, RequestBody, RequestId, Response, Service};
+use super::context::RequestContext;
+use super::received::Received;
+use super::send::send_body;
+use crate::clock::Timestamp;
+
+/// Starts a request. Most end at once; the others become tasks.
+pub(super) fn start<S: Service + 'static>(
+    context: &Rc<RequestContext<S>>,
+    request: Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+    cx: &mut std::task::Context<'_>,
+) {
+    let open = context.progress.begin();
+    let mut serving: Pin<Box<dyn Future<Output = ()>>> = match context.progress.reserve_stream() {
+        true => Box::pin(serve(Rc::clone(context), request, respond, open)),
+        false => Box::pin(reject(Rc::clone(context), request, respond, open)),
+    };
+    if serving.as_mut().poll(cx).is_pending() {
+        tokio::task::spawn_local(serving);
+    }
+}
+
+async fn serve<S: Service>(
+    context: Rc<RequestContext<S>>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    open: InFlightRequest,
+) {
+    let Worker { service, ids, .. } = &*context.worker;
+    let (mut parts, stream) = request.into_parts();
+    let received = Received::new(stream, announced(&parts.headers));
+    let mut body = RequestBody::over_http2(received, &parts.headers, &context.progress);
+    if !body.is_read() {
+        compact(&mut parts);
+    }
+    let head = Head::new(&parts);
+    let id = ids.of(head.request_id, |id| service.accepts_id(id));
+    let exchange = Exchange::new(context.peer, id, open.began);
+    let response = {
+        let mut response = pin!(service.respond(&head, &mut body, &exchange));
+        let respond = &mut respond;
+        poll_fn(|cx| match response.as_mut().poll(cx) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            // The client has reset the stream, or the connection has ended.
+            Poll::Pending => respond.poll_reset(cx).map(|_| None),
+        })
+        .await
+    };
+    let Some(response) = response else { return };
+    let is_head = parts.method == Method::HEAD;
+    send(&context, response, &exchange.id, is_head, &mut respond).await;
+    if !body.is_read() {
+        tokio::select! {
+            () = Linger::discard(&context.worker.lingering, &mut body) => {}
+            () = context.outgoing.draining() => {}
+        }
+    }
+}
+
+/// Responds to a request that is one too many.
+async fn reject<S: Service>(
+    context: Rc<RequestContext<S>>,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    _open: InFlightRequest,
+) {
+    let Worker { service, ids, .. } = &*context.worker;
+    let id = ids.next();
+    let response = service.reject(Rejection::TooManyStreams, context.peer, &id);
+    let is_head = request.method() == Method::HEAD;
+    send(&context, response, &id, is_head, &mut respond).await;
+}
+
+/// Sends a response. Ends early if the client has reset the stream or does not read.
+async fn send<S: Service>(
+    context: &RequestContext<S>,
+    mut response: Response,
+    id: &RequestId,
+    is_head: bool,
+    respond: &mut SendResponse<Bytes>,
+) {
+    // A stream ends with its response, and the connection of other streams stays.
+    response.close = false;
+    let status = response.status;
+    let (mut headers, body) = response.into_parts(id);
+    headers.insert(DATE, date(context.worker.service.now()));
+    if !body.is_streamed() {
+        headers.insert(CONTENT_LENGTH, body.bytes().len().into());
+    }
+    let mut head = http::Response::new(());
+    *head.status_mut() = status;
+    *head.headers_mut() = headers;
+    let ends = is_head || (!body.is_streamed() && body.bytes().is_empty());
+    let Ok(stream) = respond.send_response(head, ends) else {
+        return;
+    };
+    if !ends {
+        send_body(stream, body, context).await;
+    }
+}
+
+/// The length of the body that the client announces. h2 rejects one that is malformed.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    let length = headers.get(CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+thread_local! {
+    /// The last `Date`, and its second.
+    static LAST_DATE: RefCell<(i64, HeaderValue)> =
+        const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+}
+
+/// The value of `Date`, formatted once a second.
+fn date(now: Timestamp) -> HeaderValue {
+    let second = now.as_millis().div_euclid(1_000);
+    LAST_DATE.with_borrow_mut(|(last, value)| {
+        if *last != second {
+            *value = super::super::header::value(now.http_date());
+            *last = second;
+        }
+        value.clone()
+    })
+}

@@ -1,0 +1,117 @@
+//! Sends the body of a response, as far as its client has room for it. A client that does not open its window, or too slowly, has
+//! the stream reset: the rule for a client of HTTP/1 that does not read.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout};
+
+use super::super::{Body, Timeouts};
+use super::context::RequestContext;
+
+/// The most bytes of a response that are handed to h2 at a time.
+pub(super) const PIECE: usize = 8 * 1024;
+
+/// Sends a body to its end, or until the client no longer reads.
+pub(super) async fn send_body<S>(
+    stream: SendStream<Bytes>,
+    body: Body,
+    context: &RequestContext<S>,
+) {
+    let mut sending = Sending {
+        stream,
+        context,
+        timeouts: context.worker.timeouts,
+        waited: Duration::ZERO,
+        sent: 0,
+    };
+    let sent = match body.is_streamed() {
+        true => sending.send_streamed(body).await,
+        false => sending.send_bytes(body).await,
+    };
+    if sent.is_none() {
+        sending.stream.send_reset(Reason::CANCEL);
+    }
+}
+
+struct Sending<'a, S> {
+    stream: SendStream<Bytes>,
+    context: &'a RequestContext<S>,
+    timeouts: Timeouts,
+    /// How long the server has waited for the client, and how much the client has read, since the rate was last checked.
+    waited: Duration,
+    sent: usize,
+}
+
+impl<S> Sending<'_, S> {
+    async fn send_bytes(&mut self, mut body: Body) -> Option<()> {
+        loop {
+            let rest = body.bytes().len();
+            let room = self.room(rest).await?;
+            let (piece, ends) = body.split(room);
+            self.send(piece, ends).await?;
+            if ends {
+                return Some(());
+            }
+        }
+    }
+
+    async fn send_streamed(&mut self, mut body: Body) -> Option<()> {
+        loop {
+            let part = tokio::select! {
+                part = body.frame() => part,
+                // It may have no end.
+                () = self.context.outgoing.draining() => return None,
+            };
+            let Some(part) = part else {
+                return self.stream.send_data(Bytes::new(), true).ok();
+            };
+            let mut part = part.ok()?.into_data().unwrap_or_default();
+            while !part.is_empty() {
+                let room = self.room(part.len()).await?;
+                let piece = part.split_to(room);
+                self.send(piece, false).await?;
+            }
+        }
+    }
+
+    async fn send(&mut self, piece: Bytes, ends: bool) -> Option<()> {
+        let length = piece.len();
+        if !self.context.outgoing.add(length).await {
+            return None;
+        }
+        self.stream.send_data(piece, ends).ok()?;
+        self.sent += length;
+        Some(())
+    }
+
+    /// Waits until the client has room for a part of the body. Returns how many bytes it has room for, at most those that are left.
+    async fn room(&mut self, left: usize) -> Option<usize> {
+        let wanted = left.min(PIECE);
+        self.stream.reserve_capacity(wanted);
+        loop {
+            if let capacity @ 1.. = self.stream.capacity() {
+                return Some(capacity.min(wanted));
+            }
+            let began = Instant::now();
+            let patience = self.timeouts.idle.saturating_sub(self.waited);
+            let waiting = self.context.progress.wait_for_client();
+            let stream = &mut self.stream;
+            let room = timeout(patience, poll_fn(|cx| stream.poll_capacity(cx))).await;
+            drop(waiting);
+            self.waited += began.elapsed();
+            match room {
+                Ok(Some(Ok(_))) => {}
+                // The stream was reset, or the connection has ended.
+                Ok(_) => return None,
+                Err(_) if self.sent >= self.timeouts.quota() => {
+                    (self.waited, self.sent) = (Duration::ZERO, 0);
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+}

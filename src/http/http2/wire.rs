@@ -1,0 +1,209 @@
+//! The byte stream below h2. It collects what h2 writes: h2 flushes after every frame with data, and each flush would be a record of
+//! TLS and a system call. The connection sends what was collected when h2 has nothing more to do.
+
+use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::super::timeouts::Timeouts;
+use super::frames::Frames;
+
+/// The most bytes that are collected: one record of TLS.
+const MOST: usize = 16 * 1024;
+
+thread_local! {
+    /// A buffer that no connection needs at the moment. Only a connection with something to send has one.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The byte stream of a connection. Clones share it: h2 has one, and the connection has one.
+#[derive(Debug)]
+pub(super) struct Wire<IO>(Rc<RefCell<Inner<IO>>>);
+
+#[derive(Debug)]
+struct Inner<IO> {
+    io: IO,
+    /// What was collected, up to `sent` sent already.
+    collected: Vec<u8>,
+    sent: usize,
+    frames: Frames,
+    /// The number of the head that has arrived in part, and since when.
+    head: Option<(u64, Instant)>,
+    /// Since when the client does not read all that is sent, and how much it has read since.
+    blocked: Option<(Instant, usize)>,
+}
+
+impl<IO> Clone for Wire<IO> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
+    pub(super) fn new(io: IO) -> Self {
+        Self(Rc::new(RefCell::new(Inner {
+            io,
+            collected: Vec::new(),
+            sent: 0,
+            frames: Frames::new(),
+            head: None,
+            blocked: None,
+        })))
+    }
+
+    /// Sends what was collected.
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.inner_mut();
+        ready!(inner.poll_send(cx))?;
+        Pin::new(&mut inner.io).poll_flush(cx)
+    }
+
+    /// Whether the client does not read all that is sent.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.inner().blocked.is_some()
+    }
+
+    /// Since when a head has arrived only in part.
+    pub(super) fn head_since(&self) -> Option<Instant> {
+        self.inner().head.map(|(_, since)| since)
+    }
+
+    /// Since when the client reads too little.
+    pub(super) fn blocked_since(&self) -> Option<Instant> {
+        self.inner().blocked.map(|(since, _)| since)
+    }
+
+    /// Whether a client that does not read everything has read enough since it was last asked.
+    pub(super) fn reads_enough(&self, timeouts: Timeouts) -> bool {
+        let mut inner = self.inner_mut();
+        match inner.blocked {
+            Some((_, read)) if read >= timeouts.quota() => {
+                inner.blocked = Some((Instant::now(), 0));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn inner(&self) -> Ref<'_, Inner<IO>> {
+        self.0.borrow()
+    }
+
+    fn inner_mut(&self) -> RefMut<'_, Inner<IO>> {
+        self.0.borrow_mut()
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Inner<IO> {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.collected.len() {
+            let rest = &self.collected[self.sent..];
+            match Pin::new(&mut self.io).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => {
+                    self.sent += written;
+                    if let Some((_, read)) = &mut self.blocked {
+                        *read += written;
+                    }
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.blocked.get_or_insert_with(|| (Instant::now(), 0));
+                    return Poll::Pending;
+                }
+            }
+        }
+        self.blocked = None;
+        self.sent = 0;
+        if self.collected.capacity() > 0 {
+            self.collected.clear();
+            SPARE.set(std::mem::take(&mut self.collected));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Collects bytes. Returns how many there was room for.
+    fn collect(&mut self, bytes: &[u8]) -> usize {
+        if self.collected.capacity() == 0 {
+            self.collected = SPARE.take();
+        }
+        let taken = bytes.len().min(MOST.saturating_sub(self.collected.len()));
+        self.collected.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    /// Makes room, if there is none.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.collected.len() {
+            0..MOST => Poll::Ready(Ok(())),
+            _ => self.poll_send(cx),
+        }
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let inner = &mut *self.inner_mut();
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut inner.io).poll_read(cx, buf))?;
+        inner.head = match (inner.frames.read(&buf.filled()[before..]), inner.head) {
+            (None, _) => None,
+            (Some(number), Some((same, since))) if same == number => Some((number, since)),
+            (Some(number), _) => Some((number, Instant::now())),
+        };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut inner = self.inner_mut();
+        ready!(inner.poll_room(cx))?;
+        Poll::Ready(Ok(inner.collect(bytes)))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut inner = self.inner_mut();
+        ready!(inner.poll_room(cx))?;
+        let mut taken = 0;
+        for slice in slices {
+            let more = inner.collect(slice);
+            taken += more;
+            if more < slice.len() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.inner_mut();
+        ready!(inner.poll_send(cx))?;
+        Pin::new(&mut inner.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,246 @@
+//! HTTP/2: what a request is, early responses, and the end of a server. The contract is tested over HTTP/2 too (`./test tls`).
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use harness::{App, Certificate, Client};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::raw::*;
+use crate::start;
+
+/// A server, a client with a key, and its certificate.
+pub(crate) fn raw_server() -> (App, Client, Certificate, TempDir) {
+    let certificate = Certificate::new();
+    let (app, client, folder) = start(&certificate);
+    (app, client, certificate, folder)
+}
+
+#[track_caller]
+fn code(body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).expect("JSON");
+    body["code"].as_str().expect("a code").to_owned()
+}
+
+#[test]
+fn curl_speaks_http_2() {
+    let (app, key, certificate, folder) = raw_server();
+    std::fs::write(folder.path().join("ca.pem"), &certificate.pem).expect("a file");
+    let run = |words: &[&str]| {
+        let output = Command::new("curl")
+            .current_dir(folder.path())
+            .args([
+                "-sS",
+                "--cacert",
+                "ca.pem",
+                "-w",
+                "\n%{http_version} %{http_code}",
+            ])
+            .args([
+                "-H",
+                &format!(
+                    "Authorization: Bearer {}",
+                    key.key.as_deref().expect("a key")
+                ),
+            ])
+            .args(words)
+            .output()
+            .expect("curl runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let url = format!("https://{}/v1/pets", app.address());
+    assert_eq!(run(&[&url]), "[]\n2 200");
+    assert_eq!(run(&["--http1.1", &url]), "[]\n1.1 200");
+    let json = ["-H", "Content-Type: application/json", "--data-binary"];
+    let made = run(&[&json[..], &["{\"name\":\"Rex\",\"categoryId\":1}", &url]].concat());
+    assert!(made.ends_with("\n2 201"), "{made}");
+    // The response comes while the body is still being sent.
+    std::fs::write(folder.path().join("large"), vec![b' '; 5_000_000]).expect("a file");
+    for _ in 0..5 {
+        let refused = run(&[&json[..], &["@large", &url]].concat());
+        assert!(
+            refused.contains("body_too_large") && refused.ends_with("\n2 413"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn authority_is_checked_as_host_is() {
+    let (_app, key, certificate, _folder) = raw_server();
+    let secret = format!("Bearer {}", key.key.as_deref().expect("a key"));
+    let start = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":path", "/v1/pets"),
+    ];
+    let authorization = ("authorization", &*secret);
+    let long = "a".repeat(256);
+    for (fields, status) in [
+        (vec![(":authority", "a.example")], 200),
+        (vec![(":authority", "[::1]:8080")], 200),
+        (vec![], 400),
+        (vec![("host", "a.example")], 200),
+        (vec![("host", "a b")], 400),
+        (vec![(":authority", "user@a.example")], 400),
+        (vec![(":authority", &long)], 400),
+        (
+            vec![(":authority", "a.example"), ("host", "a.example")],
+            200,
+        ),
+        (vec![(":authority", "a.example"), ("host", "a b")], 400),
+        (
+            vec![(":authority", "a.example"), ("host", "a"), ("host", "a")],
+            400,
+        ),
+    ] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let (pseudo, others): (Vec<_>, Vec<_>) = fields
+            .iter()
+            .copied()
+            .partition(|(name, _)| name.starts_with(':'));
+        let block = encode(&[&start[..], &pseudo, &[authorization], &others].concat());
+        raw.send_frame(HEADERS, END_HEADERS | END_STREAM, 1, &block);
+        let (got, body) = raw.response(1);
+        assert_eq!(got, status, "{fields:?} {}", String::from_utf8_lossy(&body));
+        if status == 400 {
+            assert_eq!(code(&body), "invalid_parameter");
+        }
+    }
+}
+
+#[test]
+fn malformed_requests_reset_their_stream_and_no_other() {
+    let (_app, key, certificate, _folder) = raw_server();
+    let get = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":path", "/v1/pets"),
+    ];
+    for fields in [
+        vec![("connection", "close")],
+        vec![("transfer-encoding", "chunked")],
+        vec![("te", "gzip")],
+        vec![(":path", "/twice")],
+    ] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let (pseudo, others): (Vec<_>, Vec<_>) = fields
+            .iter()
+            .copied()
+            .partition(|(name, _)| name.starts_with(':'));
+        let authority = [(":authority", "a.example")];
+        let block = encode(&[&get[..], &authority, &pseudo, &others].concat());
+        raw.send_frame(HEADERS, END_HEADERS | END_STREAM, 1, &block);
+        let reset = raw
+            .next_of(RST_STREAM)
+            .unwrap_or_else(|| panic!("{fields:?}"));
+        assert_eq!((reset.stream, reset.error()), (1, 1), "{fields:?}");
+        raw.get(3, "/v1/pets");
+        assert_eq!(raw.response(3).0, 200, "{fields:?}");
+    }
+    // What no field can be is an error of the connection.
+    for field in [("Upper", "case"), (":unknown", "x")] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let block = encode(&[&get[..], &[field]].concat());
+        raw.send_frame(HEADERS, END_HEADERS | END_STREAM, 1, &block);
+        let away = raw.next_of(GOAWAY).expect("the end of the connection");
+        assert_eq!(away.error(), 1, "{away:?}");
+    }
+}
+
+#[test]
+fn a_head_has_no_body_and_a_large_head_is_431() {
+    let (_app, key, certificate, _folder) = raw_server();
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    let block = raw.head("HEAD", "/v1/pets", &[]);
+    raw.send_frame(HEADERS, END_HEADERS | END_STREAM, 1, &block);
+    let head = raw.next_of(HEADERS).expect("a response");
+    assert!(head.has(END_STREAM), "{head:?}");
+    let long = "x".repeat(16_000);
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    let block = raw.head(
+        "GET",
+        "/v1/pets",
+        &[("x-long", &long), ("x-more", &long[..1_000])],
+    );
+    raw.send_frame(HEADERS, END_STREAM, 1, &block[..16_000]);
+    raw.send_frame(CONTINUATION, END_HEADERS, 1, &block[16_000..]);
+    let head = raw.next_of(HEADERS).expect("a response");
+    assert!(head.has(END_STREAM), "{head:?}");
+    raw.get(3, "/v1/pets");
+    assert_eq!(raw.response(3).0, 200);
+}
+
+#[test]
+fn a_body_that_is_too_large_is_413_at_once_and_the_connection_goes_on() {
+    let (_app, key, certificate, _folder) = raw_server();
+    for announced in [true, false] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let length: &[_] = if announced {
+            &[("content-length", "50000")]
+        } else {
+            &[]
+        };
+        raw.post(1, length);
+        if !announced {
+            raw.send_frame(DATA, 0, 1, &[b' '; 16_384]);
+            raw.send_frame(DATA, 0, 1, b"x");
+        }
+        let began = Instant::now();
+        let (status, body) = raw.response(1);
+        assert_eq!((status, &*code(&body)), (413, "body_too_large"));
+        assert!(began.elapsed() < Duration::from_secs(1));
+        raw.get(3, "/v1/pets");
+        assert_eq!(raw.response(3).1, b"[]");
+    }
+}
+
+#[test]
+fn a_response_before_the_body_was_read_reaches_a_client_that_goes_on_sending() {
+    let (_app, key, certificate, _folder) = raw_server();
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    let block = raw.head("POST", "/v1/nothing", &[("content-length", "30")]);
+    raw.send_frame(HEADERS, END_HEADERS, 1, &block);
+    assert_eq!(raw.response(1).0, 404);
+    raw.send_frame(DATA, END_STREAM, 1, &[b'x'; 30]);
+    raw.get(3, "/v1/pets");
+    // The stream has ended on both sides: there is nothing to reset.
+    loop {
+        let frame = raw.next().expect("a response");
+        assert_ne!(frame.kind, RST_STREAM, "{frame:?}");
+        if frame.stream == 3 && frame.has(END_STREAM) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_sends_goaway_completes_what_is_in_flight_and_does_not_wait_for_idle_clients() {
+    let (mut app, key, certificate, _folder) = raw_server();
+    let mut idle = Raw::connect(&key, &certificate, &[]);
+    idle.get(1, "/v1/pets");
+    assert_eq!(idle.response(1).0, 200);
+    let mut busy = Raw::connect(&key, &certificate, &[]);
+    busy.post(1, &[]);
+    busy.send_frame(DATA, 0, 1, b"{\"name\":\"Rex\",");
+    std::thread::sleep(Duration::from_millis(200));
+    let stopping = std::thread::spawn(move || {
+        let began = Instant::now();
+        app.stop();
+        began.elapsed()
+    });
+    for raw in [&mut idle, &mut busy] {
+        let away = raw.next_of(GOAWAY).expect("a GOAWAY");
+        assert_eq!(away.error(), 0, "{away:?}");
+    }
+    std::thread::sleep(Duration::from_millis(1_500));
+    busy.send_frame(DATA, END_STREAM, 1, b"\"categoryId\":1}");
+    let (status, body) = busy.response(1);
+    assert_eq!(status, 201, "{}", String::from_utf8_lossy(&body));
+    while busy.next().is_some() {}
+    while idle.next().is_some() {}
+    let took = stopping.join().expect("stopped");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}

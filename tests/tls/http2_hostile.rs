@@ -1,0 +1,262 @@
+//! Floods of HTTP/2: the memory of the server is bounded, and others are served.
+
+use std::time::{Duration, Instant};
+
+use animal_store::page::{Cursor, Scope};
+use harness::{Certificate, Client, Process};
+use serde_json::json;
+
+use crate::http2_slow::server;
+use crate::raw::*;
+use crate::{folder, run, serve};
+
+/// The memory of a process.
+fn memory(process: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.expect("a figure").parse::<u64>().expect("a number") << 10
+}
+
+/// A server as a process of its own, a client with a key that no test exhausts, and its certificate.
+fn process(words: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
+    let folder = folder();
+    let certificate = Certificate::new();
+    certificate.write(folder.path());
+    run(folder.path(), &["migrate"]).exits(0);
+    let create = ["keys", "create", "--name", "test", "--plan", "enterprise"];
+    let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
+    let key = run(folder.path(), &[&create[..], &limits].concat())
+        .exits(0)
+        .stdout;
+    let process = serve(folder.path(), &[&["--log-level", "error"], words].concat());
+    let client = process
+        .client(Some(key.trim()))
+        .over(&certificate.http2_client());
+    (process, client, certificate, folder)
+}
+
+/// Sends until the server closes the connection, or so many times. Returns how often.
+fn flood(raw: &mut Raw, times: usize, mut bytes: impl FnMut(usize) -> Vec<u8>) -> usize {
+    (0..times)
+        .find(|number| raw.send(&bytes(*number)).is_err())
+        .unwrap_or(times)
+}
+
+#[test]
+fn rapid_resets_end_their_connection_and_others_are_served() {
+    let (process, key, certificate, _folder) = process(&[]);
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let before = memory(&process);
+    let began = Instant::now();
+    for _ in 0..20 {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let head = raw.head("GET", "/v1/pets", &[]);
+        let sent = flood(&mut raw, 20_000, |number| {
+            let mut both = Vec::new();
+            // Many in one write, so that none is accepted before it is reset.
+            for more in 0..100 {
+                let stream = ((number * 100 + more) * 2 + 1) as u32;
+                both.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
+                both.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+            }
+            both
+        });
+        assert!(sent < 20_000, "never closed");
+        let away = raw.next_of(GOAWAY);
+        // It may be lost when the connection is reset.
+        assert!(away.is_none_or(|away| away.error() == 11));
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    let more = memory(&process).saturating_sub(before) >> 20;
+    println!("20 floods in {:?}, {more} MiB", began.elapsed());
+    assert!(more < 32, "{more} MiB");
+}
+
+#[test]
+fn a_flood_of_continuation_frames_ends_its_connection() {
+    let (process, key, certificate, _folder) = process(&[]);
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let before = memory(&process);
+    for size in [0, 1, 16_000] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        let head = raw.head("GET", "/v1/pets", &[]);
+        raw.send_frame(HEADERS, END_STREAM, 1, &head);
+        let part = encode(&[("x", &"y".repeat(size))]);
+        let frame = frame(CONTINUATION, 0, 1, if size == 0 { &[] } else { &part });
+        let sent = flood(&mut raw, 1_000_000, |_| frame.clone());
+        println!("frames of {size}: closed after {sent}");
+        assert!(sent < 1_000_000, "never closed");
+    }
+    assert_eq!(key.get("/v1/pets").status, 200);
+    assert!(memory(&process).saturating_sub(before) < 16 << 20);
+}
+
+#[test]
+fn floods_of_settings_pings_and_empty_data_cost_no_memory() {
+    let (process, key, certificate, _folder) =
+        process(&["--request-timeout", "3s", "--idle-timeout", "3s"]);
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let before = memory(&process);
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0x10, 0]);
+    let ping = frame(PING, 0, 0, &[1; 8]);
+    let empty = frame(DATA, 0, 1, &[]);
+    for flooded in [settings, ping, empty] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        raw.post(1, &[]);
+        // The client never reads. Its own writes end when the buffers of the system are full.
+        raw.set_write_patience(Duration::from_secs(1));
+        let many = flooded.repeat(1_000);
+        let sent = flood(&mut raw, 2_000, |_| many.clone());
+        println!("kind {}: {sent} thousand", flooded[3]);
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    let more = memory(&process).saturating_sub(before) >> 20;
+    assert!(more < 16, "{more} MiB");
+}
+
+#[test]
+fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
+    let (_process, key, certificate, _folder) = process(&[]);
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    let settings = raw.next_of(SETTINGS).expect("settings");
+    let most = settings
+        .payload
+        .chunks(6)
+        .find(|setting| setting[..2] == [0, 3]);
+    assert_eq!(most.expect("a limit")[2..], [0, 0, 0, 100]);
+    // As fast as they can be sent, a hundred at a time.
+    let head = raw.head("GET", "/v1/pets", &[]);
+    let mut ended = 0;
+    for batch in 0..100 {
+        let mut frames = Vec::new();
+        for number in 0..100_u32 {
+            let stream = (batch * 100 + number) * 2 + 1;
+            frames.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
+        }
+        raw.send(&frames).expect("sent");
+        // The window of the connection.
+        raw.send_frame(WINDOW_UPDATE, 0, 0, &1_000_u32.to_be_bytes());
+        while ended < (batch + 1) * 100 {
+            let frame = raw.next().expect("a response");
+            assert_ne!(frame.kind, RST_STREAM, "{frame:?}");
+            ended += u32::from(frame.kind != SETTINGS && frame.has(END_STREAM) && frame.stream > 0);
+        }
+    }
+    assert_eq!(ended, 10_000);
+    // More at a time than are allowed: those are refused, and the client may retry them.
+    let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+    raw.next_of(SETTINGS).expect("settings");
+    raw.send_frame(SETTINGS, ACK, 0, &[]);
+    let send = |raw: &mut Raw, stream| {
+        let head = frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+        raw.send(&head)
+    };
+    for stream in (1..=221).step_by(2) {
+        send(&mut raw, stream).expect("sent");
+    }
+    let refused = raw.next_of(RST_STREAM).expect("a refusal");
+    assert_eq!((refused.stream, refused.error()), (201, 7), "{refused:?}");
+    let ended = (223..=20_001)
+        .step_by(2)
+        .any(|stream| send(&mut raw, stream).is_err());
+    assert!(ended, "a client that goes on is disconnected");
+    assert_eq!(key.get("/v1/pets").status, 200);
+}
+
+#[test]
+fn streams_count_against_the_limits_of_connections() {
+    let (_app, key, certificate, _folder) =
+        server(|config| config.max_connections_per_address = 60);
+    let stalled: Vec<Raw> = (0..2)
+        .map(|_| {
+            let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+            for stream in (1..200).step_by(2) {
+                raw.get(stream, "/docs/swagger-ui-bundle.js");
+            }
+            raw
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    // One at a time is always served.
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    for stream in (1..200).step_by(2) {
+        raw.post(stream, &[("content-length", "10")]);
+    }
+    let mut bodies = String::new();
+    while !bodies.contains("unavailable") {
+        let frame = raw.next().expect("a response");
+        if frame.kind == DATA {
+            bodies.push_str(&String::from_utf8_lossy(&frame.payload));
+        }
+    }
+    drop((stalled, raw));
+    harness::eventually(Duration::from_secs(5), "streams again", || {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        for stream in (1..60).step_by(2) {
+            raw.post(stream, &[("content-length", "0")]);
+            raw.send_frame(DATA, END_STREAM, stream, &[]);
+        }
+        let bodies: Vec<String> = std::iter::from_fn(|| raw.next_of(DATA))
+            .map(|frame| String::from_utf8_lossy(&frame.payload).into_owned())
+            .take(30)
+            .collect();
+        bodies.iter().all(|body| body.contains("invalid_body"))
+    });
+}
+
+#[test]
+fn an_idle_connection_costs_at_most_64_kib() {
+    let (process, key, certificate, _folder) = process(&[]);
+    for _ in 0..20 {
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
+    let before = memory(&process);
+    const MANY: u64 = 800;
+    let open: Vec<Raw> = (0..MANY)
+        .map(|_| {
+            let mut raw = Raw::connect(&key, &certificate, &[]);
+            raw.get(1, "/v1/pets");
+            assert_eq!(raw.response(1).0, 200);
+            raw
+        })
+        .collect();
+    let each = memory(&process).saturating_sub(before) / MANY;
+    println!("{each} bytes for each of {MANY} idle connections");
+    assert!(each <= 64 << 10, "{each}");
+    drop(open);
+}
+
+#[test]
+fn large_pages_that_are_not_read_cost_little_whatever_their_windows() {
+    let (process, key, certificate, _folder) = process(&["--max-connections-per-address", "10000"]);
+    for _ in 0..200 {
+        let made = key.create(&json!({"name": "🐕".repeat(255), "categoryId": 1}));
+        assert_eq!(made.status, 201);
+    }
+    let before = memory(&process);
+    let mut open = Vec::new();
+    for window in [0, 1, 100_000] {
+        for connection in 0..30 {
+            let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, window)]);
+            for number in 0..100_u32 {
+                // Each page is another one, so that none is shared.
+                let after = i64::from((connection * 100 + number) % 100);
+                let cursor = Cursor::after(after).bound_to(Scope::Pets(None));
+                raw.get(
+                    number * 2 + 1,
+                    &format!("/v1/pets?limit=100&cursor={cursor}"),
+                );
+            }
+            open.push(raw);
+        }
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(key.get("/v1/pets?limit=1").status, 200);
+    let more = memory(&process).saturating_sub(before) >> 20;
+    println!("9,000 pages on 90 connections: {more} MiB");
+    assert!(more < 150, "{more} MiB");
+    drop(open);
+}
