@@ -1,7 +1,7 @@
 //! The baselines: servers that send the same bytes as the service, without any logic.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -22,15 +22,20 @@ pub(crate) fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
     Process::announced(command, |line| line.trim().parse().ok())
 }
 
-/// Starts nginx with this response, if it is installed, independent of the system's configuration. It writes to the folder.
-pub(crate) fn nginx(bench: &Bench, response: &Response) -> Result<Option<(Process, TempDir)>> {
+/// Starts nginx with this response, if it is installed, independent of the system's configuration. It writes to the folder. With a
+/// certificate and its key, it speaks TLS, with HTTP/2 and HTTP/1.1.
+pub(crate) fn nginx(
+    bench: &Bench,
+    response: &Response,
+    tls: Option<(&Path, &Path)>,
+) -> Result<Option<(Process, TempDir)>> {
     if nginx_version(bench).is_none() {
         return Ok(None);
     }
     let folder = bench.folder()?;
     let address = free_address()?;
     let file = folder.path().join("nginx.conf");
-    std::fs::write(&file, configuration(response, address)?)?;
+    std::fs::write(&file, configuration(response, address, tls)?)?;
     let mut command = Place::Server.command(nginx_program(bench));
     command
         .args(["-e", "stderr", "-p"])
@@ -57,7 +62,22 @@ fn nginx_program(bench: &Bench) -> PathBuf {
     }
 }
 
-fn configuration(response: &Response, address: SocketAddr) -> Result<String> {
+fn configuration(
+    response: &Response,
+    address: SocketAddr,
+    tls: Option<(&Path, &Path)>,
+) -> Result<String> {
+    let (options, certificate) = match tls {
+        Some((cert, key)) => (
+            " ssl http2",
+            format!(
+                "ssl_certificate {};\nssl_certificate_key {};\n",
+                cert.display(),
+                key.display()
+            ),
+        ),
+        None => ("", String::new()),
+    };
     let body = std::str::from_utf8(&response.body)?;
     let mut kind = None;
     let mut headers = String::new();
@@ -87,8 +107,8 @@ uwsgi_temp_path uwsgi;
 scgi_temp_path scgi;
 default_type {kind};
 server {{
-listen {address};
-location / {{
+listen {address}{options};
+{certificate}location / {{
 {headers}return {status} {body};
 }}
 }}

@@ -154,10 +154,8 @@ pub(crate) fn api_address(output: &str) -> Option<SocketAddr> {
         .lines()
         .find(|line| line.trim_start().starts_with("API"))?;
     let url = line.split_whitespace().last()?;
-    url.strip_prefix("http://")?
-        .strip_suffix("/v1")?
-        .parse()
-        .ok()
+    let (_, rest) = url.split_once("://")?;
+    rest.strip_suffix("/v1")?.parse().ok()
 }
 
 /// Checkpoints the write-ahead log and syncs the file, so that no later round does it.

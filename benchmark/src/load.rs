@@ -3,10 +3,12 @@
 
 mod closed;
 mod connection;
+mod encrypted;
 mod open;
 mod requests;
 
 pub(crate) use closed::{Round, round, round_of};
+pub(crate) use encrypted::{http2, https};
 pub(crate) use open::scheduled;
 pub(crate) use requests::Requests;
 

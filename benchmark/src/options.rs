@@ -36,6 +36,10 @@ pub(crate) enum Row {
     List,
     /// One animal, compared with the baselines
     Get,
+    /// A page of 20 animals over TLS with HTTP/1.1, compared with nginx
+    Https,
+    /// A page of 20 animals over HTTP/2 with 100 streams, compared with nginx
+    Http2,
     /// A 401 and a 429, compared with a 200
     #[value(alias = "401", alias = "429")]
     Refusals,

@@ -12,6 +12,8 @@ pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) list: Option<Compared>,
     pub(crate) get: Option<Compared>,
+    pub(crate) https: Option<Encrypted>,
+    pub(crate) http2: Option<Encrypted>,
     pub(crate) refusals: Option<Refusals>,
     pub(crate) post: Option<Post>,
     pub(crate) sizes: Vec<Size>,
@@ -27,6 +29,14 @@ pub(crate) struct Results {
 pub(crate) struct Compared {
     pub(crate) ours: Figure,
     pub(crate) hyper: Figure,
+    /// Absent if nginx is not installed.
+    pub(crate) nginx: Option<Figure>,
+}
+
+/// The service over TLS compared with nginx.
+#[derive(Debug, Serialize)]
+pub(crate) struct Encrypted {
+    pub(crate) ours: Figure,
     /// Absent if nginx is not installed.
     pub(crate) nginx: Option<Figure>,
 }

@@ -1,6 +1,7 @@
 //! The rows of the benchmark, one file each. A row starts its servers, measures, and cleans up.
 
 mod compared;
+mod encrypted;
 mod growth;
 mod nodes;
 mod peers;
@@ -17,6 +18,7 @@ use crate::figure::Figure;
 use crate::machine::Machine;
 use crate::options::{Options, Row};
 use crate::results::Results;
+use encrypted::Protocol;
 
 /// The paths that are measured.
 const LIST: &str = "/v1/pets";
@@ -32,6 +34,8 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         machine,
         list: None,
         get: None,
+        https: None,
+        http2: None,
         refusals: None,
         post: None,
         sizes: Vec::new(),
@@ -46,6 +50,12 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     }
     if wants(Row::Get) {
         results.get = Some(compared::run(bench, "get", GET)?);
+    }
+    if wants(Row::Https) {
+        results.https = Some(encrypted::run(bench, "https", Protocol::Http1)?);
+    }
+    if wants(Row::Http2) {
+        results.http2 = Some(encrypted::run(bench, "http2", Protocol::Http2)?);
     }
     if wants(Row::Refusals) {
         results.refusals = Some(refusals::run(bench)?);

@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::stop;
 
 /// The first part of a round is not measured: connections are opened, caches and branch predictors warm up.
-const WARM_UP: Duration = Duration::from_millis(300);
+pub(super) const WARM_UP: Duration = Duration::from_millis(300);
 
 /// The time without a response after which the round fails.
 const TIMEOUT: Duration = Duration::from_secs(10);

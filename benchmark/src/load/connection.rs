@@ -60,7 +60,7 @@ impl Connection {
 }
 
 /// The status of a response, if these bytes are complete.
-fn complete(bytes: &[u8]) -> Result<Option<u16>> {
+pub(super) fn complete(bytes: &[u8]) -> Result<Option<u16>> {
     let mut line = 0;
     let mut length = None;
     // Line by line: a head has a few hundred bytes, and the first byte rules out most lines.

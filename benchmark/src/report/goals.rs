@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::number::{count, megabytes, times, whole};
-use crate::results::{Compared, Results};
+use crate::results::{Compared, Encrypted, Results};
 
 /// The ratio up to which the costs at ten thousand and at ten million animals count as the same.
 const SAME: f64 = 1.20;
@@ -33,6 +33,18 @@ pub(super) fn table(results: &Results) -> Option<Table> {
         ("get: one animal", &results.get),
     ] {
         goals.extend(row.iter().flat_map(|row| compared(what, row)));
+    }
+    for (what, row) in [
+        ("https: 20 animals over TLS", &results.https),
+        ("http2: 20 animals, 100 streams", &results.http2),
+    ] {
+        if let Some(Encrypted {
+            ours,
+            nginx: Some(nginx),
+        }) = row
+        {
+            goals.push(Goal::at_most(what, ours.cpu_over(nginx), 1.15, "nginx"));
+        }
     }
     if let Some(row) = &results.refusals {
         for (what, refusal) in [("a 401", &row.unauthorized), ("a 429", &row.limited)] {

@@ -3,7 +3,9 @@
 use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
 use crate::figure::Figure;
-use crate::results::{Compared, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail};
+use crate::results::{
+    Compared, Encrypted, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail,
+};
 
 const REQUESTS: &str = "requests/s";
 const CPU: &str = "CPU per request";
@@ -17,6 +19,13 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     let mut tables = Vec::new();
     if !baselines.is_empty() {
         tables.push(compared(&baselines));
+    }
+    let over_tls = [("https", &results.https), ("http2", &results.http2)]
+        .into_iter()
+        .filter_map(|(name, row)| row.as_ref().map(|row| (name, row)))
+        .collect::<Vec<_>>();
+    if !over_tls.is_empty() {
+        tables.push(encrypted(&over_tls));
     }
     tables.extend(results.refusals.as_ref().map(refusals));
     tables.extend(results.post.as_ref().map(post));
@@ -70,6 +79,29 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
         }
     }
     table
+}
+
+fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
+    let line = |name: &str, row: &Encrypted, figure: &Figure| {
+        let [rate, cpu] = cells(figure);
+        let ratio = times(row.ours.cpu_over(figure));
+        vec![name.to_owned(), figure.name.clone(), rate, cpu, ratio]
+    };
+    Table {
+        title: "Over TLS",
+        note: "`list` over TLS 1.3, with HTTP/1.1 on 64 connections (`https`), and with 100 streams on one HTTP/2 connection \
+               (`http2`). nginx has the same certificate, and sends the same headers and body without any logic. The load \
+               generator decrypts too, so the rates are not comparable with those of other tables."
+            .into(),
+        head: vec!["row", "server", REQUESTS, CPU, "animal-store / server"],
+        rows: rows
+            .iter()
+            .flat_map(|(name, row)| {
+                let figures = [Some(&row.ours), row.nginx.as_ref()].into_iter().flatten();
+                figures.map(|figure| line(name, row, figure))
+            })
+            .collect(),
+    }
 }
 
 fn refusals(row: &Refusals) -> Table {

@@ -24,7 +24,7 @@ pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Compared> {
     );
 
     let hyper = baselines::hyper(bench, &response)?;
-    let nginx = baselines::nginx(bench, &response)?;
+    let nginx = baselines::nginx(bench, &response, None)?;
     for address in [Some(hyper.address), nginx.as_ref().map(|n| n.0.address)] {
         let Some(address) = address else { continue };
         let compared = Response::to_get(address, path, "")?;

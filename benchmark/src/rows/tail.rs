@@ -27,7 +27,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
     let response = Response::to_get(ours.address, LIST, &authorization)?;
     let hyper = baselines::hyper(bench, &response)?;
-    let nginx = baselines::nginx(bench, &response)?;
+    let nginx = baselines::nginx(bench, &response, None)?;
     let mut servers = vec![("animal-store", &ours), ("bare hyper", &hyper)];
     servers.extend(nginx.as_ref().map(|(nginx, _)| ("nginx", nginx)));
     let mut tails = row(bench, "list", &servers, &list, half)?;
