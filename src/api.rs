@@ -93,6 +93,11 @@ impl Api {
         };
         if let Ok(response) = &mut result {
             deprecation::announce(call.operation, || base, response);
+            if !response.body.hold(key.0) {
+                return Err(ApiError::Unavailable {
+                    cause: "too many large responses have not been read by their clients".into(),
+                });
+            }
         }
         result
     }

@@ -9,6 +9,7 @@ mod dispatch;
 mod exchange;
 mod head;
 pub mod header;
+mod held;
 mod http2;
 mod linger;
 mod listen;

@@ -13,12 +13,12 @@ impl Api {
     ) -> Result<Response, ApiError> {
         let query = query::of_orders(query)?;
         let page = self.store.order_page(query).await?;
-        link::respond(
+        Ok(link::respond(
             page,
             base,
             "/v1/store/orders?limit=",
             query.limit,
             Scope::Orders,
-        )
+        ))
     }
 }

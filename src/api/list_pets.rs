@@ -12,6 +12,12 @@ impl Api {
     ) -> Result<Response, ApiError> {
         let query = query::of_pets(query)?;
         let page = self.store.page(query).await?;
-        link::respond(page, base, "/v1/pets?limit=", query.limit, query.scope())
+        Ok(link::respond(
+            page,
+            base,
+            "/v1/pets?limit=",
+            query.limit,
+            query.scope(),
+        ))
     }
 }
