@@ -177,6 +177,14 @@ impl Raw {
         }
     }
 
+    /// Whether the server has closed the connection.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        match self.stream.read(&mut [0; 1]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// How long a write may take.
     pub(crate) fn set_write_patience(&self, patience: Duration) {
         self.stream
