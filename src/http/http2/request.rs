@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 
 use super::super::head::compact;
 use super::super::linger::Linger;
@@ -103,7 +103,8 @@ async fn send<S: Service>(
     let status = response.status;
     let (mut headers, body) = response.into_parts(id);
     headers.insert(DATE, date(context.worker.service.now()));
-    if !body.is_streamed() {
+    // A response without content must not announce a length (RFC 9110).
+    if !body.is_streamed() && status != StatusCode::NO_CONTENT {
         headers.insert(CONTENT_LENGTH, body.bytes().len().into());
     }
     let mut head = http::Response::new(());
