@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{PROGRAM, folder, run};
 
 /// Every option of `serve` that takes a value, with one that fits and one that does not.
-const OPTIONS: [(&str, &str, &str); 18] = [
+const OPTIONS: [(&str, &str, &str); 19] = [
     ("listen", "127.0.0.1:0", "localhost"),
     ("admin-listen", "127.0.0.1:0", "9090"),
     ("admin-token", "0123456789abcdef", "short"),
@@ -21,6 +21,7 @@ const OPTIONS: [(&str, &str, &str); 18] = [
     ),
     ("staging-url", "https://staging.example/v1", "ftp://x/v1"),
     ("trusted-proxy", "10.0.0.0/8", "10.0.0.0/33"),
+    ("cors-origin", "https://shop.example", "shop.example"),
     ("ban-after", "7", "-1"),
     ("ban-for", "2m", "soon"),
     ("keep-usage", "30d", "23h"),
