@@ -182,8 +182,12 @@ fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
         })
         .collect();
     std::thread::sleep(Duration::from_secs(2));
-    let small = client.get("/v1/pets?limit=1");
-    assert_eq!(small.status, 200, "{small}");
+    // On a busy machine the requests before it take longer than a client waits.
+    eventually(Duration::from_secs(90), "a small page", || {
+        let request = client.request("GET", "/v1/pets?limit=1");
+        let small = request.try_send_on(&mut client.connect());
+        small.is_ok_and(|small| small.status == 200)
+    });
     let (_, peak) = memory(&process);
     println!(
         "large pages: {MANY} connections, {} MiB at most",

@@ -185,16 +185,16 @@ impl WriteLoop {
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
                 self.state.failed(&error, kind(&error));
+                // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
+                // first reply: a client that retries after it has not waited.
+                let waiting = match is_busy(&error) {
+                    true => self.dequeue(jobs.try_iter()),
+                    false => Vec::new(),
+                };
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
-                rest.for_each(|job| job.fail(failure.clone()));
-                if is_busy(&error) {
-                    // They have waited for the same lock. In batches, each would wait again, the last ones for very long.
-                    let waiting = self.dequeue(jobs.try_iter());
-                    waiting
-                        .into_iter()
-                        .for_each(|job| job.fail(failure.clone()));
-                }
+                rest.chain(waiting)
+                    .for_each(|job| job.fail(failure.clone()));
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
                     true => Err(error.into()),
