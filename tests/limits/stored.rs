@@ -206,8 +206,12 @@ fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_star
     app.by_hand().change(more).expect("a store");
     app.restart();
     assert_eq!(refused(&again(&app, &key), 1).rate(), (5, 0, DAY_END));
-    let stored = usage(&app, id);
-    assert_eq!(stored, [day("2026-11-16", 5_000_000_000, 0)]);
+    // Whether the rejection is stored by now depends on the next flush.
+    let requests: Vec<_> = usage(&app, id)
+        .into_iter()
+        .map(|(_, requests, _)| requests)
+        .collect();
+    assert_eq!(requests, [5_000_000_000]);
 }
 
 #[test]
