@@ -1,6 +1,7 @@
 //! The command line: one file for each command. Errors are one line: wrong usage with exit code 2, failures with exit code 1.
 
 mod allocator;
+mod backup;
 mod confirm;
 mod database;
 mod healthcheck;
@@ -12,6 +13,7 @@ mod orders;
 mod outcome;
 mod pets;
 mod print;
+mod progress;
 mod serve;
 mod signals;
 mod table;
@@ -52,6 +54,8 @@ enum Command {
     /// Place, complete, cancel and list orders
     #[command(subcommand)]
     Orders(orders::Command),
+    /// Back up the embedded database, also while the server runs
+    Backup(backup::Backup),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
     /// Print the OpenAPI document
@@ -84,6 +88,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Keys(command) => database::run(async |clock| command.run(clock).await),
         Command::Pets(command) => database::run(async |clock| command.run(clock).await),
         Command::Orders(command) => database::run(async |clock| command.run(clock).await),
+        Command::Backup(backup) => database::run(async |_| backup.run().await),
         Command::Migrate(options) => {
             database::run(async |clock| migrate::run(&options, clock).await)
         }

@@ -29,6 +29,7 @@ pub mod limit;
 pub mod log;
 pub mod metrics;
 mod network;
+pub mod new_file;
 pub mod order;
 pub mod page;
 pub mod pet;

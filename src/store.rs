@@ -21,6 +21,7 @@ pub use contract::{
     StoreError, UsageBatch, UsageRecorder, UsageRow,
 };
 pub use row_stream::RowStream;
+pub use sqlite::{BackupError, BackupProgress, back_up};
 pub use writer::Commits;
 
 use std::time::Duration;

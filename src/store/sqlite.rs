@@ -1,6 +1,7 @@
 //! The embedded engine: one SQLite file in WAL mode, one writer thread, a few readers.
 //! Writers and readers do not wait for each other.
 
+mod backup;
 mod connect;
 mod creation;
 mod error;
@@ -25,6 +26,8 @@ mod writer;
 use std::path::Path;
 
 use rusqlite::Connection;
+
+pub use backup::{BackupError, BackupProgress, back_up};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;

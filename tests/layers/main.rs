@@ -28,7 +28,7 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Modules that any layer may use, also the transport. They know nothing but each other.
-const LEAVES: [&str; 5] = ["clock", "counter", "fault", "hosts", "network"];
+const LEAVES: [&str; 6] = ["clock", "counter", "fault", "hosts", "network", "new_file"];
 
 /// The transport stands apart: it knows the leaves alone, and is known as a whole to the services alone.
 const TRANSPORT: &str = "http";

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod backup;
 mod clients;
 mod commands;
 mod config;

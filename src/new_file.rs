@@ -1,0 +1,197 @@
+//! A file that appears under its name only when it is complete and on disk. Until then it has a temporary name in the same folder,
+//! which is removed if anything fails.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// Whether a file that exists may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It may.
+    Yes,
+    /// It is kept, and the new one is an error.
+    No,
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum NewFileError {
+    /// There is a file, which must not be replaced.
+    #[error("{0} already exists: choose another name, or use --force to replace it")]
+    Exists(PathBuf),
+    /// There is something that is not a file.
+    #[error("{0} is not a regular file: choose another name")]
+    NotAFile(PathBuf),
+    /// The system reports an error.
+    #[error("cannot write {0}: {1}")]
+    Failed(PathBuf, io::Error),
+}
+
+/// A file that is not complete yet.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    target: PathBuf,
+    overwrite: Overwrite,
+    temporary: PathBuf,
+    file: File,
+    published: bool,
+}
+
+impl NewFile {
+    /// Creates an empty file, which only its owner can read.
+    pub(crate) fn create(target: &Path, overwrite: Overwrite) -> Result<Self, NewFileError> {
+        let cannot = |error: io::Error| NewFileError::Failed(target.into(), error);
+        match target.metadata() {
+            Ok(found) if !found.is_file() => return Err(NewFileError::NotAFile(target.into())),
+            _ if overwrite == Overwrite::No && target.symlink_metadata().is_ok() => {
+                return Err(NewFileError::Exists(target.into()));
+            }
+            _ => {}
+        }
+        let invalid = || cannot(ErrorKind::InvalidFilename.into());
+        let name = target.file_name().ok_or_else(invalid)?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
+        let mut unfinished = name.to_owned();
+        unfinished.push(format!(".new-{:016x}", u64::from_ne_bytes(random)));
+        // Absolute, so that no name is mistaken for a URI.
+        let folder = folder(target).canonicalize().map_err(cannot)?;
+        let temporary = folder.join(unfinished);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .map_err(cannot)?;
+        Ok(Self {
+            target: target.into(),
+            overwrite,
+            temporary,
+            file,
+            published: false,
+        })
+    }
+
+    /// Where it is until it is complete.
+    pub(crate) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// The file, to be written.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it the owner and the mode of another file. If this process may not change the owner, only its own user gets access:
+    /// the other file's group is not this one's.
+    pub(crate) fn set_access_of(&self, other: &Metadata) -> Result<(), NewFileError> {
+        let mode = other.mode() & 0o777;
+        let mode = match fchown(&self.file, Some(other.uid()), Some(other.gid())) {
+            Ok(()) => mode,
+            Err(_) => mode & 0o700,
+        };
+        let set = self.file.set_permissions(Permissions::from_mode(mode));
+        set.map_err(|error| self.cannot(error))
+    }
+
+    /// Waits until its content is on disk.
+    pub(crate) fn sync(&self) -> Result<(), NewFileError> {
+        self.file.sync_all().map_err(|error| self.cannot(error))
+    }
+
+    /// Gives it its name, after a last [`NewFile::sync`], and waits until the name is on disk.
+    pub(crate) fn publish(mut self) -> Result<(), NewFileError> {
+        self.sync()?;
+        self.rename()?;
+        self.published = true;
+        let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| {
+            // One that replaced another stays: it is complete, and the other one is gone.
+            if self.overwrite == Overwrite::No {
+                let _ = std::fs::remove_file(&self.target);
+            }
+            self.cannot(error)
+        })
+    }
+
+    fn rename(&self) -> Result<(), NewFileError> {
+        let (from, to) = (&self.temporary, &self.target);
+        if self.overwrite == Overwrite::Yes {
+            return std::fs::rename(from, to).map_err(|error| self.cannot(error));
+        }
+        let named = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // A file system that cannot rename without overwriting may support hard links.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                std::fs::hard_link(from, to).and_then(|()| std::fs::remove_file(from))
+            }
+            renamed => renamed.map_err(io::Error::from),
+        };
+        named.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => NewFileError::Exists(to.clone()),
+            _ => self.cannot(error),
+        })
+    }
+
+    fn cannot(&self, error: io::Error) -> NewFileError {
+        NewFileError::Failed(self.target.clone(), error)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.published {
+            // There is nobody left to tell.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let name = |entry: io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        entries
+            .map(|entry| name(entry).into_string().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_file_that_is_not_published_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = NewFile::create(&folder.path().join("a"), Overwrite::No).unwrap();
+        assert_eq!(new.temporary().metadata().unwrap().mode() & 0o777, 0o600);
+        drop(new);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_that_has_appeared_meanwhile_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        let new = NewFile::create(&target, Overwrite::No).unwrap();
+        std::fs::write(&target, "other").unwrap();
+        assert!(matches!(new.publish(), Err(NewFileError::Exists(_))));
+        assert_eq!(std::fs::read(&target).unwrap(), b"other");
+        NewFile::create(&target, Overwrite::Yes)
+            .unwrap()
+            .publish()
+            .unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
+        assert_eq!(names(folder.path()), ["a"]);
+    }
+}

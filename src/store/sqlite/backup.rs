@@ -1,0 +1,164 @@
+//! Backups of a file that is in use: one snapshot of it, in a new file that is checked before it gets its name. No lock of the
+//! server is taken, and no writer waits; the write-ahead log grows meanwhile, because the snapshot is needed until the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rusqlite::{Connection, InterruptHandle};
+
+use super::connect;
+use super::identity::FileIdentity;
+use super::inspect::{FileState, inspect};
+use super::open_error::OpenError;
+use super::permission;
+use super::readers::Readers;
+use crate::new_file::{NewFile, NewFileError, Overwrite};
+
+/// Why there is no backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The file to write is unsuitable, or could not be written.
+    #[error(transparent)]
+    File(#[from] NewFileError),
+    /// The file to write is, or may be, a database in use.
+    #[error("{0} {1}: choose another name for the backup")]
+    InUse(PathBuf, &'static str),
+    /// The database is unsuitable, damaged or cannot be read.
+    #[error(transparent)]
+    Source(anyhow::Error),
+    /// The copy failed.
+    #[error("cannot back up {from} to {to}: {what}")]
+    Failed {
+        /// The database.
+        from: PathBuf,
+        /// The file to write.
+        to: PathBuf,
+        /// What went wrong.
+        what: String,
+    },
+}
+
+/// A backup as others see it while it runs.
+#[derive(Default)]
+pub struct BackupProgress {
+    /// The size that the backup will have, approximately; 0 until it is known.
+    total: AtomicU64,
+    copy: OnceLock<PathBuf>,
+    running: Mutex<Option<InterruptHandle>>,
+}
+
+impl BackupProgress {
+    /// The bytes written, and the approximate number of all, once that is known.
+    pub fn bytes(&self) -> Option<(u64, u64)> {
+        let written = self.copy.get()?.metadata().ok()?.len();
+        match self.total.load(Ordering::Relaxed) {
+            0 => None,
+            total => Some((written.min(total), total)),
+        }
+    }
+
+    /// Lets the statement that runs at this moment fail, and so the backup. If none runs, nothing happens: to be called until the
+    /// backup ends.
+    pub fn interrupt(&self) {
+        if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+            running.interrupt();
+        }
+    }
+
+    fn runs(&self, connection: &Connection) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some(connection.get_interrupt_handle());
+    }
+}
+
+/// Writes a backup of the database at `source` to `target`, and returns its size. The database may be in use, and of any format.
+pub fn back_up(
+    source: &Path,
+    target: &Path,
+    overwrite: Overwrite,
+    progress: &BackupProgress,
+) -> Result<u64, BackupError> {
+    let rejected = |error| BackupError::Source(permission::explain(source, error).into());
+    match inspect(source).map_err(rejected)? {
+        FileState::Format(_) => {}
+        FileState::Missing | FileState::Empty => {
+            let what = "there is no database yet: name the right one with --database sqlite:PATH";
+            return Err(rejected(OpenError::cannot_open(source, what)));
+        }
+    }
+    reject_database(source, target)?;
+    let new = NewFile::create(target, overwrite)?;
+    let failed = |what: String| BackupError::Failed {
+        from: source.into(),
+        to: target.into(),
+        what,
+    };
+    let Some(copy) = new.temporary().to_str() else {
+        return Err(failed("its path is not valid UTF-8".into()));
+    };
+    progress.copy.get_or_init(|| new.temporary().into());
+
+    let copied = Readers::new(source, true).with(|connection| {
+        // A database at rest that a server has opened meanwhile is read a second time.
+        let emptied = new.file().set_len(0);
+        emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        progress.runs(connection);
+        progress.total.store(size(connection)?, Ordering::Relaxed);
+        connection.execute("VACUUM INTO ?1", [copy]).map(drop)
+    });
+    copied.map_err(|error| {
+        // SQLite removes the journal of a copy that failed, unless that fails too.
+        let _ = std::fs::remove_file(connect::sibling(new.temporary(), "-journal"));
+        failed(error.to_string())
+    })?;
+    new.sync()?;
+    let verdict = check(new.temporary(), progress).map_err(|error| failed(error.to_string()))?;
+    if verdict != "ok" {
+        return Err(failed(format!("the copy is damaged ({verdict})")));
+    }
+    let original = source.metadata();
+    new.set_access_of(&original.map_err(|error| failed(error.to_string()))?)?;
+    let written = new.file().metadata();
+    let bytes = written.map_err(|error| failed(error.to_string()))?.len();
+    new.publish()?;
+    Ok(bytes)
+}
+
+/// Rejects a target that is the database itself or one of its files, and one with a log next to it, which SQLite would replay into the
+/// backup.
+fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
+    let in_use = |why| Err(BackupError::InUse(target.into(), why));
+    let files = ["", "-wal", "-shm", "-journal", ".lock"].map(|end| connect::sibling(source, end));
+    let names_it = |file: &PathBuf| same_name(file, target);
+    let target_file = FileIdentity::at(target.into());
+    let is_it = FileIdentity::at(source.into())
+        .is_ok_and(|source| target_file.is_ok_and(|target| target.is_same_file(&source)));
+    if is_it || files.iter().any(names_it) {
+        return in_use("belongs to the database itself");
+    }
+    if !connect::has_no_log(target) {
+        return in_use("has a -wal or -journal next to it, as a database in use has");
+    }
+    Ok(())
+}
+
+/// Whether two paths name the same entry of the same folder.
+fn same_name(one: &Path, other: &Path) -> bool {
+    let folder = |path| connect::folder(path).canonicalize().ok();
+    one.file_name() == other.file_name() && folder(one) == folder(other)
+}
+
+/// The size of the database without its free pages.
+fn size(connection: &Connection) -> rusqlite::Result<u64> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+    let pages = pragma("page_count")?.saturating_sub(pragma("freelist_count")?);
+    Ok(u64::from(pages) * u64::from(pragma("page_size")?))
+}
+
+/// The first problem in a database that nobody else has open, or `ok`.
+fn check(copy: &Path, progress: &BackupProgress) -> rusqlite::Result<String> {
+    let connection = connect::immutable_reader(copy)?;
+    progress.runs(&connection);
+    connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
+}

@@ -1,0 +1,316 @@
+//! `animal-store backup`: whole and consistent while a server writes, or not there at all.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use harness::{Output, Process};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, folder, large_key, run};
+
+/// The name of the database, unless the operator chooses another.
+const SOURCE: &str = "animal-store.db";
+
+/// A folder with a database, and one key in it.
+fn with_database() -> TempDir {
+    let folder = folder();
+    large_key(folder.path());
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("text");
+    let mut names: Vec<String> = entries.map(|entry| name(entry.expect("a name"))).collect();
+    names.sort();
+    names
+}
+
+/// The IDs of the animals in a database.
+fn animals(path: &Path) -> Vec<i64> {
+    let connection = Connection::open(path).expect("a database");
+    let mut ids = connection
+        .prepare("SELECT id FROM pets ORDER BY id")
+        .expect("a table");
+    let ids = ids.query_map((), |row| row.get(0)).expect("rows");
+    ids.collect::<Result<_, _>>().expect("IDs")
+}
+
+/// Runs a backup under strace, with these options, which writes the calls to `calls` outside the folder.
+fn traced(folder: &Path, calls: &Path, options: &[&str]) -> Output {
+    let calls = calls.to_str().expect("text");
+    let words = ["-f", "-y", "-o", calls];
+    let backup = [PROGRAM, "backup", "copy.db"];
+    harness::run("strace", folder, &[&words, options, &backup].concat())
+}
+
+#[test]
+fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_and_no_gap() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let (last, done) = (AtomicI64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let client = server.client(Some(&key));
+        scope.spawn(|| {
+            let client = client;
+            let mut connection = client.connect();
+            while !done.load(Ordering::SeqCst) {
+                let animal = json!({"name": "Rex", "categoryId": 1});
+                let request = client.request("POST", "/v1/pets").json(&animal);
+                let response = request.try_send_on(&mut connection).expect("a response");
+                assert_eq!(response.status, 201);
+                let id = response.json()["id"].as_i64().expect("an ID");
+                last.store(id, Ordering::SeqCst);
+            }
+        });
+        for round in 0..5 {
+            let acknowledged = last.load(Ordering::SeqCst);
+            let name = format!("copy-{round}.db");
+            let output = run(folder.path(), &[], &["backup", &name, "--json"]).exits(0);
+            let (path, later) = (folder.path().join(&name), last.load(Ordering::SeqCst));
+            let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+            assert_eq!(report["file"], name);
+            assert_eq!(report["bytes"], path.metadata().expect("a file").len());
+            assert!(report["seconds"].is_f64(), "{report}");
+            assert_eq!(output.stderr, "");
+            let ids = animals(&path);
+            let count = i64::try_from(ids.len()).expect("few");
+            assert_eq!(ids, (1..=count).collect::<Vec<_>>());
+            // One more may be committed whose response is on its way.
+            assert!(
+                (acknowledged..=later + 1).contains(&count),
+                "{acknowledged} {count} {later}"
+            );
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    drop(server);
+
+    // It is a database like any other: a server continues with it.
+    let other = TempDir::new().expect("a folder");
+    fs::copy(folder.path().join("copy-4.db"), other.path().join(SOURCE)).expect("a copy");
+    let server = Process::serve(PROGRAM, other.path(), &[]);
+    let client = server.client(Some(&key));
+    assert_eq!(client.get("/v1/pets?limit=1").status, 200);
+}
+
+#[test]
+fn a_backup_of_a_database_at_rest_says_so_in_one_line_and_leaves_no_other_file() {
+    let folder = with_database();
+    let before = names(folder.path());
+    let output = run(folder.path(), &[], &["backup", "copy.db"]).exits(0);
+    let bytes = folder.path().join("copy.db").metadata().expect("a file");
+    let line = format!("backed up {SOURCE} to copy.db: {} bytes in ", bytes.len());
+    assert!(output.stdout.starts_with(&line), "{output:?}");
+    let mut after = names(folder.path());
+    after.retain(|name| name != "copy.db");
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_file_that_exists_is_replaced_only_with_force() {
+    let folder = with_database();
+    let copy = folder.path().join("copy.db");
+    fs::write(&copy, "precious").expect("a file");
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(2);
+    assert_eq!(
+        line,
+        "animal-store: copy.db already exists: choose another name, or use --force to replace it"
+    );
+    assert_eq!(fs::read(&copy).expect("a file"), b"precious");
+    run(folder.path(), &[], &["backup", "copy.db", "--force"]).exits(0);
+    assert_eq!(animals(&copy), [0; 0]);
+}
+
+#[test]
+fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced() {
+    let folder = with_database();
+    fs::hard_link(folder.path().join(SOURCE), folder.path().join("link.db")).expect("a link");
+    fs::write(folder.path().join("other.db-wal"), "log").expect("a file");
+    fs::create_dir(folder.path().join("folder")).expect("a folder");
+    let _socket = UnixListener::bind(folder.path().join("socket")).expect("a socket");
+    let before = fs::read(folder.path().join(SOURCE)).expect("a file");
+    let files = names(folder.path());
+    for (name, part) in [
+        (SOURCE, "belongs to the database itself"),
+        ("link.db", "belongs to the database itself"),
+        ("./animal-store.db-wal", "belongs to the database itself"),
+        ("./animal-store.db.lock", "belongs to the database itself"),
+        ("other.db", "has a -wal or -journal next to it"),
+        ("folder", "is not a regular file"),
+        ("socket", "is not a regular file"),
+    ] {
+        let line = run(folder.path(), &[], &["backup", name, "--force"]).refuses(2);
+        assert!(line.contains(part), "{name}: {line}");
+    }
+    assert_eq!(
+        fs::read(folder.path().join(SOURCE)).expect("a file"),
+        before
+    );
+    assert_eq!(names(folder.path()), files);
+}
+
+#[test]
+fn a_backup_has_the_mode_and_the_owner_of_the_database() {
+    let folder = with_database();
+    let source = folder.path().join(SOURCE);
+    fs::set_permissions(&source, Permissions::from_mode(0o640)).expect("it is ours");
+    // Others than root cannot give a file away.
+    let _ = chown(&source, Some(12_345), Some(23_456));
+    run(folder.path(), &[], &["backup", "copy.db"]).exits(0);
+    let access = |path: &Path| {
+        let file = path.metadata().expect("a file");
+        (file.mode() & 0o777, file.uid(), file.gid())
+    };
+    assert_eq!(access(&folder.path().join("copy.db")), access(&source));
+}
+
+#[test]
+fn a_backup_gets_its_name_after_its_content_is_on_disk_and_before_its_folder_is() {
+    let (folder, aside) = (with_database(), TempDir::new().expect("a folder"));
+    let calls = aside.path().join("calls");
+    let trace = ["-e", "trace=fsync,fdatasync,rename,renameat2"];
+    traced(folder.path(), &calls, &trace).exits(0);
+    let calls = fs::read_to_string(calls).expect("a file");
+    let lines: Vec<&str> = calls.lines().collect();
+    let place =
+        |what: &dyn Fn(&str) -> bool| lines.iter().rposition(|call| what(call)).expect(&calls);
+    let is_copy = |call: &str| call.contains("copy.db.new-") && !call.contains("-journal");
+    let content = place(&|call| call.contains("sync(") && is_copy(call));
+    let name = place(&|call| call.contains("rename") && call.contains("copy.db.new-"));
+    let place_of_folder = folder.path().display().to_string();
+    let end = format!("<{place_of_folder}>)");
+    let folder = place(&|call| call.contains("sync(") && call.contains(&end));
+    assert!(content < name && name < folder, "{calls}");
+}
+
+#[test]
+fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
+    let aside = TempDir::new().expect("a folder");
+    for (inject, part) in [
+        ("inject=pwrite64:error=ENOSPC", "disk is full"),
+        // SQLite syncs its journal, the folder, the journal again and the copy; then come the syncs of the content and the folder.
+        ("inject=fsync,fdatasync:error=EIO:when=1", "I/O error"),
+        ("inject=fsync,fdatasync:error=EIO:when=4", "I/O error"),
+        (
+            "inject=fsync,fdatasync:error=EIO:when=5",
+            "Input/output error",
+        ),
+        (
+            "inject=fsync,fdatasync:error=EIO:when=7",
+            "Input/output error",
+        ),
+        ("inject=renameat2:error=EIO", "Input/output error"),
+    ] {
+        let folder = with_database();
+        let before = names(folder.path());
+        let calls = aside.path().join("calls");
+        let output = traced(folder.path(), &calls, &["-e", inject]);
+        let line = output.refuses(1);
+        assert!(
+            line.contains("copy.db") && line.contains(part),
+            "{inject}: {line}"
+        );
+        assert_eq!(names(folder.path()), before, "{inject}");
+    }
+}
+
+/// A database that is too large to be checked whole whenever it is opened, with so many animals.
+fn with_large_database(animals: u32) -> TempDir {
+    let folder = with_database();
+    let source = Connection::open(folder.path().join(SOURCE)).expect("a database");
+    source
+        .execute_batch(&format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {animals})
+             INSERT INTO pets (name, category_id, status)
+             SELECT printf('%.*c', 250, 'x'), i, 'available' FROM n"
+        ))
+        .expect("animals");
+    folder
+}
+
+#[test]
+fn a_copy_that_is_damaged_does_not_become_a_backup() {
+    let folder = with_large_database(80_000);
+    // A row that its table does not allow, made while the table did.
+    let allowed = "category_id INTEGER";
+    let required = "category_id INTEGER NOT NULL";
+    for (from, to, change) in [
+        (required, allowed, ""),
+        (
+            allowed,
+            required,
+            "UPDATE pets SET category_id = NULL WHERE id = 40000;",
+        ),
+    ] {
+        let source = Connection::open(folder.path().join(SOURCE)).expect("a database");
+        let redefine = format!(
+            "{change} PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, '{from}', '{to}') WHERE name = 'pets'"
+        );
+        source.execute_batch(&redefine).expect("another definition");
+    }
+    let before = names(folder.path());
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(1);
+    assert!(
+        line.contains("the copy is damaged (NULL value in pets.category_id)"),
+        "{line}"
+    );
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn an_interrupted_backup_leaves_nothing() {
+    let folder = with_large_database(400_000);
+    let before = names(folder.path());
+    let mut backup = std::process::Command::new(PROGRAM)
+        .args(["backup", "copy.db"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    harness::eventually(std::time::Duration::from_secs(10), "it has begun", || {
+        names(folder.path()).len() > before.len()
+    });
+    let id = backup.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-INT", &id])
+        .status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(backup.wait().expect("an end").code(), Some(1));
+    let mut line = String::new();
+    let mut errors = backup.stderr.take().expect("a pipe");
+    std::io::Read::read_to_string(&mut errors, &mut line).expect("text");
+    assert_eq!(
+        line,
+        "animal-store: stopped by SIGINT: there is no backup\n"
+    );
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_a_tool_of_its_own() {
+    let folder = folder();
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(1);
+    assert!(
+        line.contains("cannot open animal-store.db: there is no database yet"),
+        "{line}"
+    );
+    let database = ["--database", "postgres://me:secret@db.example/animals"];
+    let line = run(
+        folder.path(),
+        &[],
+        &[&["backup", "copy.db"], &database[..]].concat(),
+    );
+    assert_eq!(
+        line.refuses(2),
+        "animal-store: backup is for the embedded database: back up postgres://db.example:5432/animals with pg_dump --format=custom --file=FILE"
+    );
+    assert_eq!(names(folder.path()), [""; 0]);
+}
