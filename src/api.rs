@@ -15,7 +15,6 @@ mod link;
 mod list_orders;
 mod list_pets;
 pub(crate) mod operation;
-pub mod percent;
 mod query;
 pub(crate) mod url;
 

@@ -127,7 +127,14 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         let command = file::apply(command(), named, &path).map_err(Failure::Usage)?;
         matches = read(command)?;
     }
-    Cli::from_arg_matches(&matches).map_err(|error| wrong_usage(&error, &command(), &args))
+    let cli = Cli::from_arg_matches(&matches);
+    let mut cli = cli.map_err(|error| wrong_usage(&error, &command(), &args))?;
+    if let (Command::Serve(options), Some((_, matches))) = (&mut cli.command, matches.subcommand())
+    {
+        let is_flag = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        options.record_secret_flags(is_flag);
+    }
+    Ok(cli)
 }
 
 /// The configuration file, and the option or variable that names it.

@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::access::TrustedProxies;
 use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
+use crate::files::InvalidFile;
 use crate::limit::{BanPolicy, RedisUrl};
 use crate::log::{LogFormat, LogLevel};
 use crate::store::Database;
@@ -97,7 +98,9 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
     /// The admin listener would be open to everyone.
-    #[error("--admin-listen {0}: an address that is not loopback requires --admin-token")]
+    #[error(
+        "--admin-listen {0}: an address that is not loopback requires --admin-token-file or --admin-token"
+    )]
     AdminUnprotected(SocketAddr),
     /// A certificate without its key.
     #[error("--tls-cert requires --tls-key")]
@@ -105,15 +108,45 @@ pub enum InvalidConfig {
     /// A key without its certificate.
     #[error("--tls-key requires --tls-cert")]
     NoTlsCert,
+    /// The admin token is given twice.
+    #[error("--admin-token-file cannot be used with --admin-token: use one of them")]
+    TwoTokens,
+    /// The password for the database is given twice.
+    #[error(
+        "--database-password-file cannot be used with a password in the URL of --database: use one of them"
+    )]
+    TwoPasswords,
+    /// An embedded database has no password.
+    #[error("--database-password-file requires --database postgres://…")]
+    PasswordWithoutServer,
+    /// A file with a secret cannot be used.
+    #[error("{option} {file}")]
+    File {
+        /// The option that names the file.
+        option: &'static str,
+        /// What is wrong with it.
+        file: InvalidFile,
+    },
+}
+
+impl InvalidConfig {
+    fn of_file(option: &'static str) -> impl Fn(InvalidFile) -> Self {
+        move |file| Self::File { option, file }
+    }
 }
 
 impl TryFrom<ServeOptions> for Config {
     type Error = InvalidConfig;
 
     fn try_from(options: ServeOptions) -> Result<Self, InvalidConfig> {
-        let admin = options.admin_listen;
-        if !is_loopback(admin) && options.admin_token.is_none() {
+        let (admin, admin_token) = (options.admin_listen, options.admin_token()?);
+        if !is_loopback(admin) && admin_token.is_none() {
             return Err(InvalidConfig::AdminUnprotected(admin));
+        }
+        let database = options.database.database()?;
+        let mut redis = options.redis;
+        if let (Some(url), Some(path)) = (&mut redis, &options.database.ca_cert) {
+            url.default_roots(path);
         }
         let tls = match (options.tls_cert, options.tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
@@ -124,10 +157,10 @@ impl TryFrom<ServeOptions> for Config {
         Ok(Self {
             listen: options.listen,
             admin_listen: admin,
-            admin_token: options.admin_token,
+            admin_token,
             tls,
-            database: options.database.database,
-            redis: options.redis,
+            database,
+            redis,
             public_url: options.public_url,
             staging_url: options.staging_url,
             trusted_proxies: TrustedProxies::new(options.trusted_proxy),

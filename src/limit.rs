@@ -12,7 +12,7 @@ pub use ban::{Ban, BanChange, BanPolicy};
 pub use decision::{Admission, Decision};
 pub use memory::Meter;
 pub use meters::{MeterIndex, Meters};
-pub use redis::{Redis, RedisUrl};
+pub use redis::{Redis, RedisClient, RedisUrl};
 pub use usage::DayUsage;
 pub use window::{Period, Rate};
 

@@ -24,7 +24,7 @@ use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::http::{self, Caps, Connections, Timeouts, Tls};
-use crate::limit::{Limiter, Redis};
+use crate::limit::{Limiter, Redis, RedisClient};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
 use pipeline::Pipeline;
@@ -43,13 +43,18 @@ pub struct Server {
     sockets: Vec<TcpListener>,
     admin_socket: TcpListener,
     tls: Option<Tls>,
+    redis: Option<RedisClient>,
 }
 
 impl Server {
-    /// Reads the certificate, binds the sockets, then opens the store: a first start whose port is in use creates no files.
+    /// Reads the files of TLS, binds the sockets, then opens the store: a first start whose port is in use creates no files.
     pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let tls = match &config.tls {
             Some(files) => Some(certificate::load(files)?),
+            None => None,
+        };
+        let redis = match &config.redis {
+            Some(url) => Some(url.client().context("--redis")?),
             None => None,
         };
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -74,6 +79,7 @@ impl Server {
             sockets,
             admin_socket,
             tls,
+            redis,
         })
     }
 
@@ -90,6 +96,7 @@ impl Server {
             sockets,
             admin_socket,
             tls,
+            redis,
         } = self;
         let address = sockets.first().context("no socket")?.local_addr()?;
         let admin_address = admin_socket.local_addr()?;
@@ -122,7 +129,7 @@ impl Server {
         let mut threads = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
-            let limiter = limiter(config, &shared, &deployment.0);
+            let limiter = limiter(config, redis.as_ref(), &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
             let tls = shared.tls.clone();
@@ -191,10 +198,15 @@ fn scheme(tls: Option<&Tls>) -> &'static str {
     if tls.is_some() { "https" } else { "http" }
 }
 
-fn limiter(config: &Config, shared: &Shared, deployment: &str) -> Limiter {
-    let (Some(url), Some(health)) = (&config.redis, &shared.redis) else {
+fn limiter(
+    config: &Config,
+    redis: Option<&RedisClient>,
+    shared: &Shared,
+    deployment: &str,
+) -> Limiter {
+    let (Some(client), Some(health)) = (redis, &shared.redis) else {
         return Limiter::Memory(config.bans);
     };
-    let (url, clock, health) = (url.clone(), shared.clock.clone(), Arc::clone(health));
-    Limiter::Redis(Redis::new(url, deployment, config.bans, clock, health))
+    let (client, clock, health) = (client.clone(), shared.clock.clone(), Arc::clone(health));
+    Limiter::Redis(Redis::new(client, deployment, config.bans, clock, health))
 }

@@ -17,8 +17,8 @@ mod writer;
 
 pub use contract::{
     ActionResult, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl,
-    KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, Result, Retry, Revisions,
-    StoreError, UsageBatch, UsageRecorder, UsageRow,
+    KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry,
+    Revisions, StoreError, UsageBatch, UsageRecorder, UsageRow,
 };
 pub use row_stream::RowStream;
 pub use sqlite::{BackupError, BackupProgress, back_up};

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::str::FromStr;
 
 use super::error::ApiError;
-use super::percent::decode;
 use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
+use crate::percent::decode;
 
 /// Parses `limit`, `status` and `cursor`.
 pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {

@@ -25,7 +25,8 @@ impl CommandOptions {
         mode: Mode,
         clock: &Clock,
     ) -> Result<(Store, Timestamp), Failure> {
-        let store = Store::open_for_command(self.database(), mode, print_wait).await?;
+        let database = self.database.database()?;
+        let store = Store::open_for_command(&database, mode, print_wait).await?;
         let corrected = store.correct(clock).await;
         corrected.context("cannot read the database's clock")?;
         Ok((store, clock.now()))

@@ -1,5 +1,7 @@
 //! The result of a command.
 
+use crate::config::InvalidConfig;
+
 /// Why a command failed.
 pub(super) enum Failure {
     /// Wrong usage, for exit code 2.
@@ -13,6 +15,15 @@ pub(super) enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(format!("{error:#}"))
+    }
+}
+
+impl From<InvalidConfig> for Failure {
+    fn from(error: InvalidConfig) -> Self {
+        match error {
+            InvalidConfig::File { .. } => Self::Failed(error.to_string()),
+            _ => Self::Usage(error.to_string()),
+        }
     }
 }
 

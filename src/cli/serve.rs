@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 
 use super::keys::secret_lost;
-use super::outcome::{Failure, Outcome};
+use super::outcome::Outcome;
 use super::signals::Signals;
 use super::{allocator, print};
 use crate::clock::Clock;
@@ -15,19 +15,20 @@ use crate::plan::Plan;
 use crate::server::{Running, Server};
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
-    let config = Config::try_from(options).map_err(|error| Failure::Usage(error.to_string()))?;
+    let secret_flags = options.secret_flags.join(", ");
+    let config = Config::try_from(options)?;
     allocator::purge_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(config));
+    let outcome = runtime.block_on(serve(config, &secret_flags));
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
+async fn serve(config: Config, secret_flags: &str) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
@@ -57,6 +58,13 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         started = starting => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
+    // Not before: a start that fails prints one line.
+    if !secret_flags.is_empty() {
+        tracing::warn!(
+            options = secret_flags,
+            "secrets in flags are visible in the list of processes: use files or environment variables"
+        );
+    }
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {
         if print::all(greeting.as_bytes()).is_err()

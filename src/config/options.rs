@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use jiff::SpanRelativeTo;
 
-use super::AdminToken;
+use super::{AdminToken, InvalidConfig, InvalidToken};
 use crate::access::proxy::Cidr;
 use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
+use crate::files::{InvalidFile, read_secret_line};
 use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
 use crate::plan::{InvalidLimit, LARGEST_LIMIT};
 use crate::store::Database;
 
-/// The option that every command on the data has.
+/// The options that every command on the data has.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DatabaseOptions {
-    /// Database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
+    /// Database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME; for TLS add ?sslmode=verify-full
     #[arg(
         long,
         hide_env_values = true,
@@ -26,8 +27,37 @@ pub(crate) struct DatabaseOptions {
         default_value = "sqlite:animal-store.db"
     )]
     pub(crate) database: Database,
+    /// File whose first line is the password for PostgreSQL; other users must not be able to read it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database_password_file: Option<PathBuf>,
+    /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_cert: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) file: FileOption,
+}
+
+impl DatabaseOptions {
+    /// The database with the password and the CAs that other options name.
+    pub(crate) fn database(&self) -> Result<Database, InvalidConfig> {
+        let mut database = self.database.clone();
+        if let Some(path) = &self.database_password_file {
+            let Database::Postgres(url) = &mut database else {
+                return Err(InvalidConfig::PasswordWithoutServer);
+            };
+            if url.has_password() {
+                return Err(InvalidConfig::TwoPasswords);
+            }
+            let password = read_secret_line(path, "password");
+            url.set_password(
+                &password.map_err(InvalidConfig::of_file("--database-password-file"))?,
+            );
+        }
+        if let Some(path) = &self.ca_cert {
+            database.default_roots(path);
+        }
+        Ok(database)
+    }
 }
 
 /// The configuration file.
@@ -50,6 +80,9 @@ pub(crate) struct ServeOptions {
     /// Bearer token for metrics; required unless the admin listener is on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
+    /// File whose first line is the token, instead of --admin-token; other users must not be able to read it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_token_file: Option<PathBuf>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -58,7 +91,7 @@ pub(crate) struct ServeOptions {
     pub(crate) tls_key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) database: DatabaseOptions,
-    /// Redis in which several nodes share their rate limits: redis://HOST:PORT
+    /// Redis in which several nodes share their rate limits: redis://HOST:PORT, or rediss:// with TLS
     #[arg(long, value_name = "URL", hide_env_values = true)]
     pub(crate) redis: Option<RedisUrl>,
     /// Public URL of the API, ending in /v1, for links and the OpenAPI document; by default links use each request's Host
@@ -109,6 +142,45 @@ pub(crate) struct ServeOptions {
     /// Timeout for an idle connection
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive)]
     pub(crate) idle_timeout: Duration,
+    /// The secrets that were flags, by their options: every user of the machine can see them.
+    #[arg(skip)]
+    pub(crate) secret_flags: Vec<&'static str>,
+}
+
+impl ServeOptions {
+    /// Records which secrets were flags. `is_flag` tells whether the option of this ID was one.
+    pub(crate) fn record_secret_flags(&mut self, is_flag: impl Fn(&str) -> bool) {
+        let redis_has_password = self.redis.as_ref().is_some_and(RedisUrl::has_password);
+        let secrets = [
+            ("admin_token", "--admin-token", true),
+            (
+                "database",
+                "--database",
+                self.database.database.has_password(),
+            ),
+            ("redis", "--redis", redis_has_password),
+        ];
+        let flags = secrets.iter().filter(|(id, _, has)| *has && is_flag(id));
+        self.secret_flags = flags.map(|(_, option, _)| *option).collect();
+    }
+
+    /// The token for the admin listener, from its option or its file.
+    pub(crate) fn admin_token(&self) -> Result<Option<AdminToken>, InvalidConfig> {
+        let path = match (&self.admin_token, &self.admin_token_file) {
+            (token, None) => return Ok(token.clone()),
+            (None, Some(path)) => path,
+            (Some(_), Some(_)) => return Err(InvalidConfig::TwoTokens),
+        };
+        let token = read_secret_line(path, "token").and_then(|line| {
+            line.parse().map_err(|error: InvalidToken| InvalidFile {
+                path: path.clone(),
+                problem: format!("the first line {error}"),
+            })
+        });
+        Ok(Some(
+            token.map_err(InvalidConfig::of_file("--admin-token-file"))?,
+        ))
+    }
 }
 
 /// The longest duration: a thousand years, so that no sum with a point in time overflows.

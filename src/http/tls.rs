@@ -3,12 +3,10 @@
 //! The resolver is asked for the certificate at every handshake, so that a new pair is used from the next connection on, and open
 //! connections stay as they are.
 
-mod expiry;
 mod handshake;
-mod pair;
 
+pub use crate::tls::InvalidPair;
 pub(super) use handshake::{Handshake, shake_hands};
-pub use pair::InvalidPair;
 
 use std::fmt;
 use std::io;
@@ -24,7 +22,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::Timestamp;
-use pair::{Digest, Pair};
+use crate::tls::{Digest, Pair, read_pair};
 
 /// The protocol of ALPN for HTTP/1.1.
 const HTTP_1: &[u8] = b"http/1.1";
@@ -63,7 +61,7 @@ pub enum Reload {
 impl Tls {
     /// Reads and checks the files.
     pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidPair> {
-        let (digest, pair) = pair::read(&cert, &key);
+        let (digest, pair) = read_pair(&cert, &key);
         let current = Arc::new(Current(RwLock::new(pair?)));
         let mut config = config(Arc::clone(&current))?;
         let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
@@ -83,7 +81,7 @@ impl Tls {
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
     pub fn reload(&self, always: bool) -> Result<Reload, InvalidPair> {
         let mut seen = self.seen();
-        let (digest, pair) = pair::read(&self.0.cert, &self.0.key);
+        let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
         if digest == *seen && !always {
             return Ok(Reload::Unchanged);
         }

@@ -2,15 +2,18 @@
 //! clock. Redis may be slow or unavailable at any moment. A circuit breaker opens then, and this node continues with its own
 //! counters, which are as current as Redis' last response.
 
+mod cluster_node;
 mod connection;
 #[cfg(feature = "faults")]
 mod faulty;
 mod health;
 mod script;
+mod socket;
 mod timer;
+mod url;
 
-pub use connection::{InvalidRedisUrl, RedisUrl};
 pub use health::Health;
+pub use url::{InvalidRedisUrl, RedisClient, RedisUrl};
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +50,7 @@ pub struct Redis(Arc<ThreadLimiter>);
 
 #[derive(Debug)]
 struct ThreadLimiter {
-    url: RedisUrl,
+    client: RedisClient,
     script: Script,
     bans: BanPolicy,
     clock: Clock,
@@ -65,14 +68,14 @@ impl Redis {
     /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis' clock, unless this one
     /// is manual. Its keys in Redis have `deployment` in their names, so that deployments can share a Redis.
     pub fn new(
-        url: RedisUrl,
+        client: RedisClient,
         deployment: &str,
         bans: BanPolicy,
         clock: Clock,
         health: Arc<Health>,
     ) -> Self {
         Self(Arc::new(ThreadLimiter {
-            url,
+            client,
             script: Script::new(deployment, bans),
             bans,
             clock,
@@ -160,7 +163,8 @@ impl ThreadLimiter {
     /// Connects, loads the script, so that no request has to (on a cluster each node needs it), and checks that Redis decides
     /// within this time.
     async fn connect(&self, probe_timeout: Duration) -> Result<(), String> {
-        let mut connection = within(CONNECT_TIMEOUT, RedisConnection::connect(&self.url)).await?;
+        let mut connection =
+            within(CONNECT_TIMEOUT, RedisConnection::connect(&self.client)).await?;
         let _: String = within(probe_timeout, connection.query(&Script::load())).await?;
         // A Redis that responds but cannot write, because it is full or a replica, would fail the next request.
         let request = DecisionRequest::probe(KeyId(self.last_failed_key.load(Ordering::Relaxed)));

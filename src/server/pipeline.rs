@@ -14,7 +14,6 @@ use crate::access::{Identity, Key, Presented};
 use crate::api::authority::Authority;
 use crate::api::error::Limit;
 use crate::api::operation::PUBLIC_METHODS;
-use crate::api::percent::decode_path;
 use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
@@ -26,6 +25,7 @@ use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
 use crate::metrics::{CANCELLED, ConnectionLimit, RejectedBy, RequestMetrics, Subject};
+use crate::percent::decode_path;
 
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");

@@ -5,14 +5,16 @@ mod database;
 mod error;
 mod format;
 mod key;
+mod postgres_url;
 mod usage;
 
 pub use creation::{Created, Creation, Retry};
-pub use database::{Database, InvalidDatabaseUrl};
+pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
 pub use format::{Migration, Mode};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
+pub use postgres_url::{InvalidDatabaseUrl, PostgresUrl};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;

@@ -24,8 +24,8 @@ impl Engine {
                 let (engine, migration) = Sqlite::open(path, mode, max_waiting, notice)?;
                 (Self::Sqlite(engine), migration)
             }
-            Database::Postgres(servers) => {
-                let opening = Postgres::open(database, servers, mode, max_waiting);
+            Database::Postgres(url) => {
+                let opening = Postgres::open(database, url, mode, max_waiting);
                 let (engine, migration) = opening.await?;
                 (Self::Postgres(Box::new(engine)), migration)
             }

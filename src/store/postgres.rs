@@ -18,6 +18,7 @@ mod pool;
 mod privileges;
 mod row;
 mod sweep;
+mod tls;
 mod transaction;
 mod usage;
 mod writer;
@@ -25,20 +26,31 @@ mod writer;
 pub(crate) use engine::Postgres;
 
 use anyhow::Context;
-use tokio_postgres::Config;
+use tokio_postgres::config::SslNegotiation;
 
-use super::contract::{Database, Migration, Mode, WrongFormat};
+use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
+use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, with_timeout};
+use tls::PgTls;
 use writer::PgWriter;
 
 impl Postgres {
     /// Connects, and migrates the database if this mode allows that. At most `max_waiting` creations wait.
     pub(crate) async fn open(
         database: &Database,
-        servers: &[Config],
+        url: &PostgresUrl,
         mode: Mode,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Migration)> {
+        let direct = url
+            .servers()
+            .iter()
+            .any(|server| server.get_ssl_negotiation() == SslNegotiation::Direct);
+        // PostgreSQL requires it if the handshake comes first, and versions that do not know that never get it.
+        let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
+        let tls =
+            ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
+        let tls = PgTls(tls);
         let statements = [
             &creation::STATEMENTS[..],
             &keys::STATEMENTS,
@@ -46,21 +58,19 @@ impl Postgres {
             &sweep::STATEMENTS,
         ]
         .concat();
-        let (writer, pool) = PgWriter::start(servers, statements, max_waiting)?;
+        let (writer, pool) = PgWriter::start(url.servers(), tls, statements, max_waiting)?;
         let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool))
             .await
-            .context("--database: PostgreSQL")?;
+            .context("--database")?;
         WrongFormat::check(database, found, migrations::CURRENT_FORMAT, mode)?;
         let before = match found {
             Some(migrations::CURRENT_FORMAT) => found,
-            _ => migrations::run(&pool)
-                .await
-                .context("--database: PostgreSQL")?,
+            _ => migrations::run(&pool).await.context("--database")?,
         };
         if mode.serves() {
             with_timeout(LONG_TIMEOUT, privileges::check(&pool))
                 .await
-                .context("--database: PostgreSQL")?;
+                .context("--database")?;
         }
         let engine = Self { pool, writer };
         let now = migrations::CURRENT_FORMAT;

@@ -21,6 +21,7 @@ mod readiness;
 mod redis;
 mod retries;
 mod same;
+mod tls;
 mod usage;
 mod walking;
 

@@ -70,8 +70,9 @@ fn every_option_of_serve_has_an_environment_variable_and_is_tested_here() {
         .filter(|option| *option != "help")
         .collect();
     let mut expected: Vec<&str> = OPTIONS.iter().map(|(option, ..)| *option).collect();
-    // Any text is a path; which files are used is tested in tests/tls.
-    expected.extend(["tls-cert", "tls-key"]);
+    // Any text is a path; which files are used is tested in tests/tls, tests/cluster/tls.rs and secret_files.rs.
+    expected.extend(["tls-cert", "tls-key", "ca-cert"]);
+    expected.extend(["admin-token-file", "database-password-file"]);
     expected.extend(["config", "no-first-key", "no-migrate"]);
     for option in &options {
         assert!(expected.contains(option), "--{option} is not tested");

@@ -31,6 +31,7 @@ mod ports;
 mod readiness;
 mod refusal;
 mod restart;
+mod secret_files;
 mod secrets;
 mod slow;
 mod stalled;

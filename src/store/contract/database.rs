@@ -1,12 +1,12 @@
 //! The URL of a database.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use tokio_postgres::config::Host;
 
-use crate::hosts;
+use super::postgres_url::{InvalidDatabaseUrl, PostgresUrl};
 
 /// `sqlite:PATH`, or `postgres://…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,15 +14,8 @@ pub enum Database {
     /// An embedded file.
     Sqlite(PathBuf),
     /// A server that several nodes share; or several, of which one accepts writes.
-    Postgres(Vec<tokio_postgres::Config>),
+    Postgres(PostgresUrl),
 }
-
-/// An invalid database URL. It may hold a password, so it is not repeated.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
-)]
-pub struct InvalidDatabaseUrl;
 
 impl FromStr for Database {
     type Err = InvalidDatabaseUrl;
@@ -30,22 +23,24 @@ impl FromStr for Database {
     fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
-            Some((scheme @ ("postgres" | "postgresql"), _)) => {
-                servers(scheme, text).map(Self::Postgres)
-            }
-            _ => Err(InvalidDatabaseUrl),
+            Some(("postgres" | "postgresql", _)) => text.parse().map(Self::Postgres),
+            _ => Err(InvalidDatabaseUrl::Malformed),
         }
     }
 }
 
-/// A configuration for each server.
-fn servers(scheme: &str, url: &str) -> Result<Vec<tokio_postgres::Config>, InvalidDatabaseUrl> {
-    let (urls, _) = hosts::split_url(scheme, url).ok_or(InvalidDatabaseUrl)?;
-    let server = |url: &String| match url.parse::<tokio_postgres::Config>() {
-        Ok(config) if config.get_hosts().len() == 1 => Ok(config),
-        _ => Err(InvalidDatabaseUrl),
-    };
-    urls.iter().map(server).collect()
+impl Database {
+    /// Whether the URL has a password.
+    pub(crate) fn has_password(&self) -> bool {
+        matches!(self, Self::Postgres(url) if url.has_password())
+    }
+
+    /// Verifies the certificate of PostgreSQL with the CAs in this file, unless the URL names another.
+    pub(crate) fn default_roots(&mut self, path: &Path) {
+        if let Self::Postgres(url) = self {
+            url.files.default_roots(path);
+        }
+    }
 }
 
 /// For people: the file, or the server without its password.
@@ -53,7 +48,7 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let servers = match self {
             Self::Sqlite(path) => return path.display().fmt(f),
-            Self::Postgres(servers) => servers,
+            Self::Postgres(url) => url.servers(),
         };
         f.write_str("postgres://")?;
         for (place, server) in servers.iter().enumerate() {

@@ -14,10 +14,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::config::TargetSessionAttrs;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Config, Connection, Socket};
 
+use super::error::{PgError, PgResult};
 use super::fault;
+use super::tls::{PgStream, PgTls};
 use crate::fault::Fault;
 
 pub(super) const MAX_CONNECTIONS: usize = 16;
@@ -74,6 +77,7 @@ struct ConnectorState {
     thread: Handle,
     /// One for each server that may accept writes.
     servers: Vec<Config>,
+    tls: PgTls,
     /// The one that accepted them last: it is tried first.
     last: AtomicUsize,
     /// The statements that each connection prepares.
@@ -83,11 +87,43 @@ struct ConnectorState {
     attempts: Arc<Semaphore>,
     /// Connections that were completed too late.
     spares: Mutex<Vec<ClientWrapper>>,
+    refusal: Arc<Refusal>,
+}
+
+/// Why TLS refuses the server, if it does. It is logged once: requests fail with it as long as it lasts.
+#[derive(Debug, Default)]
+struct Refusal(Mutex<RefusalState>);
+
+#[derive(Debug, Default)]
+enum RefusalState {
+    /// There was no connection yet: the start fails with it, and prints it.
+    #[default]
+    Starting,
+    None,
+    Logged(String),
+}
+
+impl Refusal {
+    fn connected(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = RefusalState::None;
+    }
+
+    fn refused(&self, host: &str, cause: &str) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            RefusalState::Starting => return,
+            RefusalState::Logged(logged) if logged == cause => return,
+            RefusalState::None | RefusalState::Logged(_) => {}
+        }
+        tracing::warn!("PostgreSQL at {host}: {cause}");
+        *state = RefusalState::Logged(cause.to_owned());
+    }
 }
 
 impl Connector {
     pub(super) fn new(
         servers: &[Config],
+        tls: PgTls,
         statements: Vec<&'static str>,
         thread: Handle,
     ) -> anyhow::Result<Self> {
@@ -95,19 +131,21 @@ impl Connector {
         Ok(Self(Arc::new(ConnectorState {
             thread,
             servers: servers.iter().map(with_limits).collect(),
+            tls,
             last: AtomicUsize::new(0),
             statements: statements.into(),
             attempts: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             spares: Mutex::default(),
+            refusal: Arc::default(),
         })))
     }
 }
 
-type Connected = Result<ClientWrapper, tokio_postgres::Error>;
+type Connected = PgResult<ClientWrapper>;
 
 impl Manager for Connector {
     type Type = ClientWrapper;
-    type Error = tokio_postgres::Error;
+    type Error = PgError;
 
     async fn create(&self) -> Connected {
         loop {
@@ -133,11 +171,7 @@ impl Manager for Connector {
         }
     }
 
-    async fn recycle(
-        &self,
-        client: &mut ClientWrapper,
-        _: &Metrics,
-    ) -> RecycleResult<tokio_postgres::Error> {
+    async fn recycle(&self, client: &mut ClientWrapper, _: &Metrics) -> RecycleResult<PgError> {
         match client.is_closed() {
             true => Err(RecycleError::message("the connection is closed")),
             false => Ok(()),
@@ -171,9 +205,10 @@ impl ConnectorState {
         loop {
             if let Some(place) = places.next() {
                 let (thread, server) = (self.thread.clone(), self.servers[place].clone());
-                let statements = Arc::clone(&self.statements);
+                let (statements, tls) = (Arc::clone(&self.statements), self.tls.clone());
+                let refusal = Arc::clone(&self.refusal);
                 let connecting = async move {
-                    let connecting = connect_to(&thread, &server, &statements);
+                    let connecting = connect_to(&thread, &server, &tls, &refusal, &statements);
                     let connected = timeout(connect_timeout(&server), connecting).await;
                     (place, connected.ok())
                 };
@@ -195,8 +230,22 @@ impl ConnectorState {
     }
 }
 
-async fn connect_to(thread: &Handle, server: &Config, statements: &[&str]) -> Connected {
-    let (client, connection) = server.connect(NoTls).await?;
+async fn connect_to(
+    thread: &Handle,
+    server: &Config,
+    tls: &PgTls,
+    refusal: &Refusal,
+    statements: &[&str],
+) -> Connected {
+    let connected = open(server, tls).await;
+    let (client, connection) = connected.map_err(|error| {
+        let (host, explained) = (host(server), tls.0.explain(&error));
+        if let Some(cause) = &explained {
+            refusal.refused(&host, cause);
+        }
+        PgError::connecting(&host, error, explained)
+    })?;
+    refusal.connected();
     let task = thread.spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to PostgreSQL ended");
@@ -205,6 +254,33 @@ async fn connect_to(thread: &Handle, server: &Config, statements: &[&str]) -> Co
     let client = ClientWrapper::new(client, task);
     prepare(&client, statements).await?;
     Ok(client)
+}
+
+type Opened = (tokio_postgres::Client, Connection<Socket, PgStream>);
+
+/// Opens a connection. If TLS is only preferred, and the server has it but does not accept it, without.
+async fn open(server: &Config, tls: &PgTls) -> Result<Opened, tokio_postgres::Error> {
+    let error = match server.connect(tls.clone()).await {
+        Err(error) if server.get_ssl_mode() == SslMode::Prefer => error,
+        result => return result,
+    };
+    // The rules of the server may be for connections without TLS alone.
+    let is_refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+    if !is_refused && tls.0.explain(&error).is_none() {
+        return Err(error);
+    }
+    let mut plain = server.clone();
+    plain.ssl_mode(SslMode::Disable);
+    plain.connect(tls.clone()).await
+}
+
+/// The server of a configuration, for people.
+fn host(server: &Config) -> String {
+    match server.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => String::new(),
+    }
 }
 
 /// Prepares the statements of transactions, and sets the limits, in one round trip. Prepared one by one, as they are needed, the
@@ -244,10 +320,10 @@ mod tests {
             ("postgres://me@one/animals?connect_timeout=1", 1),
             ("postgres://me@one/animals", 5),
         ] {
-            let Database::Postgres(servers) = url.parse().unwrap() else {
+            let Database::Postgres(parsed) = url.parse().unwrap() else {
                 panic!("{url} is not on PostgreSQL");
             };
-            for server in &servers {
+            for server in parsed.servers() {
                 let limit = Duration::from_secs(seconds);
                 let server = with_limits(server);
                 assert_eq!(connect_timeout(&server), limit, "{url}");

@@ -1,6 +1,6 @@
 //! The errors of PostgreSQL, and what each leads to: a retry at once, a 503 or a 500.
 
-use deadpool_postgres::PoolError;
+use deadpool::managed::PoolError;
 use tokio_postgres::error::{DbError, SqlState};
 
 use crate::store::contract::StoreError;
@@ -24,14 +24,31 @@ impl From<tokio_postgres::Error> for PgError {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.as_db_error().map(DbError::code).cloned();
         // With its causes: the error itself says only "db error".
-        let text = format!("{:#}", anyhow::Error::new(error));
+        let text = format!("PostgreSQL: {:#}", anyhow::Error::new(error));
+        Self::of(code.as_ref(), text)
+    }
+}
+
+impl PgError {
+    /// The error of an attempt to connect to this server. TLS may explain it better than it does itself.
+    pub(super) fn connecting(
+        host: &str,
+        error: tokio_postgres::Error,
+        explained: Option<String>,
+    ) -> Self {
+        let code = error.as_db_error().map(DbError::code).cloned();
+        let cause = explained.unwrap_or_else(|| format!("{:#}", anyhow::Error::new(error)));
+        Self::of(code.as_ref(), format!("PostgreSQL at {host}: {cause}"))
+    }
+
+    fn of(code: Option<&SqlState>, text: String) -> Self {
         match code {
             None => Self::Unavailable(text),
-            Some(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED) => {
+            Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
                 Self::Conflict(text)
             }
             // Cancelled by a timeout, read-only after a failover, shutting down, starting up, out of a resource.
-            Some(code) if is_temporary(&code) => Self::Unavailable(text),
+            Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
     }
@@ -49,10 +66,10 @@ fn is_temporary(code: &SqlState) -> bool {
     temporary.contains(code) || classes.iter().any(|class| code.code().starts_with(class))
 }
 
-impl From<PoolError> for PgError {
-    fn from(error: PoolError) -> Self {
+impl From<PoolError<PgError>> for PgError {
+    fn from(error: PoolError<PgError>) -> Self {
         match error {
-            PoolError::Backend(error) => Self::from(error),
+            PoolError::Backend(error) => error,
             error => Self::Unavailable(error.to_string()),
         }
     }

@@ -12,6 +12,7 @@ use tokio_postgres::{Client, Config, Row};
 use super::connector::{Connector, MAX_CONNECTIONS};
 use super::deadline::with_timeout;
 use super::error::PgResult;
+use super::tls::PgTls;
 
 pub(super) use super::connector::SET_LIMITS;
 
@@ -23,10 +24,11 @@ impl Pool {
     /// statements.
     pub(super) fn new(
         servers: &[Config],
+        tls: PgTls,
         statements: Vec<&'static str>,
         thread: Handle,
     ) -> anyhow::Result<Self> {
-        let connector = Connector::new(servers, statements, thread)?;
+        let connector = Connector::new(servers, tls, statements, thread)?;
         let pool = managed::Pool::builder(connector).max_size(MAX_CONNECTIONS);
         Ok(Self(pool.build()?))
     }

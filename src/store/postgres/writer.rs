@@ -9,6 +9,7 @@ use tokio_postgres::Config;
 use super::creation::create;
 use super::deadline::{TIMEOUT, with_timeout};
 use super::pool::Pool;
+use super::tls::PgTls;
 use super::transaction::transact;
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stopped};
@@ -29,13 +30,14 @@ impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it.
     pub(super) fn start(
         servers: &[Config],
+        tls: PgTls,
         statements: Vec<&'static str>,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Pool)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let pool = Pool::new(servers, statements, runtime.handle().clone())?;
+        let pool = Pool::new(servers, tls, statements, runtime.handle().clone())?;
         let (queue, waiting) = mpsc::unbounded_channel();
         let state = WriterState::new(max_waiting);
         let creation_loop = CreationLoop {

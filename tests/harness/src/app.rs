@@ -262,9 +262,12 @@ pub fn promised() -> Duration {
 pub(crate) fn url_of(database: &Database) -> String {
     match database {
         Database::Sqlite(path) => format!("sqlite:{}", path.display()),
-        Database::Postgres(servers) => {
+        Database::Postgres(url) => {
             let server = std::env::var(POSTGRES).expect("a server");
-            format!("{server}/{}", servers[0].get_dbname().expect("a name"))
+            format!(
+                "{server}/{}",
+                url.servers()[0].get_dbname().expect("a name")
+            )
         }
     }
 }

@@ -32,8 +32,8 @@ impl ByHand {
             Database::Sqlite(path) => {
                 Tool::Sqlite(rusqlite::Connection::open(path).expect("a file"))
             }
-            Database::Postgres(servers) => {
-                let (client, runtime) = connect(servers.first().expect("a server"));
+            Database::Postgres(url) => {
+                let (client, runtime) = connect(url.servers().first().expect("a server"));
                 Tool::Postgres(client, runtime)
             }
         })

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use animal_store::api::percent::decode_path;
+use animal_store::percent::decode_path;
 use serde_json::Value;
 
 use crate::wire::Wire;

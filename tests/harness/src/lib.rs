@@ -33,4 +33,4 @@ pub use process::{Output, Process, eventually, run};
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use redis::Redis;
-pub use tls::{Certificate, TlsClient};
+pub use tls::{Authority, Certificate, Signed, TlsClient};

@@ -8,7 +8,7 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, TIMEOUT, free_port};
-use crate::eventually;
+use crate::{Signed, eventually};
 
 /// Who runs the server when the tests run as root, whom PostgreSQL refuses.
 const USER: &str = "postgres";
@@ -42,33 +42,56 @@ pub struct Postgres {
     // Before the folder: a server that is dropped first leaves nothing in it.
     daemon: Mutex<Option<Daemon>>,
     folder: TempDir,
+    has_tls: bool,
 }
 
 impl Postgres {
     /// Makes a cluster, starts its server on a free port, and waits until it takes connections.
     #[track_caller]
     pub fn start() -> Self {
-        let postgres = Self {
+        let postgres = Self::new(false);
+        postgres.make_cluster();
+        postgres.start_again();
+        postgres
+    }
+
+    /// The same with TLS. Clients are let in by the rules of `pg_hba.conf`; on its socket, everybody is.
+    #[track_caller]
+    pub fn start_with_tls(certificate: &Signed, rules: &str) -> Self {
+        let postgres = Self::new(true);
+        postgres.make_cluster();
+        postgres.set_certificate(certificate);
+        let rules = format!("local all all trust\n{rules}\n");
+        std::fs::write(postgres.data().join("pg_hba.conf"), rules).expect("a file");
+        postgres.hand_over();
+        postgres.start_again();
+        postgres
+    }
+
+    fn new(has_tls: bool) -> Self {
+        Self {
             binaries: binaries(),
             port: free_port(),
             daemon: Mutex::new(None),
             folder: TempDir::with_prefix("postgres-").expect("a folder"),
-        };
-        postgres.make_cluster();
-        postgres.start_again();
-        postgres
+            has_tls,
+        }
+    }
+
+    /// Gives it another certificate, which it uses from its next start on.
+    pub fn set_certificate(&self, certificate: &Signed) {
+        let Signed { cert, key, ca } = certificate;
+        for (from, name) in [(cert, "server.crt"), (key, "server.key"), (ca, "ca.crt")] {
+            copy(from, &self.data().join(name));
+        }
+        self.hand_over();
     }
 
     /// A second server that follows this one, on a port of its own. From now on a commit returns when both have it, so
     /// that nothing is lost when this one is, and the other is [promoted](Self::promote).
     #[track_caller]
     pub fn standby(&self) -> Self {
-        let standby = Self {
-            binaries: self.binaries.clone(),
-            port: free_port(),
-            daemon: Mutex::new(None),
-            folder: TempDir::with_prefix("postgres-").expect("a folder"),
-        };
+        let standby = Self::new(false);
         standby.hand_over();
         let mut backup = standby.command("pg_basebackup");
         backup.args(["--pgdata=data", "--write-recovery-conf", "--no-sync"]);
@@ -115,7 +138,10 @@ impl Postgres {
     pub fn psql(&self, database: &str, sql: &str) -> String {
         let mut psql = Command::new(self.binaries.join("psql"));
         psql.args(["-XAtq", "--set=ON_ERROR_STOP=1"])
-            .arg(format!("--dbname={}", self.url_of(database)))
+            .args(["--username=animals", "--host"])
+            .arg(self.folder.path())
+            .arg(format!("--port={}", self.port))
+            .arg(format!("--dbname={database}"))
             .arg(format!("--command={sql}"))
             .env("PGCONNECT_TIMEOUT", TIMEOUT.as_secs().to_string());
         run(psql)
@@ -135,6 +161,9 @@ impl Postgres {
         command.args(["-D", "data", "-p", &self.port.to_string()]);
         for setting in SETTINGS {
             command.args(["-c", setting]);
+        }
+        if self.has_tls {
+            command.args(["-c", "ssl=on", "-c", "ssl_ca_file=ca.crt"]);
         }
         // To a server, SIGQUIT is what `pg_ctl stop -m immediate` sends.
         let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::QUIT);

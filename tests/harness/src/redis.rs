@@ -1,5 +1,6 @@
 //! A Redis server of the tests' own.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
@@ -10,7 +11,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
-use crate::eventually;
+use crate::{Signed, eventually};
 
 /// A Redis server that keeps nothing on disk. It ends with this value, or with the test process.
 #[derive(Debug)]
@@ -18,28 +19,59 @@ pub struct Redis {
     port: u16,
     /// Whether it is part of a cluster.
     is_shard: bool,
+    tls: Option<RedisTls>,
     // Before the folder: a server that is dropped first leaves nothing in it.
     daemon: Mutex<Option<Daemon>>,
     folder: TempDir,
+}
+
+/// How a server encrypts: then it takes nothing else.
+#[derive(Clone, Debug)]
+struct RedisTls {
+    certificate: Signed,
+    /// Whether clients need a certificate.
+    verifies_clients: bool,
 }
 
 impl Redis {
     /// Starts a server on a free port, and waits until it responds.
     #[track_caller]
     pub fn start() -> Self {
-        Self::start_as(false)
+        Self::start_as(false, None)
+    }
+
+    /// The same with TLS, and with or without certificates of clients.
+    #[track_caller]
+    pub fn start_with_tls(certificate: &Signed, verifies_clients: bool) -> Self {
+        let tls = RedisTls {
+            certificate: certificate.clone(),
+            verifies_clients,
+        };
+        Self::start_as(false, Some(tls))
     }
 
     /// Starts a cluster of three, each with a third of all slots, and waits until they agree about that.
     #[track_caller]
     pub fn cluster() -> [Self; 3] {
-        let all = [(); 3].map(|()| Self::start_as(true));
+        Self::cluster_with(None)
+    }
+
+    /// The same with TLS.
+    #[track_caller]
+    pub fn cluster_with_tls(certificate: &Signed) -> [Self; 3] {
+        Self::cluster_with(Some(RedisTls {
+            certificate: certificate.clone(),
+            verifies_clients: false,
+        }))
+    }
+
+    fn cluster_with(tls: Option<RedisTls>) -> [Self; 3] {
+        let all = [(); 3].map(|()| Self::start_as(true, tls.clone()));
         let addresses = all.each_ref().map(|one| format!("127.0.0.1:{}", one.port));
-        let made = Command::new("redis-cli")
-            .args(["--cluster-yes", "--cluster", "create"])
-            .args(addresses)
-            .output()
-            .expect("redis-cli runs");
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster-yes", "--cluster", "create"]);
+        create.args(addresses).args(all[0].tls_words());
+        let made = create.output().expect("redis-cli runs");
         assert!(made.status.success(), "{made:?}");
         eventually(Duration::from_secs(10), "a cluster", || {
             let agrees = |one: &Self| one.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
@@ -48,10 +80,11 @@ impl Redis {
         all
     }
 
-    fn start_as(is_shard: bool) -> Self {
+    fn start_as(is_shard: bool, tls: Option<RedisTls>) -> Self {
         let redis = Self {
             port: free_port(),
             is_shard,
+            tls,
             daemon: Mutex::new(None),
             folder: TempDir::with_prefix("redis-").expect("a folder"),
         };
@@ -61,7 +94,26 @@ impl Redis {
 
     /// Where it is, as a URL.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.tls.is_some() {
+            "rediss"
+        } else {
+            "redis"
+        };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// What `redis-cli` needs to connect.
+    fn tls_words(&self) -> Vec<OsString> {
+        let Some(RedisTls { certificate, .. }) = &self.tls else {
+            return Vec::new();
+        };
+        let files = [
+            ("--cacert", &certificate.ca),
+            ("--cert", &certificate.cert),
+            ("--key", &certificate.key),
+        ];
+        let files = files.map(|(option, file)| [option.into(), file.into()]);
+        [vec!["--tls".into()], files.concat()].concat()
     }
 
     /// Its port on 127.0.0.1. It stays the same.
@@ -74,6 +126,7 @@ impl Redis {
     pub fn cli(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-e"])
+            .args(self.tls_words())
             .args(words)
             .output()
             .expect("redis-cli runs");
@@ -94,10 +147,28 @@ impl Redis {
         assert!(running.is_none(), "it runs");
         let mut command = Command::new("redis-server");
         command
-            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
+            .args(["--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(self.folder.path());
+        let port = self.port.to_string();
+        match &self.tls {
+            None => command.args(["--port", &port]),
+            Some(RedisTls {
+                certificate: Signed { cert, key, ca },
+                verifies_clients,
+            }) => {
+                let clients = if *verifies_clients { "yes" } else { "no" };
+                command.args(["--port", "0", "--tls-port", &port]);
+                command.arg("--tls-cert-file").arg(cert);
+                command.arg("--tls-key-file").arg(key);
+                command.arg("--tls-ca-cert-file").arg(ca);
+                command.args(["--tls-auth-clients", clients])
+            }
+        };
+        if self.is_shard && self.tls.is_some() {
+            command.args(["--tls-cluster", "yes"]);
+        }
         match self.is_shard {
             // Left to itself, it would talk to the others on a port that may be taken.
             true => command
@@ -107,7 +178,11 @@ impl Redis {
             false => command.args(["--databases", "10000"]),
         };
         let mut daemon = Daemon::spawn(command, self.folder.path(), Signal::KILL);
-        daemon.wait_until(|_| self.responds().is_ok());
+        match self.tls {
+            None => daemon.wait_until(|_| self.responds().is_ok()),
+            // It listens only once it serves.
+            Some(_) => daemon.wait_until(|_| self.connect().is_ok()),
+        }
         *running = Some(daemon);
     }
 
@@ -124,10 +199,14 @@ impl Redis {
     }
 
     fn responds(&self) -> std::io::Result<()> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+        let mut stream = self.connect()?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"PING\r\n")?;
         stream.read_exact(&mut [0; b"+PONG\r\n".len()])
+    }
+
+    fn connect(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))
     }
 
     fn daemon(&self) -> MutexGuard<'_, Option<Daemon>> {

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
+
+use tempfile::TempDir;
 
 use crate::wire::Wire;
 
@@ -146,5 +148,78 @@ impl TlsClient {
         let mut config = ClientConfig::clone(&self.0);
         config.alpn_protocols = vec![protocol.to_vec()];
         Self(Arc::new(config))
+    }
+}
+
+/// A certificate authority made for a test, and the folder that its certificates are written to.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+/// The files of a certificate that an [`Authority`] has signed.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// The certificate.
+    pub cert: PathBuf,
+    /// Its key, for its owner alone.
+    pub key: PathBuf,
+    /// The authority's certificate.
+    pub ca: PathBuf,
+}
+
+impl Authority {
+    /// A new authority.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let made = params.self_signed(&key).expect("a certificate");
+        let folder = TempDir::with_prefix("ca-").expect("a folder");
+        std::fs::write(folder.path().join("ca.pem"), made.pem()).expect("a file");
+        // Servers that run as another user read it, too.
+        set_mode(folder.path(), 0o755);
+        Self {
+            issuer: Issuer::new(params, key),
+            folder,
+        }
+    }
+
+    /// The file with its certificate.
+    pub fn ca(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// The certificate of a server on this machine.
+    pub fn server(&self) -> Signed {
+        self.sign("server", &["localhost", "127.0.0.1"], 2049)
+    }
+
+    /// A certificate with this common name and for these hosts, valid until the first day of this year.
+    pub fn sign(&self, name: &str, hosts: &[&str], year: i32) -> Signed {
+        let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).expect("names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let made = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let file = |end: &str| self.folder.path().join(format!("{name}.{end}"));
+        let (cert, private) = (file("pem"), file("key"));
+        std::fs::write(&cert, made.pem()).expect("a file");
+        std::fs::write(&private, key.serialize_pem()).expect("a file");
+        set_mode(&private, 0o600);
+        Signed {
+            cert,
+            key: private,
+            ca: self.ca(),
+        }
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
     }
 }

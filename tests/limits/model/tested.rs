@@ -53,7 +53,7 @@ impl Tested {
         });
         let limiter = match there {
             Some((url, _)) => Limiter::Redis(Redis::new(
-                url.clone(),
+                url.client().expect("no files"),
                 "model",
                 policy,
                 clock.clone(),

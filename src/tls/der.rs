@@ -1,15 +1,25 @@
-//! When a certificate expires: `notAfter` in its DER encoding (RFC 5280). The crates that rustls uses do not tell.
+//! Parts of a certificate in its DER encoding (RFC 5280) that the crates that rustls uses do not tell: when it is valid, and the hash
+//! that it is signed with.
+
+use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use crate::clock::Timestamp;
 
-/// The tags of DER that come before `notAfter`.
+/// Tags of DER.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
+const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Returns when a certificate expires. `None` if it is malformed.
-pub(super) fn of(certificate: &[u8]) -> Option<Timestamp> {
+/// When a certificate is valid.
+pub(super) struct Validity {
+    pub(super) not_before: Timestamp,
+    pub(super) not_after: Timestamp,
+}
+
+/// Returns when a certificate is valid. `None` if it is malformed.
+pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     let (certificate, _) = expect(SEQUENCE, certificate)?;
     let (mut rest, _) = expect(SEQUENCE, certificate)?;
     if let (VERSION, _, after) = element(rest)? {
@@ -21,7 +31,36 @@ pub(super) fn of(certificate: &[u8]) -> Option<Timestamp> {
     }
     let (validity, _) = expect(SEQUENCE, rest)?;
     let (_, _, not_after) = element(validity)?;
-    match element(not_after)? {
+    Some(Validity {
+        not_before: time(validity)?,
+        not_after: time(not_after)?,
+    })
+}
+
+/// The arcs of the algorithms that sign with RSA (PKCS #1) and with ECDSA and SHA-2. Their next byte is the hash.
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+
+/// The hash of a server's certificate that binds a login to the connection (`tls-server-end-point`, RFC 5929). `None` if the
+/// certificate's signature does not define which hash that is.
+pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    let (content, _) = expect(SEQUENCE, certificate)?;
+    let (_, _, algorithm) = element(content)?;
+    let (algorithm, _) = expect(SEQUENCE, algorithm)?;
+    let (algorithm, _) = expect(OBJECT_IDENTIFIER, algorithm)?;
+    let (&hash, arc) = algorithm.split_last()?;
+    match (arc, hash) {
+        // MD5 and SHA-1 are replaced by SHA-256.
+        (RSA, 4 | 5 | 11) | (ECDSA_SHA2, 2) => Some(Sha256::digest(certificate).to_vec()),
+        (RSA, 12) | (ECDSA_SHA2, 3) => Some(Sha384::digest(certificate).to_vec()),
+        (RSA, 13) | (ECDSA_SHA2, 4) => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
+}
+
+/// The time in the first element.
+fn time(bytes: &[u8]) -> Option<Timestamp> {
+    match element(bytes)? {
         (UTC_TIME, time, _) => {
             let (year, rest) = time.split_at_checked(2)?;
             // Two digits from 50 on are of the twentieth century.

@@ -1,0 +1,74 @@
+//! Small files that options name: certificates, keys, tokens, passwords. A secret that every user can read is refused, whichever it
+//! is.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The most bytes that are read of a file.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The permission of everybody to read.
+const OTHERS_READ: u32 = 0o004;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", .path.display())]
+pub struct InvalidFile {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub problem: String,
+}
+
+/// Reads a file that everybody may know. The error says what is wrong, but not with which file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(described)?;
+    content(file)
+}
+
+/// Reads a file with a secret. `what` is the secret, as in `private key`.
+pub(crate) fn read_secret(path: &Path, what: &str) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(described)?;
+    let mode = file.metadata().map_err(described)?.permissions().mode();
+    if mode & OTHERS_READ != 0 {
+        let shown = path.display();
+        return Err(format!(
+            "every user can read this {what}: run `chmod o-r {shown}`"
+        ));
+    }
+    content(file)
+}
+
+/// Reads a secret that is the first line of a file.
+pub(crate) fn read_secret_line(path: &Path, what: &str) -> Result<String, InvalidFile> {
+    let line = read_secret(path, what).and_then(|bytes| {
+        let text = String::from_utf8(bytes).map_err(|_| "is not valid UTF-8".to_owned())?;
+        match text.lines().next().unwrap_or_default() {
+            "" => Err(format!("contains no {what} in its first line")),
+            line => Ok(line.to_owned()),
+        }
+    });
+    line.map_err(|problem| InvalidFile {
+        path: path.to_owned(),
+        problem,
+    })
+}
+
+fn content(file: File) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(described)?;
+    Ok(bytes)
+}
+
+fn described(error: std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "file not found".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied: cannot read the file".to_owned(),
+        ErrorKind::IsADirectory => "is a directory, not a file".to_owned(),
+        _ => error.to_string(),
+    }
+}

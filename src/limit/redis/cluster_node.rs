@@ -1,0 +1,72 @@
+//! The connections of a cluster: the crate opens them when it needs them, by a function without context.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::{ClusterConnection, Connect};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
+    RedisResult, Value,
+};
+use tokio::time::timeout;
+
+use super::socket::open;
+use crate::tls::ClientTls;
+
+/// The timeout for connecting to one node.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// How the connections of this thread's limiter are encrypted. Each thread has one limiter, and its tasks stay on it.
+    static TLS: RefCell<Option<ClientTls>> = const { RefCell::new(None) };
+}
+
+/// Connects to a cluster.
+pub(super) async fn connect(
+    client: &ClusterClient,
+    tls: Option<&ClientTls>,
+) -> RedisResult<ClusterConnection<ClusterNode>> {
+    TLS.set(tls.cloned());
+    client.get_async_generic_connection().await
+}
+
+/// A connection to one node.
+#[derive(Clone)]
+pub(crate) struct ClusterNode(MultiplexedConnection);
+
+impl Connect for ClusterNode {
+    fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
+    where
+        T: IntoConnectionInfo + Send + 'a,
+    {
+        let tls = TLS.with_borrow(Clone::clone);
+        Box::pin(async move {
+            let info = info.into_connection_info()?;
+            let opened = timeout(CONNECT_TIMEOUT, open(&info, tls.as_ref(), config)).await;
+            let late = |_| RedisError::from((ErrorKind::Io, "no connection in time"));
+            let (connection, _) = opened.map_err(late)??;
+            Ok(Self(connection))
+        })
+    }
+}
+
+impl ConnectionLike for ClusterNode {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(command)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}

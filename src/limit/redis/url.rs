@@ -1,0 +1,179 @@
+//! The URL of Redis, and what connections to it need.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use redis::IntoConnectionInfo;
+use redis::cluster::ClusterClient;
+
+use crate::hosts;
+use crate::tls::{ClientFiles, ClientTls, InvalidParameter, Verification};
+
+/// `redis://HOST:PORT`, or several nodes of a cluster: `redis://HOST:PORT,HOST:PORT`. With TLS: `rediss://`.
+#[derive(Clone)]
+pub struct RedisUrl {
+    /// Without the password.
+    hosts: String,
+    target: Target,
+    has_password: bool,
+    /// Where connections are encrypted.
+    files: Option<ClientFiles>,
+}
+
+#[derive(Clone)]
+pub(super) enum Target {
+    One(Box<redis::Client>),
+    Cluster(Box<ClusterClient>),
+}
+
+/// What connections need: the URL, and the content of its files. Clones are cheap.
+#[derive(Clone)]
+pub struct RedisClient {
+    hosts: String,
+    pub(super) target: Target,
+    /// None where connections are not encrypted.
+    pub(super) tls: Option<ClientTls>,
+}
+
+/// An invalid URL. It may contain a password, so it is not repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidRedisUrl {
+    /// It is none.
+    #[error(
+        "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
+         or several nodes of a cluster separated by commas; rediss:// for TLS"
+    )]
+    Malformed,
+    /// Parameters for TLS, without TLS.
+    #[error("sslrootcert, sslcert and sslkey require rediss://")]
+    NotEncrypted,
+    /// What other clients take for `do not verify`.
+    #[error("#insecure is not supported: the certificate of Redis is always verified")]
+    Insecure,
+    /// Parameters for TLS conflict.
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
+}
+
+impl RedisUrl {
+    /// Reads the files of TLS, or returns an error of one line.
+    pub fn client(&self) -> anyhow::Result<RedisClient> {
+        let load = |files| ClientTls::load(files, Verification::Full, &[]);
+        Ok(RedisClient {
+            hosts: self.hosts.clone(),
+            target: self.target.clone(),
+            tls: self.files.as_ref().map(load).transpose()?,
+        })
+    }
+
+    /// Whether the URL has a password.
+    pub(crate) fn has_password(&self) -> bool {
+        self.has_password
+    }
+
+    /// Verifies the certificate of Redis with the CAs in this file, unless the URL names another.
+    pub(crate) fn default_roots(&mut self, path: &Path) {
+        if let Some(files) = &mut self.files {
+            files.default_roots(path);
+        }
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = InvalidRedisUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRedisUrl> {
+        let malformed = || InvalidRedisUrl::Malformed;
+        let taken = hosts::take_parameters(text, ClientFiles::PARAMETERS);
+        let (url, parameters) = taken.ok_or_else(malformed)?;
+        let files = ClientFiles::from_parameters(parameters)?;
+        let (url, files) = match url.strip_prefix("rediss://") {
+            Some(rest) if rest.ends_with("#insecure") => return Err(InvalidRedisUrl::Insecure),
+            // The crate need not know about TLS.
+            Some(rest) => (format!("redis://{rest}"), Some(files)),
+            None if files != ClientFiles::default() => return Err(InvalidRedisUrl::NotEncrypted),
+            None => (url, None),
+        };
+        let (nodes, hosts) = hosts::split_url("redis", &url).ok_or_else(malformed)?;
+        let target = match &*nodes {
+            [one] => redis::Client::open(&**one).map(|client| Target::One(client.into())),
+            _ => ClusterClient::new(nodes.clone()).map(|client| Target::Cluster(client.into())),
+        };
+        Ok(Self {
+            has_password: has_password(&nodes),
+            hosts,
+            target: target.map_err(|_| malformed())?,
+            files,
+        })
+    }
+}
+
+fn has_password(nodes: &[String]) -> bool {
+    let mut infos = nodes.iter().map(|url| url.as_str().into_connection_info());
+    infos.any(|info| info.is_ok_and(|info| info.redis_settings().password().is_some()))
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({})", self.hosts)
+    }
+}
+
+impl fmt::Debug for RedisClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisClient({})", self.hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::Roots;
+
+    #[test]
+    fn one_host_is_a_server_and_several_are_a_cluster() {
+        let parse = |text: &str| text.parse::<RedisUrl>().unwrap();
+        let one = parse("redis://me:secret@cache:6379/3");
+        assert!(matches!(one.target, Target::One(_)));
+        assert_eq!(format!("{one:?}"), "RedisUrl(cache:6379)");
+        let several = parse("redis://:secret@a:1,b:2,c:3");
+        assert!(matches!(several.target, Target::Cluster(_)));
+        assert_eq!(format!("{several:?}"), "RedisUrl(a:1,b:2,c:3)");
+    }
+
+    #[test]
+    fn an_invalid_url_is_rejected() {
+        for text in [
+            "",
+            "redis:",
+            "http://a",
+            "127.0.0.1:6379",
+            "redis://a:port",
+            "rediss:a",
+            "rediss://a#insecure",
+            "rediss://a?sslcert=a.pem",
+            "redis://a?sslrootcert=a.pem",
+        ] {
+            assert!(text.parse::<RedisUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn tls_is_chosen_by_the_scheme_and_the_option_names_the_default_of_its_cas() {
+        let parse = |text: &str| text.parse::<RedisUrl>().unwrap();
+        assert_eq!(parse("redis://a:1").files, None);
+        for (text, roots) in [
+            ("rediss://a:1", Roots::File("option.pem".into())),
+            (
+                "rediss://a:1,b:2/?sslrootcert=url.pem",
+                Roots::File("url.pem".into()),
+            ),
+            ("rediss://a:1/?sslrootcert=system", Roots::System),
+        ] {
+            let mut url = parse(text);
+            url.default_roots(Path::new("option.pem"));
+            assert_eq!(url.files.unwrap().roots, Some(roots), "{text}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The URL of PostgreSQL. Its parameters for TLS have libpq's names and meaning; tokio-postgres knows only some of them.
+
+use std::str::FromStr;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::hosts;
+use crate::tls::{ClientFiles, InvalidParameter, Roots, Verification};
+
+/// `postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresUrl {
+    /// One for each server.
+    servers: Vec<Config>,
+    pub(crate) mode: SslMode,
+    pub(crate) files: ClientFiles,
+}
+
+/// When a connection is encrypted, and what is verified then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SslMode {
+    /// Never.
+    Disable,
+    /// If the server can.
+    Prefer,
+    /// Always.
+    Require,
+    /// Always, to a server whose certificate a CA has signed.
+    VerifyCa,
+    /// The same, and the certificate is for the host of the URL.
+    VerifyFull,
+}
+
+/// An invalid database URL. It may hold a password, so it is not repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidDatabaseUrl {
+    /// It is none.
+    #[error(
+        "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
+    )]
+    Malformed,
+    /// Its `sslmode` is unknown.
+    #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
+    SslMode,
+    /// Every public CA could sign a certificate for another server.
+    #[error("sslrootcert=system requires sslmode=verify-full")]
+    WeakMode,
+    /// Parameters for TLS conflict.
+    #[error(transparent)]
+    Parameter(#[from] InvalidParameter),
+}
+
+impl PostgresUrl {
+    /// A configuration for each server.
+    pub fn servers(&self) -> &[Config] {
+        &self.servers
+    }
+
+    pub(crate) fn has_password(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.get_password().is_some())
+    }
+
+    pub(crate) fn set_password(&mut self, password: &str) {
+        for server in &mut self.servers {
+            server.password(password);
+        }
+    }
+
+    pub(crate) fn verification(&self) -> Verification {
+        match self.mode {
+            SslMode::Disable | SslMode::Prefer => Verification::None,
+            // So that a CA that was named is not ignored; as in libpq.
+            SslMode::Require if self.files.roots.is_some() => Verification::Chain,
+            SslMode::Require => Verification::None,
+            SslMode::VerifyCa => Verification::Chain,
+            SslMode::VerifyFull => Verification::Full,
+        }
+    }
+}
+
+impl FromStr for PostgresUrl {
+    type Err = InvalidDatabaseUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+        let malformed = InvalidDatabaseUrl::Malformed;
+        let scheme = text.split(':').next().unwrap_or_default();
+        let [roots, cert, key] = ClientFiles::PARAMETERS;
+        let taken = hosts::take_parameters(text, ["sslmode", roots, cert, key]);
+        let Some((url, [mode, roots, cert, key])) = taken else {
+            return Err(malformed);
+        };
+        let files = ClientFiles::from_parameters([roots, cert, key])?;
+        let mode = match (mode.as_deref(), &files.roots) {
+            (Some(mode), _) => mode.parse()?,
+            // Whoever names these CAs wants them used.
+            (None, Some(Roots::System)) => SslMode::VerifyFull,
+            (None, _) => SslMode::Prefer,
+        };
+        if files.roots == Some(Roots::System) && mode != SslMode::VerifyFull {
+            return Err(InvalidDatabaseUrl::WeakMode);
+        }
+        let (urls, _) = hosts::split_url(scheme, &url).ok_or(malformed)?;
+        let server = |url: &String| match url.parse::<Config>() {
+            Ok(mut config) if config.get_hosts().len() == 1 => {
+                config.ssl_mode(mode.requested_of(config.get_hosts()));
+                Ok(config)
+            }
+            _ => Err(InvalidDatabaseUrl::Malformed),
+        };
+        Ok(Self {
+            servers: urls.iter().map(server).collect::<Result<_, _>>()?,
+            mode,
+            files,
+        })
+    }
+}
+
+impl SslMode {
+    /// What tokio-postgres does for this mode. Sockets of this machine are never encrypted.
+    fn requested_of(self, hosts: &[Host]) -> tokio_postgres::config::SslMode {
+        use tokio_postgres::config::SslMode as Requested;
+        match (self, hosts) {
+            (_, [Host::Unix(_)]) | (Self::Disable, _) => Requested::Disable,
+            (Self::Prefer, _) => Requested::Prefer,
+            (Self::Require | Self::VerifyCa | Self::VerifyFull, _) => Requested::Require,
+        }
+    }
+}
+
+impl FromStr for SslMode {
+    type Err = InvalidDatabaseUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+        Ok(match text {
+            "disable" => Self::Disable,
+            "prefer" => Self::Prefer,
+            "require" => Self::Require,
+            "verify-ca" => Self::VerifyCa,
+            "verify-full" => Self::VerifyFull,
+            _ => return Err(InvalidDatabaseUrl::SslMode),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(parameters: &str) -> Result<PostgresUrl, InvalidDatabaseUrl> {
+        format!("postgres://me@db/shop?connect_timeout=3{parameters}").parse()
+    }
+
+    #[test]
+    fn each_mode_verifies_what_it_does_in_libpq() {
+        for (parameters, verification) in [
+            ("", Verification::None),
+            ("&sslmode=disable", Verification::None),
+            ("&sslmode=prefer", Verification::None),
+            ("&sslmode=prefer&sslrootcert=ca.pem", Verification::None),
+            ("&sslmode=require", Verification::None),
+            ("&sslmode=require&sslrootcert=ca.pem", Verification::Chain),
+            ("&sslmode=verify-ca", Verification::Chain),
+            ("&sslmode=verify-full", Verification::Full),
+            ("&sslrootcert=system", Verification::Full),
+        ] {
+            let url = parse(parameters).expect(parameters);
+            assert_eq!(url.verification(), verification, "{parameters}");
+            let timeout = url.servers()[0].get_connect_timeout();
+            assert_eq!(timeout, Some(&std::time::Duration::from_secs(3)));
+        }
+    }
+
+    #[test]
+    fn parameters_that_conflict_are_rejected() {
+        for (parameters, message) in [
+            ("&sslmode=allow", "sslmode must be"),
+            ("&sslmode=", "sslmode must be"),
+            ("&sslcert=a.pem", "sslcert requires sslkey"),
+            ("&sslkey=a.pem", "sslkey requires sslcert"),
+            ("&sslrootcert=", "sslrootcert must not be empty"),
+            (
+                "&sslrootcert=system&sslmode=require",
+                "requires sslmode=verify-full",
+            ),
+            ("&sslmode=require&sslmode=disable", "must be sqlite:PATH"),
+        ] {
+            let error = parse(parameters).expect_err(parameters).to_string();
+            assert!(error.contains(message), "{parameters}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_socket_of_this_machine_is_not_encrypted() {
+        use tokio_postgres::config::SslMode as Requested;
+        let url: PostgresUrl = "postgres://me@%2Frun%2Fpg/shop?sslmode=require"
+            .parse()
+            .unwrap();
+        assert_eq!(url.servers()[0].get_ssl_mode(), Requested::Disable);
+    }
+}

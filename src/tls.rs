@@ -1,0 +1,16 @@
+//! What the TLS of the listeners and that of connections to PostgreSQL and Redis have in common: pairs of a certificate and its key,
+//! and the verification of servers.
+
+mod client;
+mod der;
+mod explain;
+mod files;
+mod pair;
+mod verifier;
+
+pub(crate) use client::ClientTls;
+pub(crate) use der::server_end_point;
+pub use files::{ClientFiles, InvalidParameter, Roots};
+pub use pair::InvalidPair;
+pub(crate) use pair::{Digest, Pair, read as read_pair};
+pub(crate) use verifier::Verification;

@@ -1,0 +1,130 @@
+//! TLS of connections to PostgreSQL and Redis: the CAs, the client certificate, and the handshake.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::sign::SingleCertAndKey;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use super::explain::explain;
+use super::files::{ClientFiles, Roots};
+use super::pair::{self, InvalidPair};
+use super::verifier::{Verification, Verifier};
+use crate::files::{self, InvalidFile};
+
+/// How connections to one server are encrypted. Clones are cheap.
+#[derive(Clone)]
+pub(crate) struct ClientTls {
+    config: Arc<ClientConfig>,
+    roots: Roots,
+}
+
+/// Why connections cannot be encrypted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientTlsError {
+    #[error(transparent)]
+    Roots(#[from] InvalidFile),
+    #[error(
+        "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert"
+    )]
+    NoSystemRoots,
+    #[error(transparent)]
+    Pair(#[from] InvalidPair),
+    #[error("cannot set up TLS: {0}")]
+    Setup(#[from] rustls::Error),
+}
+
+impl ClientTls {
+    /// Reads the files that this verification needs. `protocols` are those of ALPN.
+    pub(crate) fn load(
+        files: &ClientFiles,
+        verification: Verification,
+        protocols: &[&[u8]],
+    ) -> Result<Self, ClientTlsError> {
+        let roots = files.roots.clone().unwrap_or_default();
+        let (store, named) = match (verification, &roots) {
+            (Verification::None, _) => (RootCertStore::empty(), Vec::new()),
+            (_, Roots::System) => (system_roots()?, Vec::new()),
+            (_, Roots::File(path)) => {
+                let failed = |problem| InvalidFile {
+                    path: path.clone(),
+                    problem,
+                };
+                let named = files::read(path).and_then(|pem| pair::chain(&pem));
+                let named = named.map_err(failed)?;
+                let mut store = RootCertStore::empty();
+                for certificate in &named {
+                    store
+                        .add(certificate.clone())
+                        .map_err(|_| failed("a certificate is malformed".into()))?;
+                }
+                (store, named)
+            }
+        };
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Verifier::new(Arc::clone(&provider), verification, store, named);
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match &files.pair {
+            Some((cert, key)) => {
+                let (_, pair) = pair::read(cert, key);
+                let resolver = SingleCertAndKey::from(pair?.certified);
+                config.with_client_cert_resolver(Arc::new(resolver))
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Ok(Self {
+            config: Arc::new(config),
+            roots,
+        })
+    }
+
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Performs a handshake with the server of this name or address.
+    pub(crate) async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| io::Error::other(format!("{host} is not a valid name for TLS")))?;
+        TlsConnector::from(self.config())
+            .connect(name, stream)
+            .await
+    }
+
+    /// Explains an error that TLS has caused, with the server as subject: `its certificate expired on 2026-01-01`. `None` if it was
+    /// something else.
+    pub(crate) fn explain(&self, error: &(dyn Error + 'static)) -> Option<String> {
+        explain(error, &self.roots)
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClientTls({:?})", self.roots)
+    }
+}
+
+fn system_roots() -> Result<RootCertStore, ClientTlsError> {
+    let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;
+    let mut store = RootCertStore::empty();
+    // Some systems have certificates that are malformed. They are of no use, but do not prevent using the others.
+    store.add_parsable_certificates(found);
+    match store.is_empty() {
+        true => Err(ClientTlsError::NoSystemRoots),
+        false => Ok(store),
+    }
+}

@@ -1,0 +1,154 @@
+//! Secrets that are read from files, and those that are visible to every user of the machine.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use harness::{Client, Process, eventually};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, run};
+
+const TOKEN: &str = "0123456789-abcdef";
+
+/// A folder with a file `secret` of this content and mode.
+fn folder_with(content: &str, mode: u32) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("secret");
+    fs::write(&file, content).expect("a file");
+    fs::set_permissions(file, Permissions::from_mode(mode)).expect("permissions");
+    folder
+}
+
+/// Has `serve` refused with this code and one line that ends so.
+#[track_caller]
+fn is_refused(folder: &Path, words: &[&str], code: i32, end: &str) {
+    let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let words = [&["serve"], &ports[..], words].concat();
+    let line = run(folder, &[], &words).refuses(code);
+    assert!(line.ends_with(end), "{line}");
+    assert!(
+        !folder.join("animal-store.db").exists(),
+        "nothing is created"
+    );
+}
+
+#[test]
+fn the_admin_token_is_the_first_line_of_its_file() {
+    for (content, mode) in [(TOKEN.to_owned(), 0o600), (format!("{TOKEN}\r\nx"), 0o640)] {
+        let folder = folder_with(&content, mode);
+        let words = ["--admin-token-file", "secret"];
+        let process = Process::serve(PROGRAM, folder.path(), &words);
+        for (token, status) in [
+            (Some(TOKEN), 200),
+            (Some("0123456789-abcdeg"), 401),
+            (None, 401),
+        ] {
+            let client = Client::new(process.admin, token.map(str::to_owned));
+            assert_eq!(client.get("/metrics").status, status, "{token:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
+    let database = "postgres://me@127.0.0.1:1/x";
+    for (option, what) in [
+        ("--admin-token-file", "token"),
+        ("--database-password-file", "password"),
+    ] {
+        let words = [option, "secret", "--database", database];
+        for mode in [0o604, 0o644] {
+            let folder = folder_with(TOKEN, mode);
+            let end =
+                format!("{option} secret: every user can read this {what}: run `chmod o-r secret`");
+            is_refused(folder.path(), &words, 1, &end);
+        }
+        for content in ["", "\n", "\nlater"] {
+            let folder = folder_with(content, 0o600);
+            let end = format!("{option} secret: contains no {what} in its first line");
+            is_refused(folder.path(), &words, 1, &end);
+        }
+        let empty = TempDir::new().expect("a folder");
+        let end = format!("{option} secret: file not found");
+        is_refused(empty.path(), &words, 1, &end);
+    }
+    let folder = folder_with("short", 0o600);
+    let end =
+        "--admin-token-file secret: the first line must be at least 16 visible ASCII characters";
+    is_refused(folder.path(), &["--admin-token-file", "secret"], 1, end);
+}
+
+#[test]
+fn a_secret_that_is_given_twice_is_wrong_usage() {
+    let folder = folder_with(TOKEN, 0o600);
+    let both = ["--admin-token-file", "secret", "--admin-token", TOKEN];
+    let end = "--admin-token-file cannot be used with --admin-token: use one of them";
+    is_refused(folder.path(), &both, 2, end);
+    let password = ["--database-password-file", "secret", "--database"];
+    let url = ["postgres://me:secret@127.0.0.1:1/x"];
+    let end = "with a password in the URL of --database: use one of them";
+    is_refused(folder.path(), &[&password[..], &url].concat(), 2, end);
+    let end = "--database-password-file requires --database postgres://…";
+    is_refused(
+        folder.path(),
+        &[&password[..], &["sqlite:x.db"]].concat(),
+        2,
+        end,
+    );
+    // So it is for every command.
+    let words = [&["keys", "list"], &password[..], &url].concat();
+    let line = run(folder.path(), &[], &words).refuses(2);
+    assert!(line.contains("--database-password-file"), "{line}");
+}
+
+#[test]
+fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not() {
+    let folder = folder_with(&format!("admin-token = \"{TOKEN}\""), 0o600);
+    // Nothing listens there: the node counts alone.
+    let redis = "redis://:pass@127.0.0.1:1";
+    for (words, vars, options) in [
+        (
+            &["--admin-token", TOKEN][..],
+            &[][..],
+            Some("--admin-token"),
+        ),
+        (
+            &["--admin-token", TOKEN, "--redis", redis],
+            &[],
+            Some("--admin-token, --redis"),
+        ),
+        (&["--redis", "redis://127.0.0.1:1"], &[], None),
+        (
+            &[],
+            &[
+                ("ANIMAL_STORE_ADMIN_TOKEN", TOKEN),
+                ("ANIMAL_STORE_REDIS", redis),
+            ],
+            None,
+        ),
+        (&["--config", "secret"], &[], None),
+    ] {
+        let process = Process::serve_with(PROGRAM, folder.path(), words, vars);
+        let mut log = String::new();
+        eventually(std::time::Duration::from_secs(5), "it is ready", || {
+            log.push_str(&process.log());
+            log.contains(" ready ") && options.is_none_or(|_| log.contains("list of processes"))
+        });
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("list of processes"));
+        let lines: Vec<&str> = lines.collect();
+        match options {
+            Some(options) => {
+                assert_eq!(lines.len(), 1, "{log}");
+                assert!(
+                    lines[0].contains(&format!("options=\"{options}\"")),
+                    "{log}"
+                );
+            }
+            None => assert!(lines.is_empty(), "{log}"),
+        }
+        assert!(!log.contains(TOKEN) && !log.contains("pass@"), "{log}");
+    }
+}
