@@ -49,6 +49,15 @@ fn traced(folder: &Path, calls: &Path, options: &[&str]) -> Output {
     harness::run("strace", folder, &[&words, options, &backup].concat())
 }
 
+/// Becomes true when this is dropped.
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_and_no_gap() {
     let folder = folder();
@@ -69,6 +78,8 @@ fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_an
                 last.store(id, Ordering::SeqCst);
             }
         });
+        // Also if this thread panics: the scope waits for the other one.
+        let _stop = SetWhenDropped(&done);
         for round in 0..5 {
             let acknowledged = last.load(Ordering::SeqCst);
             let name = format!("copy-{round}.db");
@@ -88,7 +99,6 @@ fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_an
                 "{acknowledged} {count} {later}"
             );
         }
-        done.store(true, Ordering::SeqCst);
     });
     drop(server);
 
