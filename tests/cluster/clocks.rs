@@ -33,7 +33,16 @@ fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
     match wrong {
         None => Process::start(PROGRAM, folder, &words, &[]),
         Some(by) => {
-            let words = [&["--exclude-monotonic", "-f", by, PROGRAM], &words[..]].concat();
+            // faketime starts another process, which would outlive it.
+            let wrapper = [
+                "--exclude-monotonic",
+                "-f",
+                by,
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+            ];
+            let words = [&wrapper[..], &[PROGRAM], &words[..]].concat();
             Process::start("faketime", folder, &words, &[])
         }
     }
