@@ -81,19 +81,27 @@ impl WriterState {
 
     /// Records a committed transaction with these creations.
     pub(crate) fn committed<'a>(&self, created: impl Iterator<Item = &'a Created>) {
-        self.health.succeeded();
+        let (mut creations, mut new) = (0, 0);
+        for created in created {
+            creations += 1;
+            new += usize::from(matches!(created, Created::New(_)));
+        }
+        self.health.succeeded(creations > 0);
         self.commits.done.add(1);
-        let is_new = |created: &&Created| matches!(created, Created::New(_));
-        let new = created.filter(is_new).count();
         if new > 0 {
             self.commits.rows.record(new as u64);
         }
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
-    pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
+    pub(crate) fn failed(
+        &self,
+        error: &dyn std::fmt::Display,
+        kind: &'static str,
+        of_creations: bool,
+    ) {
         self.commits.failed.add(1);
-        self.health.failed(error, kind);
+        self.health.failed(error, kind, of_creations);
     }
 }
 

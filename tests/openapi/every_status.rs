@@ -158,7 +158,13 @@ fn every_documented_status_of_every_operation_can_be_had() {
     // One connection too many from an address is rejected before its request is read, whatever that is.
     let (_full, _, key) =
         App::start_with(|config| config.max_connections_per_address = CONNECTIONS);
-    let _all: Vec<_> = (0..CONNECTIONS).map(|_| key.connect()).collect();
+    let open = || {
+        let mut connection = key.connect();
+        // A response shows that the connection has been accepted.
+        key.request("GET", "/livez").send_on(&mut connection);
+        connection
+    };
+    let _all: Vec<_> = (0..CONNECTIONS).map(|_| open()).collect();
     note("listPets", key.get("/v1/pets").status);
     note("getPet", key.get("/v1/pets/1").status);
     note(ORDERS.0, key.get(ORDERS.1).status);

@@ -108,7 +108,7 @@ impl CreationLoop {
                 }
             }
             Err(error) => {
-                self.state.failed(&error, "failing");
+                self.state.failed(&error, "failing", true);
                 let failure = StoreError::from(error);
                 for reply in replies {
                     let _ = reply.send(Err(failure.clone()));

@@ -151,6 +151,7 @@ impl WriteLoop {
     /// Writes all of a batch, and replies. An error is one after which nothing may be acknowledged again.
     fn write(&self, batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
         let connection = &self.connection;
+        let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
         let mut done = Vec::with_capacity(batch.len());
         let mut rest = batch.into_iter();
         let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
@@ -184,7 +185,7 @@ impl WriteLoop {
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
-                self.state.failed(&error, kind(&error));
+                self.state.failed(&error, kind(&error), of_creations);
                 // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
                 // first reply: a client that retries after it has not waited.
                 let waiting = match is_busy(&error) {

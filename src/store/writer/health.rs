@@ -20,21 +20,34 @@ struct State {
 struct Failing {
     kind: &'static str,
     transactions: u64,
+    /// Whether creations failed. Then only a creation shows that they no longer do: smaller writes may succeed meanwhile.
+    of_creations: bool,
 }
 
 impl WriteHealth {
-    pub(crate) fn succeeded(&self) {
-        self.lock().failing = None;
+    /// Records a committed transaction, with creations or without.
+    pub(crate) fn succeeded(&self, of_creations: bool) {
+        let failing = &mut self.lock().failing;
+        failing.take_if(|failing| of_creations || !failing.of_creations);
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
-    pub(crate) fn failed(&self, error: &dyn std::fmt::Display, kind: &'static str) {
+    pub(crate) fn failed(
+        &self,
+        error: &dyn std::fmt::Display,
+        kind: &'static str,
+        of_creations: bool,
+    ) {
         let mut state = self.lock();
-        let transactions = state.failing.take().map_or(0, |it| it.transactions) + 1;
+        let before = state.failing.take();
         if state.logged.is_none() {
             state.unlogged = Some(error.to_string());
         }
-        state.failing = Some(Failing { kind, transactions });
+        state.failing = Some(Failing {
+            kind,
+            transactions: before.as_ref().map_or(0, |it| it.transactions) + 1,
+            of_creations: of_creations || before.is_some_and(|it| it.of_creations),
+        });
     }
 
     /// Logs that writes have begun or ceased to fail, at debug if that is the consequence of a failure that is logged already.
@@ -80,10 +93,16 @@ mod tests {
     fn the_failure_is_the_last_one_until_a_write_succeeds() {
         let health = WriteHealth::default();
         assert_eq!(health.failure(), None);
-        health.failed(&"database is locked", "locked");
-        health.failed(&"database or disk is full", "disk full");
+        health.failed(&"database is locked", "locked", false);
+        health.failed(&"database or disk is full", "disk full", false);
         assert_eq!(health.failure(), Some("disk full"));
-        health.succeeded();
+        health.succeeded(false);
+        assert_eq!(health.failure(), None);
+        health.failed(&"broken", "failing", true);
+        health.failed(&"database is locked", "locked", false);
+        health.succeeded(false);
+        assert_eq!(health.failure(), Some("locked"), "creations still fail");
+        health.succeeded(true);
         assert_eq!(health.failure(), None);
     }
 }
