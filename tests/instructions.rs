@@ -1,5 +1,5 @@
 //! How many instructions a request costs the thread that serves it, counted by callgrind over the whole way: parsing,
-//! authentication, limits, the response, its line in the log. It fails when one grows by more than 2 % over the figure in
+//! authentication, limits, the response, its line in the log. It fails when one grows by more than 4 % over the figure in
 //! `instructions.txt`; run with `ANIMAL_STORE_TEST_WRITE=1`, it writes the figures anew, and the commit says why.
 
 #![expect(
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 const COUNT: u64 = 300;
 
 /// What a figure may grow by.
-const ALLOWED: f64 = 1.02;
+const ALLOWED: f64 = 1.04;
 
 fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
     let mut connection = client.connect();
@@ -106,7 +106,7 @@ fn busiest_thread(folder: &Path) -> u64 {
 }
 
 #[test]
-fn no_request_costs_over_2_percent_more_instructions() {
+fn no_request_costs_over_4_percent_more_instructions() {
     let program = std::env::var("ANIMAL_STORE_RELEASE_BIN")
         .expect("run this through ./test instructions, which builds it");
     let folder = TempDir::new().expect("a folder");
