@@ -2,6 +2,7 @@
 //! Serves anything that implements [`Service`]. It has no routes, keys or store, and is the only module that uses hyper.
 
 mod accept;
+mod activity;
 mod body;
 mod connection;
 mod connections;

@@ -5,13 +5,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use super::activity::Activity;
 use crate::network::network;
 
 /// How many eviction candidates one search finds, because a search visits all connections.
@@ -25,12 +24,6 @@ const MAX_REJECTIONS: usize = 32;
 
 /// Streams that are reserved at a time.
 const STREAMS_AT_A_TIME: usize = 16;
-
-/// [`Activity::idle_since`] of a connection with a request in flight.
-const BUSY: u64 = u64::MAX;
-
-/// Part of [`Activity::idle_since`] of a connection whose client is reading its response: it is evicted after all idle ones.
-const WRITING: u64 = 1 << 63;
 
 /// The limits of connections.
 pub struct Caps {
@@ -171,7 +164,10 @@ impl Open {
             let Some((since, id)) = self.longest_idle.pop() else {
                 return false;
             };
-            let unused = self.by_id.get(&id).is_some_and(|c| c.idle_since() == since);
+            let unused = self
+                .by_id
+                .get(&id)
+                .is_some_and(|c| c.idle_since() == Some(since));
             if unused && let Some(connection) = self.by_id.remove(&id) {
                 connection.evict();
                 self.closing += 1;
@@ -184,8 +180,7 @@ impl Open {
         let mut idle: Vec<(u64, u64)> = self
             .by_id
             .iter()
-            .map(|(id, connection)| (connection.idle_since(), *id))
-            .filter(|(since, _)| *since != BUSY)
+            .filter_map(|(id, connection)| Some((connection.idle_since()?, *id)))
             .collect();
         if idle.len() > CANDIDATES {
             idle.select_nth_unstable(CANDIDATES);
@@ -276,72 +271,6 @@ impl Drop for Slot {
                 next_id: open.next_id,
                 ..Open::default()
             };
-        }
-    }
-}
-
-/// The activity of one connection, as other threads see it. Written by the thread of the connection.
-#[derive(Debug)]
-pub(super) struct Activity {
-    epoch: Instant,
-    /// Since when the connection waits for its client, in nanoseconds after the epoch.
-    idle_since: AtomicU64,
-    evicted: AtomicBool,
-    /// Wakes the task of the connection.
-    task: OnceLock<Waker>,
-}
-
-impl Activity {
-    fn new(epoch: Instant) -> Self {
-        let activity = Self {
-            epoch,
-            idle_since: AtomicU64::new(BUSY),
-            evicted: AtomicBool::new(false),
-            task: OnceLock::new(),
-        };
-        activity.mark_idle(Instant::now());
-        activity
-    }
-
-    /// Records that the connection waits for its client since `now`.
-    pub(super) fn mark_idle(&self, now: Instant) {
-        let since = now.duration_since(self.epoch).as_nanos() as u64;
-        self.idle_since.store(since, Ordering::Relaxed);
-    }
-
-    /// Records that the connection waits since `now` for its client to read more of a response.
-    pub(super) fn mark_writing(&self, now: Instant) {
-        self.mark_idle(now);
-        self.idle_since.fetch_or(WRITING, Ordering::Relaxed);
-    }
-
-    /// Records that a request is in flight.
-    pub(super) fn mark_busy(&self) {
-        self.idle_since.store(BUSY, Ordering::Relaxed);
-    }
-
-    /// Stores the waker of the task.
-    pub(super) fn watch(&self, waker: &Waker) {
-        self.task.get_or_init(|| waker.clone());
-    }
-
-    /// Whether the connection was evicted, and has to close.
-    pub(super) fn is_evicted(&self) -> bool {
-        self.evicted.load(Ordering::Relaxed)
-    }
-
-    fn idle_since(&self) -> u64 {
-        self.idle_since.load(Ordering::Relaxed)
-    }
-
-    fn evict(&self) {
-        self.evicted.store(true, Ordering::Relaxed);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(task) = self.task.get() {
-            task.wake_by_ref();
         }
     }
 }

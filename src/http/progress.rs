@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use tokio::time::Instant;
 
-use super::connections::{Activity, Slot};
+use super::activity::Activity;
+use super::connections::Slot;
 
 /// The phase of a connection: what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -133,3 +133,25 @@ fn any_origin_can_be_allowed_and_none_is_by_default() {
         (Vec::new(), None)
     );
 }
+
+#[test]
+fn a_response_to_a_request_that_was_not_read_can_be_read_only_if_every_origin_is_allowed() {
+    for (origin, allowed) in [("*", Some("*")), (SHOP, None)] {
+        let cors = Cors::new(origin.parse().into_iter().collect());
+        let (_app, anyone, _) = App::start_with(|config| {
+            config.cors = cors;
+            config.max_connections_per_address = 1;
+        });
+        let mut first = anyone.connect();
+        let live = anyone.request("GET", "/livez").send_on(&mut first);
+        assert_eq!(live.status, 200, "{live}");
+        let rejected = anyone
+            .request("GET", "/v1/pets")
+            .header("Origin", SHOP)
+            .send();
+        rejected.is_error(503, "unavailable");
+        let header = rejected.header("access-control-allow-origin");
+        assert_eq!(header, allowed, "{rejected}");
+        assert_eq!(rejected.header("vary"), Some("Origin"), "{rejected}");
+    }
+}

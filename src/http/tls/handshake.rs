@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_rustls::server::TlsStream;
 
-use super::super::connections::Activity;
+use super::super::activity::Activity;
 use super::super::worker::Worker;
 use super::Tls;
 

@@ -31,7 +31,7 @@ pub(super) async fn run(shared: &Shared) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         let reading = tls.clone();
-        // Files may be on the other side of a network.
+        // Files may be on a network file system.
         let read = tokio::task::spawn_blocking(move || reading.reload(always));
         let read = tokio::select! {
             read = read => read,
