@@ -145,10 +145,11 @@ fn a_response_to_a_request_that_was_not_read_can_be_read_only_if_every_origin_is
         let mut first = anyone.connect();
         let live = anyone.request("GET", "/livez").send_on(&mut first);
         assert_eq!(live.status, 200, "{live}");
+        // On a connection that speaks HTTP/1.1: it is the protocol of a rejection before the first request.
         let rejected = anyone
             .request("GET", "/v1/pets")
             .header("Origin", SHOP)
-            .send();
+            .send_on(&mut anyone.connect());
         rejected.is_error(503, "unavailable");
         let header = rejected.header("access-control-allow-origin");
         assert_eq!(header, allowed, "{rejected}");
