@@ -4,9 +4,12 @@ mod allocator;
 mod backup;
 mod confirm;
 mod database;
+#[cfg(test)]
+mod default_file;
 mod healthcheck;
 mod keys;
 mod list;
+mod man;
 mod migrate;
 mod openapi;
 mod orders;
@@ -17,9 +20,10 @@ mod progress;
 mod serve;
 mod signals;
 mod table;
+mod version;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
@@ -30,12 +34,20 @@ use crate::config::{ServeOptions, file, usage};
 use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
+/// The configuration file that is read if no other is named, so that on a machine with the package every command finds the data.
+const DEFAULT_FILE: &str = "/etc/animal-store/config.toml";
+
 /// An HTTP JSON API for animals offered for adoption.
 ///
 /// Without a command it runs `serve`. Every option of the server can also be set by its environment variable, or in the file given by
-/// --config.
+/// --config. Without --config, /etc/animal-store/config.toml is read if it exists.
 #[derive(Debug, Parser)]
-#[command(name = "animal-store", version, disable_help_subcommand = true)]
+#[command(
+    name = "animal-store",
+    version,
+    disable_help_subcommand = true,
+    after_help = "`--version --verbose` also prints the commit, the features, and the version of SQLite."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -62,6 +74,12 @@ enum Command {
     Openapi(openapi::Openapi),
     /// Exit with 0 if the server is ready, for containers
     Healthcheck(healthcheck::Healthcheck),
+    /// Write a man page for each command into a folder
+    #[command(hide = true)]
+    Man {
+        /// Folder
+        folder: PathBuf,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Shell
@@ -71,7 +89,12 @@ enum Command {
 
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (message, code) = match parse(with_command(args)).and_then(|cli| dispatch(cli.command)) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let outcome = match version::is_wanted(&args) {
+        true => version::run(),
+        false => parse(with_command(args)).and_then(|cli| dispatch(cli.command)),
+    };
+    let (message, code) = match outcome {
         Ok(()) | Err(Failure::Unread) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
@@ -94,6 +117,7 @@ fn dispatch(command: Command) -> Outcome {
         }
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
+        Command::Man { folder } => man::run(self::command(), &folder),
         Command::Completions { shell } => {
             // Not to standard output: it panics if a write fails.
             let mut script = Vec::new();
@@ -104,8 +128,7 @@ fn dispatch(command: Command) -> Outcome {
 }
 
 /// Without a command, options are those of `serve`.
-fn with_command(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut args: Vec<OsString> = args.into_iter().collect();
+fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let serves = match args.get(1).map(|arg| arg.to_string_lossy()) {
         None => true,
         Some(arg) => arg.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*arg),
@@ -116,7 +139,7 @@ fn with_command(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the arguments; twice if they name a file, whose values are defaults the second time.
+/// Parses the arguments; twice if there is a file, whose values are defaults the second time.
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
@@ -142,7 +165,13 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     if let Some((_, matches)) = matches.subcommand() {
         return config_file(matches);
     }
-    let path = matches.try_get_one::<PathBuf>("config").ok()??;
+    // A command without the option reads no file.
+    let Some(path) = matches.try_get_one::<PathBuf>("config").ok()? else {
+        let path = Path::new(DEFAULT_FILE);
+        // One that cannot be read is reported: without it, commands would use other data.
+        let is_missing = matches!(path.try_exists(), Ok(false));
+        return (!is_missing).then(|| ("configuration file", path.into()));
+    };
     let named = match matches.value_source("config")? {
         ValueSource::EnvVariable => "ANIMAL_STORE_CONFIG",
         _ => "--config",

@@ -13,6 +13,12 @@ pub enum Fault {
     WriterDies,
     /// Panics in the accept loop at the first connection.
     WorkerDies,
+    /// Blocks the thread of the accept loop for a minute at the first connection.
+    WorkerHangs,
+    /// Takes 8 s to migrate an embedded database.
+    SlowMigration,
+    /// Filters new connections on a socket that the next server uses, too.
+    FiltersPassedSocket,
     /// Closes the listening socket with connections in its queue.
     DropsQueue,
     /// Waits for PostgreSQL without a timeout.

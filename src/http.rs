@@ -34,7 +34,7 @@ pub use body::Body;
 pub use connections::{Caps, Connections, Full};
 pub use exchange::Exchange;
 pub use head::{Field, Head};
-pub use listen::{listen, listen_for_each, max_connections};
+pub use listen::{Listener, listen, listen_for_each, max_connections};
 pub use panic::catch_panic;
 pub use rejection::Rejection;
 pub use request_body::RequestBody;

@@ -38,4 +38,5 @@ pub mod pet;
 pub mod plan;
 pub mod server;
 pub mod store;
+pub mod systemd;
 pub mod tls;

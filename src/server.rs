@@ -4,17 +4,20 @@
 mod background;
 mod certificate;
 mod failure_log;
+mod listeners;
 mod pace;
 mod pages;
 mod pipeline;
 mod record;
 mod running;
 mod shared;
+mod startup;
 mod threads;
+mod watchdog;
 mod write_behind;
 
-use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
@@ -27,8 +30,12 @@ use crate::http::{self, Caps, Connections, Timeouts, Tls};
 use crate::limit::{Limiter, Redis, RedisClient};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
+use crate::systemd::{Notifier, ServiceManager, State};
+use listeners::Listeners;
 use pipeline::Pipeline;
 use shared::Shared;
+use startup::Startup;
+use watchdog::Watchdog;
 
 pub use running::Running;
 
@@ -40,15 +47,21 @@ const ADMIN_CONNECTIONS: usize = 64;
 pub struct Server {
     store: Arc<Store>,
     clock: Clock,
-    sockets: Vec<TcpListener>,
-    admin_socket: TcpListener,
+    listeners: Listeners,
     tls: Option<Tls>,
     redis: Option<RedisClient>,
+    notifier: Notifier,
+    watchdog: Option<Duration>,
 }
 
 impl Server {
-    /// Reads the files of TLS, binds the sockets, then opens the store: a first start whose port is in use creates no files.
-    pub async fn open(config: &Config, clock: Clock) -> anyhow::Result<Self> {
+    /// Reads the files of TLS, binds the sockets, then opens the store: a first start whose port is in use creates no files. While
+    /// that takes long, health checks get responses, and the service manager waits.
+    pub async fn open(
+        config: &Config,
+        clock: Clock,
+        manager: ServiceManager,
+    ) -> anyhow::Result<Self> {
         let tls = match &config.tls {
             Some(files) => Some(certificate::load(files)?),
             None => None,
@@ -57,29 +70,27 @@ impl Server {
             Some(url) => Some(url.client().context("--redis")?),
             None => None,
         };
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let failure =
-            |option, address| format!("{option} {address}: cannot listen on this address");
-        let sockets = http::listen_for_each(config.listen, workers)
-            .with_context(|| failure("--listen", config.listen))?;
-        let admin_socket = http::listen(config.admin_listen)
-            .with_context(|| failure("--admin-listen", config.admin_listen))?;
+        let listeners = Listeners::open(config, manager.sockets)?;
+        let startup = Startup::begin(config, &listeners, tls.as_ref(), &clock)?;
         let waiting = config.max_waiting_writes;
         let mode = Mode::Serve {
             migrate: config.migrate,
         };
-        let store = Store::open(&config.database, mode, waiting).await?;
+        let opening = Store::open(&config.database, mode, waiting);
+        let store = startup::extending(&manager.notifier, opening).await?;
         store
             .correct(&clock)
             .await
             .context("cannot read the time of the database")?;
+        drop(startup);
         Ok(Self {
             store: Arc::new(store),
             clock,
-            sockets,
-            admin_socket,
+            listeners,
             tls,
             redis,
+            notifier: manager.notifier,
+            watchdog: manager.watchdog,
         })
     }
 
@@ -93,17 +104,17 @@ impl Server {
         let Self {
             store,
             clock,
-            sockets,
-            admin_socket,
+            listeners,
             tls,
             redis,
+            notifier,
+            watchdog,
         } = self;
-        let address = sockets.first().context("no socket")?.local_addr()?;
-        let admin_address = admin_socket.local_addr()?;
+        let (address, admin_address) = listeners.addresses()?;
         let local_url = format!("{}://{}/v1", scheme(tls.as_ref()), reachable(address));
         let local_url: BaseUrl = local_url.parse()?;
         let (shutdown, receiver) = watch::channel(false);
-        let workers = sockets.len();
+        let workers = listeners.api.len();
         let shared = Shared::new(config, store, clock, tls, &local_url, workers, receiver)?;
         let shared = Arc::new(shared);
         if let Some(tls) = &shared.tls {
@@ -127,14 +138,19 @@ impl Server {
         };
         let (ended, endings) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
-        for (number, socket) in sockets.into_iter().enumerate() {
+        let mut watchdog = watchdog.map(|time| Watchdog::new(time, notifier.clone()));
+        for (number, socket) in listeners.api.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
             let limiter = limiter(config, redis.as_ref(), &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
             let tls = shared.tls.clone();
             let name = format!("http-{number}");
+            let echo = watchdog.as_mut().map(Watchdog::echo);
             threads.push(threads::spawn(&name, ended.clone(), async move || {
+                if let Some(echo) = echo {
+                    drop(tokio::task::spawn_local(echo.run()));
+                }
                 http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
             })?);
         }
@@ -159,7 +175,7 @@ impl Server {
         let admin_url = format!("{}://{admin_address}", scheme(admin_tls.as_ref()));
         threads.push(threads::spawn("admin", ended.clone(), async move || {
             http::accept(
-                admin_socket,
+                listeners.admin,
                 admin_tls,
                 admin,
                 admin_connections,
@@ -170,7 +186,7 @@ impl Server {
         })?);
         let for_background = Arc::clone(&shared);
         threads.push(threads::spawn("background", ended, async move || {
-            background::run(&for_background, loaded).await;
+            background::run(&for_background, loaded, watchdog).await;
             Ok(())
         })?);
         if shared.store.is_shared() && shared.redis.is_none() {
@@ -179,6 +195,8 @@ impl Server {
             );
         }
         tracing::info!(%address, %admin_address, max_connections, "ready");
+        let status = format!("Serving {local_url}");
+        notifier.send(&[State::Ready, State::Status(status)]);
         Ok(Running {
             shared,
             endings,
@@ -189,6 +207,7 @@ impl Server {
             admin_address,
             admin_url,
             max_connections,
+            notifier,
             _sink: sink,
         })
     }

@@ -30,6 +30,14 @@ use crate::clock::Clock;
 use cache::Cache;
 use engine::{Engine, dispatch};
 
+/// The formats of this version: of an embedded database, and of one on PostgreSQL.
+pub const FORMATS: (i64, i64) = (sqlite::CURRENT_FORMAT as i64, postgres::CURRENT_FORMAT);
+
+/// The version of SQLite that this program contains.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
 /// A store: an engine, and a cache of its animals and pages.
 #[derive(Debug)]
 pub struct Store {

@@ -128,7 +128,7 @@ fn without_times(line: &str) -> String {
 enum Place {
     /// In the folder of the project, with data elsewhere: whoever develops here may have animals in this folder.
     Project,
-    /// In an empty folder, with the program in the path and nothing in the environment.
+    /// In an empty folder, with the program in the path, and no option in the environment but that no configuration file is read.
     Installed,
 }
 
@@ -178,8 +178,9 @@ impl Stage {
             }
             Place::Installed => {
                 for (name, _) in std::env::vars_os() {
-                    if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
-                        shell.env_remove(name);
+                    let name = name.to_string_lossy();
+                    if name.starts_with("ANIMAL_STORE_") && name != "ANIMAL_STORE_CONFIG" {
+                        shell.env_remove(&*name);
                     }
                 }
                 shell

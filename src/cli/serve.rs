@@ -13,22 +13,25 @@ use crate::keys::{self, KeyName};
 use crate::log::{self, Sink};
 use crate::plan::Plan;
 use crate::server::{Running, Server};
+use crate::systemd::ServiceManager;
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let secret_flags = options.secret_flags.join(", ");
     let config = Config::try_from(options)?;
     allocator::purge_at_once();
+    // After the step above, which may execute the program again: a socket can be taken only once.
+    let manager = ServiceManager::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(config, &secret_flags));
+    let outcome = runtime.block_on(serve(config, &secret_flags, manager));
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
 }
 
-async fn serve(config: Config, secret_flags: &str) -> anyhow::Result<()> {
+async fn serve(config: Config, secret_flags: &str, manager: ServiceManager) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
@@ -39,7 +42,7 @@ async fn serve(config: Config, secret_flags: &str) -> anyhow::Result<()> {
     log::init(&sink, config.log, config.log_level, clock.clone());
 
     let starting = async {
-        let server = Server::open(&config, clock.clone()).await?;
+        let server = Server::open(&config, clock.clone(), manager).await?;
         let first_key = match server.store().migration().is_new() && config.first_key {
             true => {
                 let (store, name, now) = (server.store(), KeyName::first(), clock.now());

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::outage::Outage;
 use super::request_id::RequestIds;
 use super::tls::{HTTP_2, Handshake, shake_hands};
 use super::worker::Worker;
-use super::{Rejection, Service, Timeouts, Tls, http2, listen, raw};
+use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
@@ -42,7 +42,7 @@ const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is true; then waits until every request has its response. With `tls` they are encrypted.
 pub async fn accept<S: Service + 'static>(
-    socket: TcpListener,
+    Listener { socket, outlives }: Listener,
     tls: Option<Tls>,
     service: S,
     connections: Connections,
@@ -70,8 +70,9 @@ pub async fn accept<S: Service + 'static>(
     let deadline = Instant::now() + DRAIN;
     acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
-    // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted.
-    if !Fault::DropsQueue.is_on() {
+    // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted. The queue of a
+    // socket that stays open is left to whoever accepts next, and a filter would stay on the socket.
+    if (!outlives || Fault::FiltersPassedSocket.is_on()) && !Fault::DropsQueue.is_on() {
         listen::drop_new_syns(&listener);
         let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;
     }
@@ -123,6 +124,9 @@ impl<S: Service + 'static> Acceptor<S> {
                 tracing::info!(failures, "connections are accepted again");
             }
             Fault::WorkerDies.panic_if(|| true);
+            if Fault::WorkerHangs.is_on() {
+                std::thread::sleep(Duration::from_secs(60));
+            }
             match self.connections.enter(peer.ip()) {
                 Ok(slot) => self.serve(tcp, slot, peer.ip()),
                 Err(full) => self.reject(tcp, peer.ip(), full),

@@ -17,8 +17,46 @@ const BACKLOG: i32 = 1024;
 /// files that the system allows.
 const OTHER_FILES: u64 = 256;
 
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    pub(super) socket: TcpListener,
+    /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.
+    pub(super) outlives: bool,
+}
+
+impl Listener {
+    /// Takes over a socket that another process keeps open.
+    pub fn passed(socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        set_options(&SockRef::from(&socket))?;
+        let outlives = true;
+        Ok(Self { socket, outlives })
+    }
+
+    /// One for each worker, all of the same socket: whichever accepts first gets the connection.
+    pub fn for_each(self, workers: usize) -> io::Result<Vec<Self>> {
+        let rest = (1..workers)
+            .map(|_| self.share())
+            .collect::<io::Result<Vec<_>>>()?;
+        Ok(std::iter::once(self).chain(rest).collect())
+    }
+
+    /// The same socket for a server that stops before this one.
+    pub fn share(&self) -> io::Result<Self> {
+        let socket = self.socket.try_clone()?;
+        let outlives = true;
+        Ok(Self { socket, outlives })
+    }
+
+    /// The address that it listens on.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+}
+
 /// Listens with one socket for each worker, all on the same address: the kernel spreads connections over them.
-pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<Listener>> {
     // Sockets that share an address would share it with those of another process, too. A first one that does not share finds out
     // whether another process listens there. It does not listen itself: its connections would be reset.
     drop(bind(address, false)?);
@@ -29,14 +67,17 @@ pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<Tc
 }
 
 /// Listens with one socket.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket(address, false)
 }
 
-fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+fn socket(address: SocketAddr, shared: bool) -> io::Result<Listener> {
     let socket = bind(address, shared)?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(Listener {
+        socket: socket.into(),
+        outlives: false,
+    })
 }
 
 fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
@@ -48,11 +89,15 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
-    // A response is written in one piece: waiting to fill a packet would only delay it.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT)?;
+    set_options(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+fn set_options(socket: &Socket) -> io::Result<()> {
+    // A response is written in one piece: waiting to fill a packet would only delay it.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT)
 }
 
 /// Drops new SYNs, while connections in the queue can still be accepted. The kernel of such a client retries, and reaches the next

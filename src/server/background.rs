@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
-use super::pace;
 use super::shared::Shared;
+use super::watchdog::Watchdog;
+use super::{pace, watchdog};
 use crate::metrics::BackgroundTask;
 use crate::store::{self, Retry, Revisions, UsageBatch};
 
@@ -34,7 +35,7 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
 }
 
 /// Runs all tasks until the server shuts down.
-pub(super) async fn run(shared: &Shared, mut applied: Revisions) {
+pub(super) async fn run(shared: &Shared, mut applied: Revisions, watchdog: Option<Watchdog>) {
     let poll_interval = shared.store.poll_interval();
     let poll = async || poll::run(shared, &mut applied).await;
     let flush = async || shared.flush().await;
@@ -46,6 +47,7 @@ pub(super) async fn run(shared: &Shared, mut applied: Revisions) {
         repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
         repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
         reload::run(shared),
+        watchdog::run(watchdog, shared.shutdown.clone()),
     );
 }
 

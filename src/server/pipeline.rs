@@ -348,7 +348,7 @@ impl Pipeline {
     }
 }
 
-fn rate_limit(rate: Rate) -> RateLimit {
+pub(super) fn rate_limit(rate: Rate) -> RateLimit {
     RateLimit {
         limit: rate.limit,
         remaining: rate.remaining,

@@ -13,6 +13,7 @@ use crate::api::url::BaseUrl;
 use crate::http::DRAIN;
 use crate::log::Sink;
 use crate::store::{self, Store, StoreError};
+use crate::systemd::{Notifier, State};
 
 /// The pause before a failed last flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -35,6 +36,7 @@ pub struct Running {
     pub admin_url: String,
     /// The connection limit: the option, or what the limit of open files allows.
     pub max_connections: usize,
+    pub(super) notifier: Notifier,
     // Dropped last, so that lines logged during the shutdown are still written.
     pub(super) _sink: Sink,
 }
@@ -57,6 +59,8 @@ impl Running {
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN;
+        let status = State::Status("Shutting down: completing requests".into());
+        self.notifier.send(&[State::Stopping, status]);
         self.shared.readiness.shut_down();
         self.shutdown.send_replace(true);
         for thread in self.threads.drain(..) {

@@ -21,7 +21,10 @@ impl Engine {
     ) -> anyhow::Result<(Self, Migration)> {
         Ok(match database {
             Database::Sqlite(path) => {
-                let (engine, migration) = Sqlite::open(path, mode, max_waiting, notice)?;
+                let path = path.clone();
+                // A migration can take long, and this thread has to notice signals meanwhile.
+                let opening = move || Sqlite::open(&path, mode, max_waiting, notice);
+                let (engine, migration) = tokio::task::spawn_blocking(opening).await??;
                 (Self::Sqlite(engine), migration)
             }
             Database::Postgres(url) => {

@@ -24,6 +24,7 @@ mod usage;
 mod writer;
 
 pub(crate) use engine::Postgres;
+pub(crate) use migrations::CURRENT_FORMAT;
 
 use anyhow::Context;
 use tokio_postgres::config::SslNegotiation;

@@ -37,6 +37,8 @@ use open_error::OpenError;
 use readers::Readers;
 use writer::SqliteWriter;
 
+pub(crate) use migrations::CURRENT_FORMAT;
+
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.

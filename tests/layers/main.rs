@@ -28,8 +28,9 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Modules that any layer may use, also the transport. They know nothing but each other.
-const LEAVES: [&str; 9] = [
-    "clock", "counter", "fault", "files", "hosts", "network", "new_file", "percent", "tls",
+const LEAVES: [&str; 10] = [
+    "clock", "counter", "fault", "files", "hosts", "network", "new_file", "percent", "systemd",
+    "tls",
 ];
 
 /// The transport stands apart: it knows the leaves alone, and is known as a whole to the services alone.

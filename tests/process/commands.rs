@@ -194,6 +194,43 @@ fn a_wrong_switch_in_the_environment_is_named_by_its_variable() {
 }
 
 #[test]
+fn the_verbose_version_names_the_commit_the_features_and_sqlite() {
+    let folder = folder();
+    let text = run(folder.path(), &[], &["--version", "--verbose"])
+        .exits(0)
+        .stdout;
+    let lines: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        ["animal-store", "commit", "features", "SQLite", "formats"],
+        "{text}"
+    );
+    assert_eq!(lines[0].1, env!("CARGO_PKG_VERSION"));
+    assert!(lines[3].1.trim().starts_with("3."), "{text}");
+    assert_eq!(run(folder.path(), &[], &["-v", "-V"]).exits(0).stdout, text);
+}
+
+#[test]
+fn a_man_page_is_written_for_each_command() {
+    let folder = folder();
+    run(folder.path(), &[], &["man", "."]).exits(0);
+    for name in [
+        "animal-store.1",
+        "animal-store-serve.1",
+        "animal-store-keys-create.1",
+    ] {
+        let page = std::fs::read_to_string(folder.path().join(name)).expect(name);
+        assert!(page.contains(".TH animal-store"), "{page}");
+    }
+    let line = run(folder.path(), &[], &["man", "missing"]).refuses(1);
+    assert!(line.contains("cannot write man pages to missing"), "{line}");
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     let empty = folder();
     for words in [

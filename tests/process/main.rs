@@ -36,6 +36,7 @@ mod secrets;
 mod slow;
 mod stalled;
 mod sweep;
+mod systemd;
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,17 +1,17 @@
 //! Files that the operator may not use: the message says so, and names the operator's file.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use harness::Output;
+use harness::{Output, Process};
 
 use crate::{FREE_PORTS, PROGRAM, folder};
 
 /// Runs the program as one for whom permissions count: root without the capabilities that override them.
 fn run(folder: &Path, words: &[&str]) -> Output {
     let is_root = fs::metadata("/proc/self").expect("a process");
-    let is_root = std::os::unix::fs::MetadataExt::uid(&is_root) == 0;
+    let is_root = is_root.uid() == 0;
     if !is_root {
         return crate::run(folder, &[], words);
     }
@@ -98,4 +98,31 @@ fn a_configuration_that_may_not_be_read_is_reported_as_a_permission_problem() {
         line,
         "animal-store: --config c.toml: permission denied: cannot read the file"
     );
+}
+
+#[test]
+fn files_that_root_creates_belong_to_the_owner_of_their_folder() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    // Who is not root owns all of them anyway.
+    let _ = chown(&data, Some(12_345), Some(23_456));
+    let owner = |path: &Path| fs::metadata(path).map(|file| (file.uid(), file.gid()));
+    let expected = owner(&data).expect("a folder");
+    let words = ["--database", "sqlite:data/shop.db"];
+    crate::run(folder.path(), &[], &[&["migrate"], &words[..]].concat()).exits(0);
+    let _server = Process::serve(PROGRAM, folder.path(), &words);
+    for name in ["shop.db", "shop.db-wal", "shop.db-shm", "shop.db.lock"] {
+        let found = owner(&data.join(name)).expect(name);
+        assert_eq!(found, expected, "{name}");
+    }
+    // A container may not let root change owners: it serves all the same.
+    let other = [
+        "--bounding-set=-chown",
+        PROGRAM,
+        "migrate",
+        "--database",
+        "sqlite:data/other.db",
+    ];
+    harness::run("setpriv", folder.path(), &other).exits(0);
 }

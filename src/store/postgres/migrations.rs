@@ -18,7 +18,7 @@ const SCRIPTS: [&str; 3] = [
     include_str!("migrations/0003_deployment.sql"),
 ];
 
-pub(super) const CURRENT_FORMAT: i64 = SCRIPTS.len() as i64;
+pub(crate) const CURRENT_FORMAT: i64 = SCRIPTS.len() as i64;
 
 /// How often the creation of the lock is tried: two nodes that create the same table at once conflict.
 const TRIES: usize = 20;

@@ -1,5 +1,6 @@
 //! Connections to a file, their configuration, and the names of the files next to it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,5 +70,17 @@ pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
+    }
+}
+
+/// Gives a file that root has created to the owner of its folder: a command that an operator runs as root must not create files
+/// that the server cannot open. SQLite does the same with the files next to a database. Where that is not allowed, as in some
+/// containers, the file stays as it is.
+pub(super) fn give_to_owner_of_folder(path: &Path) {
+    if let Ok(owner) = std::fs::metadata(folder(path))
+        && rustix::process::geteuid().is_root()
+        && owner.uid() != 0
+    {
+        let _ = std::os::unix::fs::lchown(path, Some(owner.uid()), Some(owner.gid()));
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::connect::sibling;
+use super::connect::{give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
 use super::open_error::OpenError;
 
@@ -69,6 +69,9 @@ impl FileLock {
                 if metadata.len() > 0 && Holder::read_from(&mut file).is_none() {
                     let what = format!("{} is not its lock: move that file away", path.display());
                     return Err(OpenError::cannot_open(database, what));
+                }
+                if metadata.len() == 0 {
+                    give_to_owner_of_folder(&path);
                 }
                 Holder::write_to(&mut file).map_err(cannot)?;
                 return Ok(Self {
@@ -134,6 +137,7 @@ impl Holder {
 
 /// The name of this machine or container: a process ID means nothing in another.
 fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    name.map_or_else(|_| "localhost".into(), |name| name.trim().to_owned())
+    // Not from /proc, of which a sandbox may hide this part.
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }

@@ -1,6 +1,10 @@
 //! The formats of the file, each made from the previous one. `PRAGMA user_version` holds the current one.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, TransactionBehavior};
+
+use crate::fault::Fault;
 
 /// `PRAGMA application_id` of these files: "AnSt".
 pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
@@ -13,7 +17,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("migrations/0004_deployment.sql"),
 ];
 
-pub(super) const CURRENT_FORMAT: i32 = SCRIPTS.len() as i32;
+pub(crate) const CURRENT_FORMAT: i32 = SCRIPTS.len() as i32;
 
 /// The format of a file; none if it is empty.
 pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
@@ -29,6 +33,9 @@ pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> 
     // Two processes may start at once: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let before = format(&transaction)?;
+    if Fault::SlowMigration.is_on() {
+        std::thread::sleep(Duration::from_secs(8));
+    }
     let done = usize::try_from(before.unwrap_or(0)).unwrap_or(0);
     for script in SCRIPTS.iter().skip(done) {
         transaction.execute_batch(script)?;

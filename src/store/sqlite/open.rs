@@ -11,7 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::connect::{configure, folder, sibling};
+use super::connect::{configure, folder, give_to_owner_of_folder, sibling};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
@@ -135,6 +135,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     let made = connect(&unfinished, Mode::Migrate, None).and_then(|(connection, _)| {
         // It holds the hashes of keys. The write-ahead log gets the permissions of the file.
         std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(cannot)?;
+        give_to_owner_of_folder(&unfinished);
         // Closing checkpoints the write-ahead log.
         connection
             .close()

@@ -16,6 +16,7 @@ use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
 use animal_store::server::{Running, Server};
 use animal_store::store::{Database, Mode, NewKey, Store};
+use animal_store::systemd::ServiceManager;
 use tempfile::TempDir;
 
 use crate::{ByHand, Certificate, Client, Proxy, TlsClient};
@@ -98,7 +99,7 @@ impl App {
     }
 
     fn launch(&mut self) {
-        let opening = Server::open(&self.config, self.clock.clone());
+        let opening = Server::open(&self.config, self.clock.clone(), ServiceManager::default());
         let server = self.runtime.block_on(opening).expect("the data opens");
         let (log, clock) = (self.log.clone(), self.clock.clone());
         let sink = Sink::to(log, self.config.log, clock).expect("a log");

@@ -1,0 +1,44 @@
+//! `animal-store --version --verbose`: what an operator reports with a bug, and what an audit asks for.
+
+use super::outcome::Outcome;
+use super::print;
+use crate::store;
+
+/// The commit that this was built from. Builds of packages set it.
+const COMMIT: Option<&str> = option_env!("ANIMAL_STORE_COMMIT");
+
+/// Whether the arguments ask for this.
+pub(super) fn is_wanted(args: &[std::ffi::OsString]) -> bool {
+    let is_either =
+        |arg: &std::ffi::OsString, names: [&str; 2]| names.iter().any(|name| arg == name);
+    let version = |arg| is_either(arg, ["--version", "-V"]);
+    let verbose = |arg| is_either(arg, ["--verbose", "-v"]);
+    match args {
+        [_, a, b] => (version(a) && verbose(b)) || (verbose(a) && version(b)),
+        _ => false,
+    }
+}
+
+/// Prints the version with its details.
+pub(super) fn run() -> Outcome {
+    let features: Vec<&str> = [
+        ("faults", cfg!(feature = "faults")),
+        ("shuttle", cfg!(feature = "shuttle")),
+    ]
+    .into_iter()
+    .filter_map(|(name, is_on)| is_on.then_some(name))
+    .collect();
+    let features = match &features[..] {
+        [] => "none".to_owned(),
+        features => features.join(", "),
+    };
+    let text = format!(
+        "animal-store {version}\ncommit    {commit}\nfeatures  {features}\nSQLite    {sqlite}\nformats   SQLite {embedded}, PostgreSQL {shared}\n",
+        version = env!("CARGO_PKG_VERSION"),
+        commit = COMMIT.unwrap_or("unknown"),
+        sqlite = store::sqlite_version(),
+        embedded = store::FORMATS.0,
+        shared = store::FORMATS.1,
+    );
+    print::all(text.as_bytes())
+}

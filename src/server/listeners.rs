@@ -1,0 +1,44 @@
+//! The listening sockets: those that a service manager has passed, or our own.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+
+use crate::config::Config;
+use crate::http::{self, Listener};
+use crate::systemd::PassedSockets;
+
+#[derive(Debug)]
+pub(super) struct Listeners {
+    /// One for each worker.
+    pub(super) api: Vec<Listener>,
+    pub(super) admin: Listener,
+}
+
+impl Listeners {
+    pub(super) fn open(config: &Config, passed: PassedSockets) -> anyhow::Result<Self> {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let failure =
+            |option, address| format!("{option} {address}: cannot listen on this address");
+        let unusable = "cannot use the socket that the service manager passed";
+        let api = match passed.api {
+            Some(socket) => Listener::passed(socket)
+                .and_then(|listener| listener.for_each(workers))
+                .context(unusable)?,
+            None => http::listen_for_each(config.listen, workers)
+                .with_context(|| failure("--listen", config.listen))?,
+        };
+        let admin = match passed.admin {
+            Some(socket) => Listener::passed(socket).context(unusable)?,
+            None => http::listen(config.admin_listen)
+                .with_context(|| failure("--admin-listen", config.admin_listen))?,
+        };
+        Ok(Self { api, admin })
+    }
+
+    /// The addresses of the API and of the admin listener.
+    pub(super) fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
+        let api = self.api.first().context("no socket")?;
+        Ok((api.local_addr()?, self.admin.local_addr()?))
+    }
+}

@@ -1,0 +1,155 @@
+//! The time until the store is open. A migration can take minutes: meanwhile health checks get responses and everything else
+//! gets 503, and the service manager is told to wait. A normal start is shorter than the grace period, in which connections
+//! wait in the queue of their socket: no client of a restarted server gets a 503.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::Method;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, interval_at, timeout};
+
+use super::listeners::Listeners;
+use super::pipeline::rate_limit;
+use super::threads;
+use crate::access::address::AddressTable;
+use crate::api::{ApiError, Route};
+use crate::clock::{Clock, Timestamp};
+use crate::config::Config;
+use crate::health;
+use crate::http::{
+    Caps, Connections, Exchange, Head, Rejection, RequestBody, RequestId, Response, Service,
+    Timeouts, Tls, accept,
+};
+use crate::key::KeyHash;
+use crate::systemd::{Notifier, State};
+
+/// How long a start takes before requests get responses.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The interval of notifications, and how long the service manager waits for the next one.
+const NOTIFY: Duration = Duration::from_secs(5);
+const EXTENSION: Duration = Duration::from_secs(30);
+
+/// Connections during the start: those of health checks.
+const CONNECTIONS: usize = 256;
+
+/// Serves until it is dropped. Connections that are open then get their response.
+#[derive(Debug)]
+pub(super) struct Startup {
+    _end: watch::Sender<bool>,
+}
+
+impl Startup {
+    pub(super) fn begin(
+        config: &Config,
+        listeners: &Listeners,
+        tls: Option<&Tls>,
+        clock: &Clock,
+    ) -> anyhow::Result<Self> {
+        let (end, mut ended) = watch::channel(false);
+        let connections = Connections::new(Caps {
+            total: CONNECTIONS,
+            per_address: CONNECTIONS,
+            is_exempt: Box::new(|_| false),
+        });
+        let timeouts = Timeouts {
+            request: config.request_timeout,
+            idle: config.idle_timeout,
+        };
+        let admin_tls = config.admin_tls().and(tls);
+        let api = listeners.api.iter().map(|listener| (listener, tls));
+        let mut shared = Vec::new();
+        for (listener, tls) in api.chain([(&listeners.admin, admin_tls)]) {
+            shared.push((listener.share()?, tls.cloned()));
+        }
+        let clock = clock.clone();
+        // Its end is expected.
+        let (reports, _) = mpsc::unbounded_channel();
+        // A thread of its own: opening the store may block.
+        threads::spawn("startup", reports, async move || {
+            if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
+                return Ok(());
+            }
+            let serving = shared.into_iter().map(|(listener, tls)| {
+                let service = Starting {
+                    clock: clock.clone(),
+                    addresses: AddressTable::default(),
+                };
+                accept(
+                    listener,
+                    tls,
+                    service,
+                    connections.clone(),
+                    timeouts,
+                    ended.clone(),
+                )
+            });
+            join_all(serving).await.into_iter().collect()
+        })?;
+        Ok(Self { _end: end })
+    }
+}
+
+/// Waits for the store. Everything but a migration has a time limit of its own there, so the service manager is told to wait for
+/// as long as it takes.
+pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Output = T>) -> T {
+    let mut opening = pin!(opening);
+    let mut ticks = interval_at(Instant::now() + GRACE, NOTIFY);
+    let status = "Opening the database: a migration may be in progress";
+    loop {
+        tokio::select! {
+            opened = &mut opening => return opened,
+            _ = ticks.tick() => {
+                let status = State::Status(status.into());
+                notifier.send(&[State::ExtendTimeout(EXTENSION), status]);
+            }
+        }
+    }
+}
+
+/// The service of both listeners during the start.
+#[derive(Debug)]
+struct Starting {
+    clock: Clock,
+    addresses: AddressTable,
+}
+
+impl Starting {
+    fn unavailable(&self, peer: IpAddr, is_api: bool) -> Response {
+        let error = ApiError::NotReady("The server is starting. Try again in a moment.".into());
+        let mut response = error.response();
+        if is_api {
+            let rate = self.addresses.rate(peer, self.clock.now());
+            response.rate = Some(rate_limit(rate));
+        }
+        response
+    }
+}
+
+impl Service for Starting {
+    async fn respond(&self, head: &Head<'_>, _: &mut RequestBody, exchange: &Exchange) -> Response {
+        let reads = matches!(*head.method, Method::GET | Method::HEAD);
+        let mut response = match head.path {
+            "/livez" if reads => health::live(),
+            path => self.unavailable(exchange.peer, Route::of(head.method, path).is_api()),
+        };
+        // The next request belongs to the server that is starting.
+        response.close = true;
+        response
+    }
+
+    fn reject(&self, _: Rejection, peer: IpAddr, _: &RequestId) -> Response {
+        self.unavailable(peer, true)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn accepts_id(&self, id: &[u8]) -> bool {
+        !KeyHash::is_like_a_key(id)
+    }
+}

@@ -1,0 +1,86 @@
+//! Notifications, as sd_notify(3) sends them: lines in a datagram to the socket that NOTIFY_SOCKET names.
+
+use std::fmt;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a notification may wait for a service manager that does not read.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A state of this process.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// The start is complete.
+    Ready,
+    /// The shutdown has begun.
+    Stopping,
+    /// A sign of life.
+    Watchdog,
+    /// The start goes on: it may take this long until the next notification.
+    ExtendTimeout(Duration),
+    /// One line for people.
+    Status(String),
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("READY=1"),
+            Self::Stopping => f.write_str("STOPPING=1"),
+            Self::Watchdog => f.write_str("WATCHDOG=1"),
+            Self::ExtendTimeout(time) => write!(f, "EXTEND_TIMEOUT_USEC={}", time.as_micros()),
+            Self::Status(line) => write!(f, "STATUS={line}"),
+        }
+    }
+}
+
+/// Sends notifications, if a service manager wants them.
+#[derive(Clone, Debug, Default)]
+pub struct Notifier(Option<Arc<Destination>>);
+
+#[derive(Debug)]
+struct Destination {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
+impl Notifier {
+    /// Reads where to send notifications from NOTIFY_SOCKET.
+    pub(super) fn from_env() -> io::Result<Self> {
+        let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
+            return Ok(Self(None));
+        };
+        let address = match name.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self(Some(Arc::new(Destination { socket, address }))))
+    }
+
+    /// Sends these states in one datagram. A server whose service manager does not listen still serves, and logs it.
+    pub fn send(&self, states: &[State]) {
+        let Some(to) = &self.0 else { return };
+        let lines: Vec<String> = states.iter().map(State::to_string).collect();
+        let datagram = lines.join("\n");
+        if let Err(error) = to.socket.send_to_addr(datagram.as_bytes(), &to.address) {
+            tracing::warn!(%error, "cannot notify the service manager at NOTIFY_SOCKET");
+        }
+    }
+}
+
+/// The time that the watchdog allows between two signs of life, if it is meant for this process.
+pub(super) fn watchdog() -> Option<Duration> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let process = number("WATCHDOG_PID");
+    if process.is_some_and(|process| process != u64::from(std::process::id())) {
+        return None;
+    }
+    let time = number("WATCHDOG_USEC").filter(|time| *time > 0)?;
+    Some(Duration::from_micros(time))
+}

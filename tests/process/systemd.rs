@@ -1,0 +1,317 @@
+//! The server under a service manager: notifications, the watchdog, and sockets that stay open across a restart. A test plays
+//! systemd, because no test can rely on a machine that runs it; the units are held to systemd's own tools.
+
+mod restarts;
+mod units;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Client, eventually};
+
+use crate::{PROGRAM, faulty_program, folder, run};
+
+/// Takes its input as the one socket that is passed, and becomes the program.
+const ACTIVATE: &str = r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
+
+/// A service manager: it holds the socket of the API, and reads notifications.
+struct Manager {
+    folder: tempfile::TempDir,
+    socket: TcpListener,
+    notified: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let folder = folder();
+        let notified = UnixDatagram::bind(folder.path().join("notify")).expect("a socket");
+        let timeout = Some(Duration::from_millis(100));
+        notified.set_read_timeout(timeout).expect("a timeout");
+        Self {
+            socket: TcpListener::bind("127.0.0.1:0").expect("a port"),
+            folder,
+            notified,
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.socket.local_addr().expect("an address")
+    }
+
+    /// Starts a server with the socket.
+    fn start(&self, program: &str, vars: &[(&str, &str)]) -> Service {
+        let socket: OwnedFd = self.socket.try_clone().expect("a socket").into();
+        let options = ["serve", "--no-first-key", "--admin-listen", "127.0.0.1:0"];
+        let log = std::fs::File::create(self.folder.path().join("log"));
+        let child = Command::new("bash")
+            .args(["-c", ACTIVATE, "bash", program])
+            .args(options)
+            .args(["--log-level", "warn"])
+            .current_dir(self.folder.path())
+            .env("NOTIFY_SOCKET", self.folder.path().join("notify"))
+            .envs(vars.iter().copied())
+            .stdin(Stdio::from(socket))
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
+        Service(child.expect("bash runs"))
+    }
+
+    /// The notifications until one has this line.
+    #[track_caller]
+    fn wait_for(&self, line: &str, timeout: Duration) -> Vec<String> {
+        let mut all = Vec::new();
+        let began = Instant::now();
+        while !all.iter().any(|found: &String| found.starts_with(line)) {
+            assert!(began.elapsed() < timeout, "no {line} in {all:?}");
+            all.extend(self.read());
+        }
+        all
+    }
+
+    /// The lines of the next notification, if one comes soon.
+    fn read(&self) -> Vec<String> {
+        let mut buffer = [0; 4096];
+        match self.notified.recv(&mut buffer) {
+            Ok(n) => {
+                let text = String::from_utf8_lossy(&buffer[..n]);
+                text.lines().map(str::to_owned).collect()
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// A server of the manager. It is killed when this is dropped.
+struct Service(Child);
+
+impl Service {
+    fn terminate(&self) {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.0.wait().expect("a child").code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[test]
+fn the_service_manager_is_notified_of_the_start_the_shutdown_and_signs_of_life() {
+    let manager = Manager::new();
+    let mut service = manager.start(PROGRAM, &[("WATCHDOG_USEC", "400000")]);
+    let lines = manager.wait_for("READY=1", SOON);
+    let status = format!("STATUS=Serving http://{}/v1", manager.address());
+    assert!(lines.contains(&status), "{lines:?}");
+    assert_eq!(
+        Client::new(manager.address(), None).get("/readyz").status,
+        200
+    );
+    // Often enough, and as long as it runs: each within the time of the watchdog.
+    for _ in 0..10 {
+        manager.wait_for("WATCHDOG=1", Duration::from_millis(400));
+    }
+    service.terminate();
+    manager.wait_for("STOPPING=1", SOON);
+    assert_eq!(service.code(), Some(0));
+}
+
+#[test]
+fn a_server_without_a_watchdog_sends_no_signs_of_life() {
+    let manager = Manager::new();
+    let another = [("WATCHDOG_USEC", "400000"), ("WATCHDOG_PID", "1")];
+    for vars in [&[][..], &another] {
+        let _service = manager.start(PROGRAM, vars);
+        let mut lines = manager.wait_for("READY=1", SOON);
+        (0..10).for_each(|_| lines.extend(manager.read()));
+        assert!(!lines.contains(&"WATCHDOG=1".into()), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
+    let manager = Manager::new();
+    let log = manager.folder.path().join("log");
+    let vars = [("NOTIFY_SOCKET", "missing"), ("WATCHDOG_USEC", "400000")];
+    let mut service = manager.start(PROGRAM, &vars);
+    assert_eq!(
+        Client::new(manager.address(), None).get("/readyz").status,
+        200
+    );
+    service.terminate();
+    assert_eq!(service.code(), Some(0));
+    let log = std::fs::read_to_string(log).expect("a log");
+    let what = "cannot notify the service manager at NOTIFY_SOCKET";
+    assert!(log.contains(what), "{log}");
+}
+
+#[test]
+fn a_server_whose_worker_is_stuck_gives_no_sign_of_life() {
+    let manager = Manager::new();
+    let vars = [
+        ("WATCHDOG_USEC", "400000"),
+        ("ANIMAL_STORE_FAULT", "worker-hangs"),
+    ];
+    let _service = manager.start(&faulty_program(), &vars);
+    manager.wait_for("READY=1", SOON);
+    manager.wait_for("WATCHDOG=1", SOON);
+    let _client = TcpStream::connect(manager.address()).expect("a connection");
+    let mut silent = 0;
+    eventually(SOON, "no signs of life", || {
+        let signs = manager.read().contains(&"WATCHDOG=1".into());
+        silent = if signs { 0 } else { silent + 1 };
+        silent >= 10
+    });
+}
+
+#[test]
+fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
+    let manager = Manager::new();
+    let began = Instant::now();
+    let admin = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let admin_address = admin.local_addr().expect("an address");
+    drop(admin);
+    let listen = admin_address.to_string();
+    let vars = [
+        ("ANIMAL_STORE_FAULT", "slow-migration"),
+        ("ANIMAL_STORE_ADMIN_LISTEN", &listen),
+    ];
+    let socket: OwnedFd = manager.socket.try_clone().expect("a socket").into();
+    let child = Command::new("bash")
+        .args(["-c", ACTIVATE, "bash", &faulty_program(), "serve"])
+        .current_dir(manager.folder.path())
+        .env("NOTIFY_SOCKET", manager.folder.path().join("notify"))
+        .envs(vars)
+        .stdin(Stdio::from(socket))
+        .stdout(Stdio::null())
+        .spawn();
+    let mut service = Service(child.expect("bash runs"));
+    let (api, admin) = (
+        Client::new(manager.address(), None),
+        Client::new(admin_address, None),
+    );
+    let lines = manager.wait_for("EXTEND_TIMEOUT_USEC=30000000", SOON);
+    assert!(
+        lines.iter().any(|line| line.starts_with("STATUS=Opening")),
+        "{lines:?}"
+    );
+    for client in [&api, &admin] {
+        assert_eq!(client.get("/livez").status, 200);
+        let response = client.get("/readyz");
+        assert_eq!(
+            (response.status, response.code()),
+            (503, "unavailable".into()),
+            "{response}"
+        );
+    }
+    let response = api.get("/v1/pets");
+    assert_eq!(response.status, 503, "{response}");
+    assert_eq!(response.header("retry-after"), Some("1"), "{response}");
+    assert!(
+        began.elapsed() < Duration::from_secs(8),
+        "it is still migrating"
+    );
+    // The second notification, and then the end of the migration.
+    manager.wait_for("EXTEND_TIMEOUT_USEC", SOON);
+    manager.wait_for("READY=1", SOON);
+    assert!(began.elapsed() > Duration::from_secs(8), "it was slow");
+    for client in [&api, &admin] {
+        assert_eq!(client.get("/readyz").status, 200);
+    }
+    service.terminate();
+    assert_eq!(service.code(), Some(0));
+}
+
+#[test]
+fn a_server_that_migrates_can_be_stopped() {
+    let manager = Manager::new();
+    let vars = [("ANIMAL_STORE_FAULT", "slow-migration")];
+    let mut service = manager.start(&faulty_program(), &vars);
+    manager.wait_for("EXTEND_TIMEOUT_USEC", SOON);
+    let began = Instant::now();
+    service.terminate();
+    assert_eq!(service.code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn the_sockets_of_both_listeners_can_be_passed_by_their_names() {
+    let folder = folder();
+    let ports: Vec<_> = (0..2)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+        .collect();
+    let [admin, api] = [0, 1].map(|n: usize| ports[n].local_addr().expect("an address"));
+    drop(ports);
+    let listen = [format!("--listen={admin}"), format!("--listen={api}")];
+    let child = Command::new("systemd-socket-activate")
+        .args(listen)
+        .args(["--fdname=admin:api", PROGRAM, "serve"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut service = Service(child.expect("systemd-socket-activate runs"));
+    let metrics = || std::panic::catch_unwind(|| Client::new(admin, None).get("/metrics").status);
+    // The first connection starts the server.
+    eventually(SOON, "a server", || TcpStream::connect(admin).is_ok());
+    assert_eq!(metrics().ok(), Some(200));
+    assert_eq!(Client::new(api, None).get("/docs").status, 200);
+    service.terminate();
+    assert_eq!(service.code(), Some(0));
+}
+
+#[test]
+fn a_socket_that_cannot_be_used_is_reported_in_one_line() {
+    let folder = folder();
+    let passed = |socket: OwnedFd, count: u32| {
+        let script = format!("exec 3<&0 4<&0; LISTEN_FDS={count} LISTEN_PID=$$ exec \"$@\"");
+        let output = Command::new("bash")
+            .args(["-c", &script, "bash", PROGRAM, "serve"])
+            .current_dir(folder.path())
+            .stdin(Stdio::from(socket))
+            .output()
+            .expect("bash runs");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).expect("text")
+    };
+    let connect = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stream = TcpStream::connect(connect.local_addr().expect("an address")).expect("a stream");
+    let file = std::fs::File::open(file!()).expect("this file");
+    let what = "the service manager passed a socket that is not a listening TCP socket";
+    for (socket, count, what) in [
+        (OwnedFd::from(file), 1, what),
+        (OwnedFd::from(stream), 1, what),
+        (
+            OwnedFd::from(connect),
+            2,
+            "passed two sockets for one listener",
+        ),
+    ] {
+        let line = passed(socket, count);
+        assert!(line.contains(what) && line.lines().count() == 1, "{line}");
+    }
+    // One that is meant for another process is ignored.
+    let words = ["serve", "--listen", "192.0.2.1:1"];
+    let vars = [("LISTEN_FDS", "1"), ("LISTEN_PID", "1")];
+    let line = run(folder.path(), &vars, &words).refuses(1);
+    assert!(line.contains("--listen 192.0.2.1:1"), "{line}");
+    assert!(!Path::new("animal-store.db").exists());
+}
