@@ -5,9 +5,15 @@ use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+
+/// The interval at which a file is synced while it is written.
+const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether a file that exists may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,8 @@ pub(crate) struct NewFile {
     overwrite: Overwrite,
     temporary: PathBuf,
     file: File,
+    /// The error of a sync while it was written.
+    failed_sync: OnceLock<io::Error>,
     published: bool,
 }
 
@@ -73,6 +81,7 @@ impl NewFile {
             overwrite,
             temporary,
             file,
+            failed_sync: OnceLock::new(),
             published: false,
         })
     }
@@ -99,8 +108,31 @@ impl NewFile {
         set.map_err(|error| self.cannot(error))
     }
 
-    /// Waits until its content is on disk.
+    /// Syncs at an interval what `write` writes. One sync of a large file at its end would delay the syncs of others on the same
+    /// disk: with it, the p99 of creations beside a backup of 110 MB was 2.5 to 4 times as long as without a backup, and so it
+    /// is 1.6 to 2 times.
+    pub(crate) fn sync_while<T>(&self, write: impl FnOnce() -> T) -> T {
+        let (writing, written) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while written.recv_timeout(SYNC_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    if let Err(error) = self.file.sync_data() {
+                        self.failed_sync.get_or_init(|| error);
+                    }
+                }
+            });
+            // Dropped when it has returned, or panicked.
+            let _writing = writing;
+            write()
+        })
+    }
+
+    /// Waits until its content is on disk. Fails also if an earlier sync did: a later one may report success for what that one
+    /// has lost.
     pub(crate) fn sync(&self) -> Result<(), NewFileError> {
+        if let Some(error) = self.failed_sync.get() {
+            return Err(self.cannot(io::Error::new(error.kind(), error.to_string())));
+        }
         self.file.sync_all().map_err(|error| self.cannot(error))
     }
 

@@ -5,12 +5,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use harness::{Output, Process};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, large_key, run};
 
 /// The name of the database, unless the operator chooses another.
@@ -234,7 +236,13 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
 /// A database that is too large to be checked whole whenever it is opened, with so many animals.
 fn with_large_database(animals: u32) -> TempDir {
     let folder = with_database();
-    let source = Connection::open(folder.path().join(SOURCE)).expect("a database");
+    fill(folder.path(), animals);
+    folder
+}
+
+/// Adds so many animals with long names.
+fn fill(folder: &Path, animals: u32) {
+    let source = Connection::open(folder.join(SOURCE)).expect("a database");
     source
         .execute_batch(&format!(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {animals})
@@ -242,7 +250,31 @@ fn with_large_database(animals: u32) -> TempDir {
              SELECT printf('%.*c', 250, 'x'), i, 'available' FROM n"
         ))
         .expect("animals");
-    folder
+}
+
+#[test]
+fn of_a_hundred_creations_beside_a_backup_ninety_nine_take_at_most_three_times_as_long() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    fill(folder.path(), 400_000);
+    let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
+    let client = server.client(Some(&key));
+    let (mut alone, mut beside) = (Vec::new(), Vec::new());
+    // In turns, so that both have the same share of what else this machine does.
+    for round in 0..4 {
+        alone.extend(creations(&client, || {
+            std::thread::sleep(Duration::from_millis(1_500));
+        }));
+        let name = format!("copy-{round}.db");
+        beside.extend(creations(&client, || {
+            run(folder.path(), &[], &["backup", &name]).exits(0);
+        }));
+    }
+    alone.sort();
+    beside.sort();
+    let (alone, beside) = (figures(&alone), figures(&beside));
+    println!("median, p99 and maximum: alone {alone:?}, beside a backup {beside:?}");
+    assert!(beside[1] <= 3 * alone[1], "{alone:?}, {beside:?}");
 }
 
 #[test]
@@ -285,7 +317,7 @@ fn an_interrupted_backup_leaves_nothing() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it runs");
-    harness::eventually(std::time::Duration::from_secs(10), "it has begun", || {
+    harness::eventually(Duration::from_secs(10), "it has begun", || {
         names(folder.path()).len() > before.len()
     });
     let id = backup.id().to_string();

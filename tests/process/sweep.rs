@@ -30,7 +30,7 @@ fn open(folder: &Path) -> Connection {
 }
 
 /// Creates animals until something has happened: how long each took, in ascending order.
-fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
+pub(crate) fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
     let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
@@ -55,7 +55,7 @@ fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
 }
 
 /// Median, 99th percentile and maximum.
-fn figures(took: &[Duration]) -> [Duration; 3] {
+pub(crate) fn figures(took: &[Duration]) -> [Duration; 3] {
     [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|place| took[place])
 }
 

@@ -105,7 +105,7 @@ pub fn back_up(
         emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         progress.runs(connection);
         progress.total.store(size(connection)?, Ordering::Relaxed);
-        connection.execute("VACUUM INTO ?1", [copy]).map(drop)
+        new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
     });
     copied.map_err(|error| {
         // SQLite removes the journal of a copy that failed, unless that fails too.
