@@ -23,14 +23,12 @@ impl fmt::Display for OrderId {
 /// The quantity of an order: each is for one animal.
 pub const QUANTITY: u8 = 1;
 
-/// The state of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The state of an order: open while the animal is pending, complete when it is sold; a cancelled one is no longer listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum OrderState {
-    /// It is placed, and the animal is pending.
     Open,
-    /// The animal is sold.
     Complete,
-    /// It was cancelled, and is no longer listed.
     Cancelled,
 }
 

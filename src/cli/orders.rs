@@ -1,7 +1,10 @@
 //! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second.
 
+use std::future::ready;
+
 use anyhow::Context;
 use clap::Subcommand;
+use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
 use super::database::CommandOptions;
@@ -33,8 +36,14 @@ pub(super) enum Command {
     Complete(OneOrder),
     /// Cancel an open order; the animal becomes available again
     Cancel(OneOrder),
-    /// List all orders, including cancelled ones
-    List(CommandOptions),
+    /// List orders, including cancelled ones
+    List {
+        /// Only orders in this state
+        #[arg(long)]
+        status: Option<OrderState>,
+        #[command(flatten)]
+        options: CommandOptions,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +80,7 @@ impl Command {
                 let cancelled = cancelled.context("cannot cancel the order")?;
                 print_outcome(cancelled, options.json, "cancelled", PetStatus::Available)
             }
-            Self::List(options) => {
+            Self::List { status, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let columns = [
                     column("id"),
@@ -80,7 +89,12 @@ impl Command {
                     column("state"),
                 ];
                 let failure = "cannot read the orders";
-                list(store.orders(), failure, options.json, report, columns, row).await
+                let is_listed = move |order: &Order| status.is_none_or(|it| it == order.state);
+                let orders = store
+                    .orders()
+                    .try_filter(move |order| ready(is_listed(order)));
+                let orders = orders.boxed_local();
+                list(orders, failure, options.json, report, columns, row).await
             }
         }
     }

@@ -1,55 +1,174 @@
-//! `animal-store pets`: changes animals. Changes are visible on a running server within a second.
+//! `animal-store pets`: lists, changes and removes animals. Changes are visible on a running server within a second.
 
 use anyhow::Context;
 use clap::Subcommand;
-use serde_json::json;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
 
 use super::database::CommandOptions;
-use super::outcome::Outcome;
-use super::print;
+use super::list::list;
+use super::outcome::{Failure, Outcome};
+use super::table::{Column, column};
+use super::{confirm, print, table};
 use crate::clock::Clock;
 use crate::config::options;
-use crate::pet::{PetId, PetStatus};
-use crate::store::Mode;
+use crate::order::action::ActionRejection;
+use crate::pet::{Pet, PetId, PetStatus};
+use crate::store::{Mode, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// List animals in ascending order of their IDs
+    List {
+        /// Only animals of this status
+        #[arg(long)]
+        status: Option<PetStatus>,
+        /// At most this many
+        #[arg(long, value_name = "N", value_parser = options::at_least_one)]
+        limit: Option<usize>,
+        #[command(flatten)]
+        options: CommandOptions,
+    },
+    /// Show one animal
+    Show(OnePet),
     /// Set an animal's status
     SetStatus {
-        /// The animal's ID
-        #[arg(value_parser = options::id)]
-        id: i64,
+        #[command(flatten)]
+        pet: OnePet,
         /// New status
         status: PetStatus,
         /// Cancel the open order for the animal, if any
         #[arg(long)]
         force: bool,
+    },
+    /// Remove an animal permanently; its orders stay
+    Remove {
         #[command(flatten)]
-        options: CommandOptions,
+        pet: OnePet,
+        /// Cancel the open order for the animal, if any
+        #[arg(long)]
+        force: bool,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
     },
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct OnePet {
+    /// The animal's ID
+    #[arg(value_parser = options::id)]
+    id: i64,
+    #[command(flatten)]
+    options: CommandOptions,
+}
+
+const COLUMNS: [Column; 4] = [
+    column("id"),
+    column("name").text(),
+    column("category"),
+    column("status"),
+];
+
 impl Command {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
-        let Self::SetStatus {
-            id,
-            status,
-            force,
-            options,
-        } = self;
-        let (store, now) = options.open(Mode::ReadWrite, clock).await?;
-        let set = store.set_status(PetId(id), status, force, now).await;
-        let set = set
-            .context("cannot set the status")?
-            .map_err(anyhow::Error::from)?;
-        let (status, before) = (status.word(), set.before.word());
-        let cancelled = set.order.map(|order| order.id.0);
-        let report =
-            || json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
-        let mut text = format!("animal {id} is {status} (was {before})");
-        if let Some(order) = cancelled {
-            text.push_str(&format!("; order {order} is cancelled"));
+        match self {
+            Self::List {
+                status,
+                limit,
+                options,
+            } => {
+                let (store, _) = options.open(Mode::ReadOnly, clock).await?;
+                let pets = store.pets(status).take(limit.unwrap_or(usize::MAX));
+                let failure = "cannot read the animals";
+                let row = |pet: &Pet| row(&report(pet));
+                list(
+                    pets.boxed_local(),
+                    failure,
+                    options.json,
+                    report,
+                    COLUMNS,
+                    row,
+                )
+                .await
+            }
+            Self::Show(OnePet { id, options }) => {
+                let (store, _) = options.open(Mode::ReadOnly, clock).await?;
+                let pet = get(&store, PetId(id)).await?;
+                let text = table::text(COLUMNS, vec![row(&pet)]);
+                print::result(options.json, || pet, &text)
+            }
+            Self::SetStatus {
+                pet: OnePet { id, options },
+                status,
+                force,
+            } => {
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let set = store.set_status(PetId(id), status, force, now).await;
+                let set = set
+                    .context("cannot set the status")?
+                    .map_err(anyhow::Error::from)?;
+                let (status, before) = (status.word(), set.before.word());
+                let cancelled = set.order.map(|order| order.id.0);
+                let report = || json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
+                let text = format!("animal {id} is {status} (was {before})");
+                print::result(options.json, report, &(text + &order_text(cancelled)))
+            }
+            Self::Remove {
+                pet: OnePet { id, options },
+                force,
+                yes,
+            } => {
+                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let pet = get(&store, PetId(id)).await?;
+                let [_, name, ..] = row(&pet);
+                if !yes {
+                    let order = if force {
+                        ", and its open order is cancelled"
+                    } else {
+                        ""
+                    };
+                    confirm::confirm(&format!(
+                        "animal {id} ({name}) is removed permanently{order}"
+                    ))?;
+                }
+                let removed = store.remove_pet(PetId(id), force, now).await;
+                let removed = removed
+                    .context("cannot remove the animal")?
+                    .map_err(anyhow::Error::from)?;
+                let cancelled = removed.order.map(|order| order.id.0);
+                let report = || {
+                    let mut report = pet;
+                    report["cancelledOrder"] = cancelled.into();
+                    report
+                };
+                let text = format!("animal {id} ({name}) is removed");
+                print::result(options.json, report, &(text + &order_text(cancelled)))
+            }
         }
-        print::result(options.json, report, &text)
     }
+}
+
+/// An animal in JSON, as the API shows it.
+async fn get(store: &Store, id: PetId) -> Result<Value, Failure> {
+    let failure = "cannot read the animal";
+    let json = store.pet(id).await.context(failure)?;
+    let json = json.ok_or(ActionRejection::UnknownPet(id));
+    let pet = serde_json::from_slice(&json.map_err(anyhow::Error::from)?);
+    Ok(pet.context(failure)?)
+}
+
+fn order_text(cancelled: Option<i64>) -> String {
+    cancelled.map_or_else(String::new, |order| format!("; order {order} is cancelled"))
+}
+
+fn report(pet: &Pet) -> Value {
+    json!({"id": pet.id.0, "name": pet.name, "categoryId": pet.category_id, "status": pet.status.word()})
+}
+
+fn row(pet: &Value) -> [String; 4] {
+    ["id", "name", "categoryId", "status"].map(|member| match &pet[member] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
 }

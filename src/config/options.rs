@@ -212,7 +212,7 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "must be a whole number")
 }
 
-fn at_least_one(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1_000_000) => Ok(number),
         _ => Err("must be between 1 and 1000000"),

@@ -28,9 +28,17 @@ pub(crate) struct ChangeSet {
     pub(crate) pet: PetId,
     /// Its status before.
     pub(crate) before: PetStatus,
-    /// Its new status, if that differs.
-    pub(crate) status: Option<PetStatus>,
+    /// What becomes of it, unless it stays as it is.
+    pub(crate) change: Option<PetChange>,
     pub(crate) order: Option<OrderChange>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PetChange {
+    /// Another status.
+    Status(PetStatus),
+    /// It is removed. Its orders stay, and its ID is never given to another one.
+    Remove,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +77,9 @@ pub enum ActionRejection {
 impl Action {
     pub(crate) fn target(self) -> ActionTarget {
         match self {
-            Self::Place { pet, .. } | Self::SetStatus { pet, .. } => ActionTarget::Pet(pet),
+            Self::Place { pet, .. } | Self::SetStatus { pet, .. } | Self::Remove { pet, .. } => {
+                ActionTarget::Pet(pet)
+            }
             Self::Complete(id) | Self::Cancel(id) => ActionTarget::Order(id),
         }
     }
@@ -104,10 +114,14 @@ impl Action {
                 .map(|state| OrderChange::End(Order { state, ..order })),
             (_, None) => None,
         };
+        let change = match status {
+            None => Some(PetChange::Remove),
+            Some(status) => (status != before).then_some(PetChange::Status(status)),
+        };
         Ok(ChangeSet {
             pet,
             before,
-            status: Some(status).filter(|status| *status != before),
+            change,
             order,
         })
     }
@@ -136,19 +150,21 @@ mod tests {
         action: Action,
         status: Option<PetStatus>,
         order: Option<Order>,
-    ) -> Result<(Option<PetStatus>, Option<OrderState>), ActionRejection> {
+    ) -> Result<(Option<PetChange>, Option<OrderState>), ActionRejection> {
         let changes = action.decide(CurrentState { status, order }, NOW)?;
         assert_eq!((changes.pet, Some(changes.before)), (PET, status));
         let state = changes.order.map(|change| match change {
             OrderChange::Place(new) => new.with_id(OrderId(3)).state,
             OrderChange::End(order) => order.state,
         });
-        Ok((changes.status, state))
+        Ok((changes.change, state))
     }
 
     #[test]
     fn only_differences_are_written() {
         let open = Some(order(OrderState::Open));
+        let to = |status| Some(PetChange::Status(status));
+        let remove = |force| Action::Remove { pet: PET, force };
         let set = |to, force| Action::SetStatus {
             pet: PET,
             to,
@@ -164,29 +180,36 @@ mod tests {
                 place,
                 Available,
                 None,
-                (Some(Pending), Some(OrderState::Open)),
+                (to(Pending), Some(OrderState::Open)),
             ),
             (
                 complete,
                 Pending,
                 open,
-                (Some(Sold), Some(OrderState::Complete)),
+                (to(Sold), Some(OrderState::Complete)),
             ),
             (complete, Sold, open, (None, Some(OrderState::Complete))),
             (
                 cancel,
                 Pending,
                 open,
-                (Some(Available), Some(OrderState::Cancelled)),
+                (to(Available), Some(OrderState::Cancelled)),
             ),
-            (set(Sold, false), Available, None, (Some(Sold), None)),
+            (set(Sold, false), Available, None, (to(Sold), None)),
             (set(Sold, false), Sold, None, (None, None)),
             (set(Pending, true), Pending, open, (None, None)),
             (
                 set(Sold, true),
                 Pending,
                 open,
-                (Some(Sold), Some(OrderState::Cancelled)),
+                (to(Sold), Some(OrderState::Cancelled)),
+            ),
+            (remove(false), Sold, None, (Some(PetChange::Remove), None)),
+            (
+                remove(true),
+                Pending,
+                open,
+                (Some(PetChange::Remove), Some(OrderState::Cancelled)),
             ),
         ] {
             assert_eq!(
@@ -205,6 +228,10 @@ mod tests {
             ship_date,
         };
         let complete = Action::Complete(OrderId(3));
+        let remove = Action::Remove {
+            pet: PET,
+            force: false,
+        };
         let open = Some(order(OrderState::Open));
         for (action, status, order, rejection) in [
             (
@@ -225,6 +252,13 @@ mod tests {
                 None,
                 None,
                 ActionRejection::UnknownOrder(OrderId(3)),
+            ),
+            (remove, None, None, ActionRejection::UnknownPet(PET)),
+            (
+                remove,
+                Some(Pending),
+                open,
+                InvalidTransition::HasOpenOrder.into(),
             ),
             (complete, None, open, ActionRejection::UnknownPet(PET)),
             (

@@ -8,6 +8,8 @@
 //! | a status is set           | any       | none  | that status    | none          |
 //! | `pending` is set          | any       | open  | pending        | open          |
 //! | another is set, by force  | any       | open  | that status    | cancelled     |
+//! | it is removed             | any       | none  | removed        | none          |
+//! | it is removed, by force   | any       | open  | removed        | cancelled     |
 //!
 //! An open order keeps its animal pending, so "any" is pending, unless the database was changed by hand; the end of the order
 //! corrects that. Everything else is rejected. Pure: no clock, no store.
@@ -39,6 +41,13 @@ pub enum Action {
         /// Whether an open order is cancelled.
         force: bool,
     },
+    /// Removes an animal. Its orders stay.
+    Remove {
+        /// The animal.
+        pet: PetId,
+        /// Whether an open order is cancelled.
+        force: bool,
+    },
 }
 
 /// A transition that is not allowed.
@@ -63,16 +72,21 @@ pub enum InvalidTransition {
     HasOpenOrder,
 }
 
-/// The animal's status and the order's state after an action. `order` is the one that the action is about: for placing and setting
-/// a status the animal's open order, for completing and cancelling the order that was named.
+/// The animal's status and the order's state after an action; an animal without a status is removed. `order` is the one that the
+/// action is about: for completing and cancelling the order that was named, for all others the animal's open order.
 pub fn next(
     status: PetStatus,
     order: Option<OrderState>,
     action: Action,
-) -> Result<(PetStatus, Option<OrderState>), InvalidTransition> {
+) -> Result<(Option<PetStatus>, Option<OrderState>), InvalidTransition> {
     use OrderState::{Cancelled, Complete, Open};
     use PetStatus::{Available, Pending, Sold};
-    match (action, order) {
+    let (status, order) = match (action, order) {
+        (Action::Remove { force: true, .. }, Some(Open)) => return Ok((None, Some(Cancelled))),
+        (Action::Remove { force: false, .. }, Some(Open)) => {
+            return Err(InvalidTransition::HasOpenOrder);
+        }
+        (Action::Remove { .. }, _) => return Ok((None, order)),
         (Action::Place { .. }, Some(Open)) => Err(InvalidTransition::NotAvailable(status)),
         (Action::Place { .. }, _) if status == Available => Ok((Pending, Some(Open))),
         (Action::Place { .. }, _) => Err(InvalidTransition::NotAvailable(status)),
@@ -96,5 +110,6 @@ pub fn next(
             Err(InvalidTransition::HasOpenOrder)
         }
         (Action::SetStatus { to, .. }, _) => Ok((to, order)),
-    }
+    }?;
+    Ok((Some(status), order))
 }

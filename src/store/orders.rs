@@ -57,6 +57,17 @@ impl Store {
         self.act(Action::SetStatus { pet, to, force }, now).await
     }
 
+    /// Removes an animal; its orders stay. With `force` an open order is cancelled. Its ID MUST NOT be given to another animal,
+    /// even if it was the largest.
+    pub async fn remove_pet(
+        &self,
+        pet: PetId,
+        force: bool,
+        now: Timestamp,
+    ) -> ActionResult<ActionOutcome> {
+        self.act(Action::Remove { pet, force }, now).await
+    }
+
     /// Carries out an action. The engine MUST read what [`Action::decide`] needs and write what that returns in one transaction,
     /// and MUST NOT let another action on the same animal come between: there is at most one open order for an animal.
     async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {

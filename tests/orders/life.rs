@@ -23,13 +23,13 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
         for order in [None, Some(Open), Some(Complete), Some(Cancelled)] {
             let is_open = order == Some(Open);
             let place = if status == Available && !is_open {
-                Ok((Pending, Some(Open)))
+                Ok((Some(Pending), Some(Open)))
             } else {
                 Err(InvalidTransition::NotAvailable(status))
             };
             assert_eq!(next(status, order, Action::Place { pet, ship_date }), place);
             let ended = |animal, state| match order {
-                Some(Open) => Ok((animal, Some(state))),
+                Some(Open) => Ok((Some(animal), Some(state))),
                 Some(Complete) => Err(InvalidTransition::AlreadyComplete),
                 Some(Cancelled) => Err(InvalidTransition::WasCancelled),
                 None => Err(InvalidTransition::NoOrder),
@@ -44,18 +44,27 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
             );
             for to in PetStatus::ALL {
                 let gently = match to {
-                    _ if !is_open => Ok((to, order)),
-                    Pending => Ok((Pending, order)),
+                    _ if !is_open => Ok((Some(to), order)),
+                    Pending => Ok((Some(Pending), order)),
                     _ => Err(InvalidTransition::HasOpenOrder),
                 };
                 let by_force = if is_open && to != Pending {
-                    Ok((to, Some(Cancelled)))
+                    Ok((Some(to), Some(Cancelled)))
                 } else {
-                    Ok((to, order))
+                    Ok((Some(to), order))
                 };
                 assert_eq!(next(status, order, set(to, false)), gently);
                 assert_eq!(next(status, order, set(to, true)), by_force);
             }
+            let remove = |force| next(status, order, Action::Remove { pet, force });
+            let (gently, by_force) = match order {
+                Some(Open) => (
+                    Err(InvalidTransition::HasOpenOrder),
+                    Ok((None, Some(Cancelled))),
+                ),
+                _ => (Ok((None, order)), Ok((None, order))),
+            };
+            assert_eq!((remove(false), remove(true)), (gently, by_force));
         }
     }
 }
@@ -67,6 +76,7 @@ enum Act {
     Complete(usize),
     Cancel(usize),
     Set(usize, PetStatus, bool),
+    Remove(usize, bool),
 }
 
 const PETS: usize = 3;
@@ -74,7 +84,8 @@ const PETS: usize = 3;
 /// The plainest thing that could be right: who is what, and which orders there are.
 #[derive(Debug)]
 struct Model {
-    pets: [PetStatus; PETS],
+    /// None if it is removed.
+    pets: [Option<PetStatus>; PETS],
     orders: Vec<(usize, OrderState)>,
 }
 
@@ -87,28 +98,37 @@ impl Model {
     fn act(&mut self, act: Act) -> bool {
         match act {
             Act::Place(pet) => {
-                let can = self.pets[pet] == Available;
+                let can = self.pets[pet] == Some(Available);
                 if can {
-                    self.pets[pet] = Pending;
+                    self.pets[pet] = Some(Pending);
                     self.orders.push((pet, Open));
                 }
                 can
             }
-            Act::Complete(order) => self.end(order, Complete, Sold),
-            Act::Cancel(order) => self.end(order, Cancelled, Available),
+            Act::Complete(order) => self.end(order, Complete, Some(Sold)),
+            Act::Cancel(order) => self.end(order, Cancelled, Some(Available)),
+            Act::Set(pet, ..) | Act::Remove(pet, _) if self.pets[pet].is_none() => false,
             Act::Set(pet, to, force) => match self.open_order(pet) {
                 Some(_) if to == Pending => true,
-                Some(order) if force => self.end(order, Cancelled, to),
+                Some(order) if force => self.end(order, Cancelled, Some(to)),
                 Some(_) => false,
                 None => {
-                    self.pets[pet] = to;
+                    self.pets[pet] = Some(to);
+                    true
+                }
+            },
+            Act::Remove(pet, force) => match self.open_order(pet) {
+                Some(order) if force => self.end(order, Cancelled, None),
+                Some(_) => false,
+                None => {
+                    self.pets[pet] = None;
                     true
                 }
             },
         }
     }
 
-    fn end(&mut self, order: usize, state: OrderState, status: PetStatus) -> bool {
+    fn end(&mut self, order: usize, state: OrderState, status: Option<PetStatus>) -> bool {
         match self.orders.get(order).copied() {
             Some((pet, Open)) => {
                 self.orders[order].1 = state;
@@ -144,6 +164,11 @@ async fn act(store: &Store, act: Act) -> bool {
             .await
             .expect("the store")
             .is_ok(),
+        Act::Remove(which, force) => store
+            .remove_pet(pet(which), force, START)
+            .await
+            .expect("the store")
+            .is_ok(),
     }
 }
 
@@ -155,7 +180,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => pet.clone().prop_map(Act::Place),
         2 => order.clone().prop_map(Act::Complete),
         2 => order.prop_map(Act::Cancel),
-        2 => (pet, status, any::<bool>()).prop_map(|(pet, to, force)| Act::Set(pet, to, force)),
+        2 => (pet.clone(), status, any::<bool>()).prop_map(|(pet, to, force)| Act::Set(pet, to, force)),
+        1 => (pet, any::<bool>()).prop_map(|(pet, force)| Act::Remove(pet, force)),
     ];
     prop::collection::vec(act, 1..40)
 }
@@ -186,7 +212,7 @@ proptest! {
     #[test]
     fn the_store_does_what_the_model_does(acts in acts()) {
         let (runtime, store, _folder) = empty_store();
-        let mut model = Model { pets: [Available; PETS], orders: Vec::new() };
+        let mut model = Model { pets: [Some(Available); PETS], orders: Vec::new() };
         runtime.block_on(async {
             for _ in 0..PETS {
                 let pet = NewPet::from_json(br#"{"name":"a","categoryId":1}"#).expect("a body");
@@ -201,9 +227,13 @@ proptest! {
                 assert_eq!(seen, wanted, "{number}: {one:?}");
                 store.pets_changed();
                 for (pet, status) in (1..).zip(model.pets) {
-                    let json = store.pet(PetId(pet)).await.expect("a pet").expect("a pet");
-                    let text = String::from_utf8_lossy(&json).into_owned();
-                    assert!(text.contains(status.word()), "{number}: {one:?}: {text}, not {status:?}");
+                    let json = store.pet(PetId(pet)).await.expect("the store");
+                    let text = json.map(|json| String::from_utf8_lossy(&json).into_owned());
+                    let agrees = match (&text, status) {
+                        (Some(text), Some(status)) => text.contains(status.word()),
+                        (text, status) => text.is_none() && status.is_none(),
+                    };
+                    assert!(agrees, "{number}: {one:?}: {text:?}, not {status:?}");
                 }
             }
         });
@@ -224,6 +254,10 @@ fn what_is_not_there_is_said_so() {
                 .set_status(pet, Sold, true, START)
                 .await
                 .expect("store"),
+            Err(ActionRejection::UnknownPet(pet))
+        );
+        assert_eq!(
+            store.remove_pet(pet, true, START).await.expect("store"),
             Err(ActionRejection::UnknownPet(pet))
         );
         assert_eq!(

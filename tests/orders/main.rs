@@ -7,6 +7,7 @@ mod command;
 mod freshness;
 mod life;
 mod listing;
+mod pets;
 mod race;
 mod streaming;
 

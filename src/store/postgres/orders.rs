@@ -10,7 +10,7 @@ use super::engine::Postgres;
 use super::error::PgResult;
 use super::pool::{Session, SqlValue};
 use crate::clock::Timestamp;
-use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
+use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
@@ -27,10 +27,20 @@ impl Postgres {
                 Ok(changes) => changes,
                 Err(rejection) => return Ok(Err(rejection)),
             };
-            if let Some(status) = changes.status {
-                let update = "UPDATE pets SET status = $2 WHERE id = $1";
-                let values: [SqlValue<'_>; 2] = [&changes.pet.0, &status.word()];
-                transaction.execute_cached(update, &values).await?;
+            let pet = changes.pet.0;
+            match changes.change {
+                Some(PetChange::Status(status)) => {
+                    let update = "UPDATE pets SET status = $2 WHERE id = $1";
+                    let values: [SqlValue<'_>; 2] = [&pet, &status.word()];
+                    transaction.execute_cached(update, &values).await?;
+                }
+                Some(PetChange::Remove) => {
+                    let delete = "DELETE FROM pets WHERE id = $1";
+                    transaction.execute_cached(delete, &[&pet]).await?;
+                }
+                None => {}
+            }
+            if changes.change.is_some() {
                 raise_revision(transaction, "pets").await?;
             }
             let order = match changes.order {

@@ -10,11 +10,12 @@ use crate::fault::Fault;
 pub(super) const APPLICATION_ID: i32 = 0x416e_5374;
 
 /// One script for each format, starting with format 1.
-const SCRIPTS: [&str; 4] = [
+const SCRIPTS: [&str; 5] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_orders.sql"),
     include_str!("migrations/0003_use_batches.sql"),
     include_str!("migrations/0004_deployment.sql"),
+    include_str!("migrations/0005_orders_stay.sql"),
 ];
 
 pub(crate) const CURRENT_FORMAT: i32 = SCRIPTS.len() as i32;
@@ -65,6 +66,14 @@ mod tests {
                 .unwrap();
             let insert = "INSERT INTO pets (name, category_id, status) VALUES ('Rex', 1, 'sold')";
             connection.execute_batch(insert).unwrap();
+            if format >= 2 {
+                // The last order was deleted by hand, and its ID is not given out again.
+                let orders = "INSERT INTO orders (pet_id, status, placed_at) VALUES (1, 'open', 7);
+                              INSERT INTO orders (id, pet_id, status, placed_at, ended_at)
+                              VALUES (9, 1, 'complete', 7, 8);
+                              DELETE FROM orders WHERE id = 9";
+                connection.execute_batch(orders).unwrap();
+            }
             assert_eq!(run(&mut connection).unwrap(), Some(format));
             let name: String = connection
                 .query_row("SELECT name FROM pets", (), |row| row.get(0))
@@ -73,7 +82,18 @@ mod tests {
                 .pragma_query_value(None, "user_version", |row| row.get(0))
                 .unwrap();
             assert_eq!((name.as_str(), now), ("Rex", CURRENT_FORMAT));
-            connection.execute_batch("SELECT * FROM orders").unwrap();
+            let order = "INSERT INTO orders (pet_id, status, placed_at) VALUES (2, 'open', 7)";
+            connection.execute_batch(order).unwrap();
+            let mut orders = connection
+                .prepare("SELECT id FROM orders ORDER BY id")
+                .unwrap();
+            let ids: Vec<i64> = orders
+                .query_map((), |row| row.get(0))
+                .unwrap()
+                .collect::<rusqlite::Result<_>>()
+                .unwrap();
+            drop(orders);
+            assert_eq!(ids, if format >= 2 { vec![1, 10] } else { vec![1] });
             let deployment: String = connection
                 .query_row("SELECT id FROM deployment", (), |row| row.get(0))
                 .unwrap();

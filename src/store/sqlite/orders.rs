@@ -5,7 +5,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use super::Sqlite;
 use crate::clock::Timestamp;
-use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange};
+use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
 use crate::page::OrderQuery;
@@ -37,11 +37,16 @@ impl Sqlite {
                 Ok(changes) => changes,
                 Err(rejection) => return Ok(Err(rejection)),
             };
-            if let Some(status) = changes.status {
-                connection
+            let pet = changes.pet.0;
+            match changes.change {
+                Some(PetChange::Status(status)) => connection
                     .prepare_cached("UPDATE pets SET status = ?2 WHERE id = ?1")?
-                    .execute(params![changes.pet.0, status.word()])?;
-            }
+                    .execute(params![pet, status.word()])?,
+                Some(PetChange::Remove) => {
+                    connection.execute("DELETE FROM pets WHERE id = ?1", [pet])?
+                }
+                None => 0,
+            };
             let order = match changes.order {
                 Some(change) => Some(write(connection, change, now)?),
                 None => None,
