@@ -64,6 +64,19 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// The backups that a server makes by itself.
+#[derive(Clone, Debug)]
+pub struct Backups {
+    /// The embedded database.
+    pub source: PathBuf,
+    /// The folder of the backups.
+    pub folder: PathBuf,
+    /// The interval.
+    pub every: Duration,
+    /// How many are kept.
+    pub keep: usize,
+}
+
 /// The configuration of a server.
 #[derive(Clone, Debug)]
 #[expect(
@@ -83,6 +96,7 @@ pub struct Config {
     pub cors: Cors,
     pub bans: BanPolicy,
     pub keep_usage: Duration,
+    pub backups: Option<Backups>,
     pub log: LogFormat,
     pub log_level: LogLevel,
     pub first_key: bool,
@@ -119,6 +133,11 @@ pub enum InvalidConfig {
     /// An embedded database has no password.
     #[error("--database-password-file requires --database postgres://…")]
     PasswordWithoutServer,
+    /// PostgreSQL has tools for backups.
+    #[error(
+        "--backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"
+    )]
+    BackupOfServer,
     /// A file with a secret cannot be used.
     #[error("{option} {file}")]
     File {
@@ -154,6 +173,16 @@ impl TryFrom<ServeOptions> for Config {
             (Some(_), None) => return Err(InvalidConfig::NoTlsKey),
             (None, Some(_)) => return Err(InvalidConfig::NoTlsCert),
         };
+        let backups = match (options.backup_folder, &database) {
+            (None, _) => None,
+            (Some(_), Database::Postgres(_)) => return Err(InvalidConfig::BackupOfServer),
+            (Some(folder), Database::Sqlite(source)) => Some(Backups {
+                source: source.clone(),
+                folder,
+                every: options.backup_every,
+                keep: options.backup_keep,
+            }),
+        };
         Ok(Self {
             listen: options.listen,
             admin_listen: admin,
@@ -170,6 +199,7 @@ impl TryFrom<ServeOptions> for Config {
                 first: options.ban_for,
             },
             keep_usage: options.keep_usage,
+            backups,
             log: options.log,
             log_level: options.log_level,
             first_key: !options.no_first_key,

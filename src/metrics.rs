@@ -138,16 +138,19 @@ pub(crate) enum BackgroundTask {
     Check,
     /// Reads the certificate again when its files have changed.
     Certificate,
+    /// Makes backups.
+    Backup,
 }
 
 impl BackgroundTask {
     /// Every task, in the order of their counters.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Poll,
         Self::Flush,
         Self::Sweep,
         Self::Check,
         Self::Certificate,
+        Self::Backup,
     ];
 
     /// Its name in the log and in metrics.
@@ -158,6 +161,7 @@ impl BackgroundTask {
             Self::Sweep => "sweep",
             Self::Check => "check",
             Self::Certificate => "certificate",
+            Self::Backup => "backup",
         }
     }
 }
@@ -273,6 +277,8 @@ pub struct ServerMetrics {
     pub(crate) keys_current_at: Gauge,
     /// When the certificate in use expires, in milliseconds since the epoch. 0 without one.
     pub(crate) certificate_expires_at: Gauge,
+    /// When the last backup was made, in milliseconds since the epoch. 0 before the first one.
+    pub(crate) last_backup_at: Gauge,
     /// Runs of background tasks that failed, by task.
     pub(crate) background_failures: [Counter; BackgroundTask::ALL.len()],
 }
@@ -284,6 +290,7 @@ impl ServerMetrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             keys_current_at: Gauge::default(),
             certificate_expires_at: Gauge::default(),
+            last_backup_at: Gauge::default(),
             background_failures: Default::default(),
         }
     }

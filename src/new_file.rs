@@ -9,8 +9,14 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
+
+/// What the temporary name has after the name.
+const UNFINISHED: &str = ".new-";
+
+/// What the name of SQLite's journal of a file ends with.
+const JOURNAL: &str = "-journal";
 
 /// The interval at which a file is synced while it is written.
 const SYNC_INTERVAL: Duration = Duration::from_millis(50);
@@ -66,9 +72,10 @@ impl NewFile {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
         let mut unfinished = name.to_owned();
-        unfinished.push(format!(".new-{:016x}", u64::from_ne_bytes(random)));
+        unfinished.push(format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)));
         // Absolute, so that no name is mistaken for a URI.
         let folder = folder(target).canonicalize().map_err(cannot)?;
+        remove_leftovers(&folder, |leftover| *leftover == *name);
         let temporary = folder.join(unfinished);
         let file = OpenOptions::new()
             .write(true)
@@ -76,6 +83,8 @@ impl NewFile {
             .mode(0o600)
             .open(&temporary)
             .map_err(cannot)?;
+        // As long as it is held the file is not a leftover. Where there are no locks, no leftovers are removed.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             target: target.into(),
             overwrite,
@@ -183,6 +192,46 @@ impl Drop for NewFile {
     }
 }
 
+/// Removes the files that processes have left behind that were killed before they could publish or remove them, with SQLite's
+/// journals; only those whose final name `is_wanted`, and that no process holds.
+pub(crate) fn remove_leftovers(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((target, random)) = name.to_str().and_then(|name| name.rsplit_once(UNFINISHED))
+        else {
+            continue;
+        };
+        let random = random.strip_suffix(JOURNAL).unwrap_or(random);
+        let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_random && is_wanted(target) {
+            let file = folder.join(format!("{target}{UNFINISHED}{random}"));
+            remove_unless_held(&file);
+            if !file.exists() {
+                let journal = folder.join(format!("{target}{UNFINISHED}{random}{JOURNAL}"));
+                // There may be none.
+                let _ = std::fs::remove_file(journal);
+            }
+        }
+    }
+}
+
+fn remove_unless_held(path: &Path) {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(
+            OFlags::NOFOLLOW
+                .union(OFlags::NONBLOCK)
+                .bits()
+                .cast_signed(),
+        )
+        .open(path);
+    let Ok(file) = opened else { return };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        // One that cannot be removed stays where it is.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -209,6 +258,38 @@ mod tests {
         assert_eq!(new.temporary().metadata().unwrap().mode() & 0o777, 0o600);
         drop(new);
         assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn leftovers_of_a_process_that_was_killed_are_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let others = [
+            "a.new-0123456789abcde",
+            "a.new-0123456789abcdez",
+            "b.new-0123456789abcdef",
+            "a",
+            "a.new-",
+        ];
+        let leftovers = [
+            "a.new-0123456789abcdef",
+            "a.new-0123456789abcdef-journal",
+            "a.new-fedcba9876543210-journal",
+        ];
+        for name in others.iter().chain(&leftovers) {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let target = folder.path().join("a");
+        let held = NewFile::create(&target, Overwrite::Yes).unwrap();
+        let second = NewFile::create(&target, Overwrite::Yes).unwrap();
+        for new in [&held, &second] {
+            assert!(new.temporary().exists());
+        }
+        drop((held, second));
+        let mut left = names(folder.path());
+        left.sort();
+        let mut others = others.map(str::to_owned);
+        others.sort();
+        assert_eq!(left, others);
     }
 
     #[test]

@@ -160,6 +160,7 @@ impl Server {
             redis: shared.redis.clone(),
             readiness: Arc::clone(&shared.readiness),
             max_connections,
+            backup_interval: config.backups.as_ref().map(|backups| backups.every),
             lost_lines: sink.lost(),
             clock: shared.clock.clone(),
             started: shared.clock.now(),

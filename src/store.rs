@@ -21,7 +21,7 @@ pub use contract::{
     Revisions, StoreError, UsageBatch, UsageRecorder, UsageRow,
 };
 pub use row_stream::RowStream;
-pub use sqlite::{BackupError, BackupProgress, back_up};
+pub use sqlite::{BackupError, BackupFolder, BackupFolderError, BackupProgress, back_up};
 pub use writer::Commits;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! `/metrics`: the counters of all layers, summed when the page is requested.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL};
 
@@ -23,6 +24,8 @@ pub(crate) struct MetricsPage {
     pub(crate) readiness: Arc<Readiness>,
     /// The limit of open connections.
     pub(crate) max_connections: usize,
+    /// The interval of backups, if the server makes any.
+    pub(crate) backup_interval: Option<Duration>,
     /// Log lines that were dropped.
     pub(crate) lost_lines: Arc<Counter>,
     pub(crate) clock: Clock,
@@ -153,6 +156,18 @@ impl MetricsPage {
                 "animal_store_tls_certificate_expiry_timestamp_seconds",
                 "When the certificate of the listeners expires, in Unix time",
                 expiry as f64 / 1e3,
+            );
+        }
+        if let Some(interval) = self.backup_interval {
+            page.gauge(
+                "animal_store_backup_interval_seconds",
+                "Interval at which backups are made",
+                interval.as_secs_f64(),
+            );
+            page.gauge(
+                "animal_store_backup_last_success_timestamp_seconds",
+                "When the last backup was made, in Unix time; 0 before the first one",
+                metrics.last_backup_at.get() as f64 / 1e3,
             );
         }
         if self.store.is_shared() {

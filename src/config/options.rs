@@ -115,6 +115,15 @@ pub(crate) struct ServeOptions {
     /// How long daily usage is kept for reports
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = days)]
     pub(crate) keep_usage: Duration,
+    /// Folder in which the server makes backups of the embedded database by itself; it must exist
+    #[arg(long, value_name = "DIR")]
+    pub(crate) backup_folder: Option<PathBuf>,
+    /// Interval of these backups
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = positive)]
+    pub(crate) backup_every: Duration,
+    /// How many of these backups are kept
+    #[arg(long, value_name = "N", default_value = "24", value_parser = at_least_one)]
+    pub(crate) backup_keep: usize,
     /// Log format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: LogFormat,

@@ -3,6 +3,7 @@
 //! has an outage, which is logged as such. Without this thread the server would continue to accept revoked keys, so the server
 //! stops with it.
 
+mod backups;
 mod checks;
 mod poll;
 mod reload;
@@ -47,6 +48,7 @@ pub(super) async fn run(shared: &Shared, mut applied: Revisions, watchdog: Optio
         repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
         repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
         reload::run(shared),
+        backups::run(shared),
         watchdog::run(watchdog, shared.shutdown.clone()),
     );
 }

@@ -14,7 +14,7 @@ use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
 use crate::api::{Addresses, Api};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Backups, Config};
 use crate::health::Readiness;
 use crate::http::Tls;
 use crate::limit::redis::Health;
@@ -36,6 +36,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     /// The certificate, if the API is served over HTTPS.
     pub(super) tls: Option<Tls>,
+    /// The backups that the server makes by itself.
+    pub(super) backups: Option<Backups>,
     pub(super) write_behind: WriteBehind,
     /// How long usage by day is kept.
     pub(super) keep_usage: Duration,
@@ -69,6 +71,7 @@ impl Shared {
             cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,
+            backups: config.backups.clone(),
             write_behind: WriteBehind::new(workers).context("no random numbers")?,
             readiness: Arc::default(),
             failure_log: FailureLog::default(),

@@ -2,6 +2,7 @@
 //! Writers and readers do not wait for each other.
 
 mod backup;
+mod backup_folder;
 mod connect;
 mod creation;
 mod error;
@@ -28,6 +29,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
+pub use backup_folder::{BackupFolder, BackupFolderError};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;

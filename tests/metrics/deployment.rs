@@ -1,4 +1,4 @@
-//! A server on an embedded database with a certificate, and one on PostgreSQL and Redis: together they expose every metric.
+//! A server on an embedded database with a certificate and backups, and one on PostgreSQL and Redis: together they expose every metric.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,9 +42,12 @@ impl Deployment {
         certificate.write(folder.path());
         let trust = certificate.client();
         let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+        let backups = ["--backup-folder", "."];
         let node = ["--redis", &cache, "--admin-token", TOKEN];
         Self {
-            embedded: Server::start(&folder, file, &tls, |client| client.over(&trust)),
+            embedded: Server::start(&folder, file, &[&tls[..], &backups].concat(), |client| {
+                client.over(&trust)
+            }),
             node: Server::start(&folder, &database, &node, |client| client),
             redis,
             _postgres: postgres,

@@ -11,7 +11,7 @@ use crate::{alerts, text};
 pub(crate) struct Metric {
     kind: String,
     labels: BTreeSet<String>,
-    /// The kind of server that has it: all, SQLite, PostgreSQL, Redis, TLS.
+    /// The kind of server that has it: all, SQLite, PostgreSQL, Redis, TLS, backups.
     on: String,
     alerts: BTreeSet<String>,
 }
@@ -78,7 +78,10 @@ fn the_page_lists_exactly_the_metrics_that_servers_expose() {
     let deployment = Deployment::start();
     let listed = listed();
     for (server, on) in [
-        (&deployment.embedded, &["all", "SQLite", "TLS"][..]),
+        (
+            &deployment.embedded,
+            &["all", "SQLite", "TLS", "backups"][..],
+        ),
         (&deployment.node, &["all", "PostgreSQL", "Redis"]),
     ] {
         // Labels appear with the first request.

@@ -241,7 +241,7 @@ fn with_large_database(animals: u32) -> TempDir {
 }
 
 /// Adds so many animals with long names.
-fn fill(folder: &Path, animals: u32) {
+pub(crate) fn fill(folder: &Path, animals: u32) {
     let source = Connection::open(folder.join(SOURCE)).expect("a database");
     source
         .execute_batch(&format!(

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{PROGRAM, folder, run};
 
 /// Every option of `serve` that takes a value, with one that fits and one that does not.
-const OPTIONS: [(&str, &str, &str); 19] = [
+const OPTIONS: [(&str, &str, &str); 21] = [
     ("listen", "127.0.0.1:0", "localhost"),
     ("admin-listen", "127.0.0.1:0", "9090"),
     ("admin-token", "0123456789abcdef", "short"),
@@ -25,6 +25,8 @@ const OPTIONS: [(&str, &str, &str); 19] = [
     ("ban-after", "7", "-1"),
     ("ban-for", "2m", "soon"),
     ("keep-usage", "30d", "23h"),
+    ("backup-every", "2h", "0s"),
+    ("backup-keep", "7", "0"),
     ("log", "json", "xml"),
     ("log-level", "debug", "loud"),
     ("max-connections", "10", "0"),
@@ -70,9 +72,14 @@ fn every_option_of_serve_has_an_environment_variable_and_is_tested_here() {
         .filter(|option| *option != "help")
         .collect();
     let mut expected: Vec<&str> = OPTIONS.iter().map(|(option, ..)| *option).collect();
-    // Any text is a path; which files are used is tested in tests/tls, tests/cluster/tls.rs and secret_files.rs.
+    // Any text is a path; which files are used is tested in tests/tls, tests/cluster/tls.rs, secret_files.rs and
+    // backups.rs.
     expected.extend(["tls-cert", "tls-key", "ca-cert"]);
-    expected.extend(["admin-token-file", "database-password-file"]);
+    expected.extend([
+        "admin-token-file",
+        "database-password-file",
+        "backup-folder",
+    ]);
     expected.extend(["config", "no-first-key", "no-migrate"]);
     for option in &options {
         assert!(expected.contains(option), "--{option} is not tested");

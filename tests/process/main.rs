@@ -9,6 +9,7 @@
 )]
 
 mod backup;
+mod backups;
 mod clients;
 mod commands;
 mod config;

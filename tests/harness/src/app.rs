@@ -319,6 +319,7 @@ fn config(database: Database) -> Config {
         cors: Cors::default(),
         bans: BanPolicy::default(),
         keep_usage: Duration::from_secs(400 * 24 * 60 * 60),
+        backups: None,
         log: LogFormat::Text,
         log_level: LogLevel::Info,
         first_key: false,

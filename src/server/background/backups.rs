@@ -1,0 +1,150 @@
+//! Backups at an interval. Each runs on a thread of its own: it takes long, and a folder on a network file system may not respond.
+//! A failure is counted, and logged when it begins and when it ends; nothing else depends on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep};
+
+use super::super::shared::Shared;
+use crate::clock::Timestamp;
+use crate::metrics::BackgroundTask;
+use crate::store::{BackupFolder, BackupFolderError, BackupProgress};
+
+/// The pause after a failure, if the interval is longer.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The interval at which a backup is told to stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a thread does.
+#[derive(Clone, Copy)]
+enum Job {
+    /// Returns when the last backup was made, and makes one if there is none or if the interval has passed since.
+    MakeIfDue(Duration),
+    Make,
+}
+
+/// Makes backups until the server shuts down.
+pub(super) async fn run(shared: &Shared) {
+    let Some(backups) = &shared.backups else {
+        return;
+    };
+    let mut shutdown = shared.shutdown.clone();
+    let deployment = tokio::select! {
+        deployment = shared.store.deployment() => deployment,
+        _ = shutdown.wait_for(|stop| *stop) => return,
+    };
+    let deployment = match deployment {
+        Ok(deployment) => deployment,
+        Err(error) => {
+            return tracing::error!(%error, "no backups: cannot read the ID of the deployment");
+        }
+    };
+    let folder = BackupFolder {
+        source: backups.source.clone(),
+        folder: backups.folder.clone(),
+        deployment,
+        keep: backups.keep,
+    };
+    let every = backups.every;
+    // A server that is restarted again and again makes no more backups than one that is not.
+    let mut job = Job::MakeIfDue(every);
+    let mut is_failing = false;
+    loop {
+        let now = shared.clock.now();
+        let Some(done) = perform(&folder, job, now, &mut shutdown).await else {
+            return;
+        };
+        let wait = match done {
+            Ok(last) => {
+                shared.metrics.last_backup_at.set(last.as_millis());
+                if std::mem::take(&mut is_failing) {
+                    tracing::info!(folder = %folder.folder.display(), "backups succeed again");
+                }
+                job = Job::Make;
+                // No longer than the interval, if the clock was set back since the last one.
+                remaining(last, every, shared.clock.now()).min(every)
+            }
+            Err(error) => {
+                shared.metrics.background_failures[BackgroundTask::Backup as usize].add(1);
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::error!(%error, "backup failed: it is tried again until it succeeds");
+                }
+                every.min(RETRY)
+            }
+        };
+        tokio::select! {
+            () = sleep(wait) => {}
+            _ = shutdown.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+/// The time from `now` until the interval since `last` has passed.
+fn remaining(last: Timestamp, every: Duration, now: Timestamp) -> Duration {
+    let millis = last
+        .after(every)
+        .as_millis()
+        .saturating_sub(now.as_millis());
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// Performs the job on a thread, and returns the time of the last backup. None if the server shuts down.
+async fn perform(
+    folder: &BackupFolder,
+    job: Job,
+    now: Timestamp,
+    shutdown: &mut watch::Receiver<bool>,
+) -> Option<Result<Timestamp, String>> {
+    let progress = Arc::new(BackupProgress::default());
+    let (reply, mut done) = oneshot::channel();
+    let (folder, running) = (folder.clone(), Arc::clone(&progress));
+    let work = move || -> Result<Timestamp, BackupFolderError> {
+        if let Job::MakeIfDue(every) = job
+            && let Some(last) = folder.last()?
+            && !remaining(last, every, now).is_zero()
+        {
+            return Ok(last);
+        }
+        folder.back_up(now, &running)
+    };
+    // Nobody waits for it: a thread that hangs does not keep the process from exiting.
+    let thread = std::thread::Builder::new().name("backup".into());
+    if let Err(error) = thread.spawn(move || reply.send(work().map_err(|error| error.to_string())))
+    {
+        return Some(Err(format!("cannot start a thread: {error}")));
+    }
+    tokio::select! {
+        done = &mut done => return Some(done.unwrap_or_else(|_| Err("the thread has panicked".into()))),
+        _ = shutdown.wait_for(|stop| *stop) => {}
+    }
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while done.try_recv() == Err(oneshot::error::TryRecvError::Empty) && Instant::now() < deadline {
+        progress.interrupt();
+        sleep(STOP_INTERVAL).await;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_is_due_when_the_interval_since_the_last_one_has_passed() {
+        let (last, every) = (Timestamp::from_secs(1_000), Duration::from_secs(60));
+        for (now, wait) in [(1_000, 60), (1_059, 1), (1_060, 0), (9_000, 0), (900, 160)] {
+            let now = Timestamp::from_secs(now);
+            assert_eq!(
+                remaining(last, every, now),
+                Duration::from_secs(wait),
+                "{now}"
+            );
+        }
+    }
+}

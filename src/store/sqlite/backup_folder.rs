@@ -1,0 +1,288 @@
+//! A folder of backups that a server makes by itself.
+//!
+//! A list in the folder has every backup in the order in which they were made, with its size and time. Only what is on the list,
+//! and has not been changed since, is ever deleted: a file that somebody else has put there is safe, whatever its name. The order
+//! of the list, not that of the names, decides which backup is the oldest, because clocks are set back.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+
+use super::backup::{BackupError, BackupProgress, back_up};
+use crate::clock::Timestamp;
+use crate::new_file::{NewFile, NewFileError, Overwrite, remove_leftovers};
+use crate::store::contract::DeploymentId;
+
+/// The name of the list.
+const LIST: &str = "animal-store-backups.list";
+
+/// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
+const RESERVE: u64 = 64 * 1024 * 1024;
+
+/// Where a server keeps its backups.
+#[derive(Clone, Debug)]
+pub struct BackupFolder {
+    /// The database.
+    pub source: PathBuf,
+    /// The folder.
+    pub folder: PathBuf,
+    /// The ID of the deployment that the database belongs to. A folder is for one deployment.
+    pub deployment: DeploymentId,
+    /// How many backups are kept.
+    pub keep: usize,
+}
+
+/// Why there is no backup, or why an old one was not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupFolderError {
+    /// The backup failed.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The list could not be written.
+    #[error(transparent)]
+    List(#[from] NewFileError),
+    /// A file or the folder cannot be used.
+    #[error("{0}: {1}")]
+    Unusable(PathBuf, String),
+    /// The disk is that of the database, and almost full.
+    #[error(
+        "{folder} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill"
+    )]
+    NoRoom {
+        /// The folder.
+        folder: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that have to be.
+        needed: u64,
+    },
+}
+
+type Result<T> = std::result::Result<T, BackupFolderError>;
+
+/// A backup on the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    name: String,
+    bytes: u64,
+    /// When it was last written, in nanoseconds since the epoch.
+    modified: i128,
+}
+
+impl BackupFolder {
+    /// When the last backup that is still there was made.
+    pub fn last(&self) -> Result<Option<Timestamp>> {
+        let entries = self.read_list()?;
+        Ok(entries.last().and_then(|entry| made_at(&entry.name)))
+    }
+
+    /// Makes a backup, and deletes those that are too many. Returns the time in its name.
+    pub fn back_up(&self, now: Timestamp, progress: &BackupProgress) -> Result<Timestamp> {
+        // Also those of the last time: if none can be deleted, no more are made.
+        let mut entries = self.delete_oldest(self.read_list()?)?;
+        remove_leftovers(&self.folder, |name| made_at(name).is_some());
+        self.reject_full_disk()?;
+        // A clock that was set back shows a second again.
+        let second = now.as_millis().div_euclid(1_000);
+        let mut seconds = (second..second + 60).map(Timestamp::from_secs);
+        let is_free = |time: &Timestamp| !self.folder.join(name(*time)).exists();
+        let time = seconds.find(is_free).unwrap_or(now);
+        let path = self.folder.join(name(time));
+        back_up(&self.source, &path, Overwrite::No, progress)?;
+        let listed = self.entry(name(time)).and_then(|entry| {
+            entries.push(entry);
+            self.write_list(&entries)
+        });
+        if let Err(error) = listed {
+            // Without it on the list it would never be deleted.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        // There is a new one; the next time reports what could not be deleted.
+        let _ = self.delete_oldest(entries);
+        Ok(time)
+    }
+
+    /// Deletes the oldest ones beyond those that are kept, and returns the others.
+    fn delete_oldest(&self, mut entries: Vec<Entry>) -> Result<Vec<Entry>> {
+        let too_many = entries.len().saturating_sub(self.keep);
+        for entry in entries.drain(..too_many).filter(|entry| self.has(entry)) {
+            let path = self.folder.join(&entry.name);
+            std::fs::remove_file(&path).map_err(|error| unusable(&path, &error))?;
+        }
+        if too_many > 0 {
+            self.write_list(&entries)?;
+        }
+        Ok(entries)
+    }
+
+    /// The backups on the list, without those that are gone, or have been changed: they are no longer this server's.
+    fn read_list(&self) -> Result<Vec<Entry>> {
+        let path = self.folder.join(LIST);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unusable(&path, &error)),
+        };
+        let mut lines = text.lines();
+        match lines
+            .next()
+            .and_then(|line| line.strip_prefix("deployment "))
+        {
+            Some(id) if id == self.deployment.0 => {}
+            Some(_) => {
+                let what = "the folder has the backups of another database: choose another folder with --backup-folder";
+                return Err(BackupFolderError::Unusable(path, what.into()));
+            }
+            None => return Err(not_a_list(path)),
+        }
+        let entries: Option<Vec<Entry>> = lines.map(Entry::parse).collect();
+        let mut entries = entries.ok_or_else(|| not_a_list(path))?;
+        entries.retain(|entry| self.has(entry));
+        Ok(entries)
+    }
+
+    /// Whether a backup is there as it was made.
+    fn has(&self, entry: &Entry) -> bool {
+        let now = self.entry(entry.name.clone());
+        now.is_ok_and(|now| now == *entry)
+    }
+
+    fn write_list(&self, entries: &[Entry]) -> Result<()> {
+        let mut text = format!("deployment {}\n", self.deployment.0);
+        for Entry {
+            name,
+            bytes,
+            modified,
+        } in entries
+        {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name} {bytes} {modified}");
+        }
+        let path = self.folder.join(LIST);
+        let new = NewFile::create(&path, Overwrite::Yes)?;
+        let mut file = new.file();
+        file.write_all(text.as_bytes())
+            .map_err(|error| unusable(&path, &error))?;
+        Ok(new.publish()?)
+    }
+
+    /// The file of this name as it is now.
+    fn entry(&self, name: String) -> Result<Entry> {
+        let path = self.folder.join(&name);
+        let file = path
+            .symlink_metadata()
+            .map_err(|error| unusable(&path, &error))?;
+        Ok(Entry {
+            name,
+            bytes: file.len(),
+            modified: i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec()),
+        })
+    }
+
+    fn reject_full_disk(&self) -> Result<()> {
+        let metadata = |path: &Path| path.metadata().map_err(|error| unusable(path, &error));
+        let (source, folder) = (metadata(&self.source)?, metadata(&self.folder)?);
+        if source.dev() != folder.dev() {
+            return Ok(());
+        }
+        let disk = statvfs(&self.folder);
+        let disk = disk.map_err(|error| unusable(&self.folder, &error.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let needed = source.len().saturating_add(RESERVE);
+        match free < needed {
+            true => Err(BackupFolderError::NoRoom {
+                folder: self.folder.clone(),
+                free,
+                needed,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Entry {
+    /// Parses a line of the list. A name that no backup has, such as one with a folder in it, makes the whole list invalid.
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (name, bytes, modified) = (words.next()?, words.next()?, words.next()?);
+        made_at(name)?;
+        Some(Self {
+            name: name.to_owned(),
+            bytes: bytes.parse().ok()?,
+            modified: modified.parse().ok()?,
+        })
+        .filter(|_| words.next().is_none())
+    }
+}
+
+/// The name of a backup made at this time.
+fn name(time: Timestamp) -> String {
+    format!("animal-store-{}.db", time.to_string().replace(':', "-"))
+}
+
+/// The time in the name of a backup.
+fn made_at(name: &str) -> Option<Timestamp> {
+    let time = name.strip_prefix("animal-store-")?.strip_suffix(".db")?;
+    let (date, clock) = time.split_once('T')?;
+    let time: Timestamp = format!("{date}T{}", clock.replace('-', ":")).parse().ok()?;
+    // Of all ways to write a time only one is the name.
+    (self::name(time) == name).then_some(time)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> BackupFolderError {
+    BackupFolderError::Unusable(path.into(), error.to_string())
+}
+
+fn not_a_list(path: PathBuf) -> BackupFolderError {
+    let what = "it is not a list of backups: move it away; backups made before will not be deleted";
+    BackupFolderError::Unusable(path, what.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_backup_is_its_time() {
+        let time = Timestamp::from_secs(1_794_758_400);
+        assert_eq!(name(time), "animal-store-2026-11-15T16-00-00Z.db");
+        assert_eq!(made_at(&name(time)), Some(time));
+        for other in [
+            "animal-store.db",
+            "animal-store-2026-11-15.db",
+            "animal-store-2026-11-15T16-00-00.db",
+            "animal-store-2026-11-15T16:00:00Z.db",
+            "animal-store-2026-11-15T16-00-00Z.db.gz",
+            "animal-store-2026-11-15T17-00-00+01-00.db",
+            "animal-store-2026-02-30T16-00-00Z.db",
+            "../animal-store-2026-11-15T16-00-00Z.db",
+            "old-animal-store-2026-11-15T16-00-00Z.db",
+        ] {
+            assert_eq!(made_at(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_an_invalid_line_is_invalid() {
+        let good = "animal-store-2026-11-15T16-00-00Z.db 4096 1794758400123456789";
+        let entry = Entry::parse(good).unwrap();
+        assert_eq!(
+            (entry.bytes, entry.modified),
+            (4096, 1_794_758_400_123_456_789)
+        );
+        for bad in [
+            "",
+            "animal-store-2026-11-15T16-00-00Z.db 4096",
+            "animal-store-2026-11-15T16-00-00Z.db 4096 1 1",
+            "animal-store-2026-11-15T16-00-00Z.db -1 1",
+            "passwd 4096 1",
+            "../animal-store-2026-11-15T16-00-00Z.db 4096 1",
+        ] {
+            assert_eq!(Entry::parse(bad), None, "{bad}");
+        }
+    }
+}

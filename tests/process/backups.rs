@@ -1,0 +1,261 @@
+//! `serve --backup-folder`: backups that a server makes by itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harness::{Process, eventually};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::metrics::value;
+use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
+
+const LAST: &str = "animal_store_backup_last_success_timestamp_seconds";
+const FAILURES: &str = "animal_store_background_failures_total{task=\"backup\"}";
+
+/// How long a backup of a small database, or two of them, may take.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A folder with a database, and another one for backups in it.
+fn with_folders() -> (TempDir, String) {
+    let folder = folder();
+    let key = large_key(folder.path());
+    fs::create_dir(folder.path().join("backups")).expect("a folder");
+    (folder, key)
+}
+
+/// Starts a server that makes backups at this interval.
+fn serve(folder: &TempDir, every: &str, keep: &str) -> Process {
+    let words = ["--backup-folder", "backups", "--backup-every", every];
+    let keep = ["--backup-keep", keep, "--log-level", "warn"];
+    Process::serve(PROGRAM, folder.path(), &[&words[..], &keep].concat())
+}
+
+/// The names of the backups, and of what looks like one.
+fn backups(folder: &TempDir) -> Vec<String> {
+    let mut names = databases(folder);
+    names.retain(|name| !name.contains(".new-"));
+    names
+}
+
+/// The same with those that are not complete.
+fn databases(folder: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(folder.path().join("backups")).expect("a folder");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("text");
+    let mut names: Vec<String> = entries.map(|entry| name(entry.expect("a name"))).collect();
+    names.retain(|name| name.contains(".db"));
+    names.sort();
+    names
+}
+
+fn path(folder: &TempDir, name: &str) -> PathBuf {
+    folder.path().join("backups").join(name)
+}
+
+fn animals(path: &Path) -> i64 {
+    let connection = Connection::open(path).expect("a database");
+    let count = connection.query_row("SELECT count(*) FROM pets", (), |row| row.get(0));
+    count.expect("a table")
+}
+
+#[test]
+fn a_server_makes_backups_at_its_interval_and_keeps_the_latest_ones() {
+    let (folder, key) = with_folders();
+    // It looks like a backup, and the server did not make it.
+    let (foreign, copied) = ("animal-store-2020-01-01T00-00-00Z.db", "mine.db");
+    fs::write(path(&folder, foreign), "precious").expect("a file");
+    let server = serve(&folder, "1s", "2");
+    let client = server.client(Some(&key));
+    let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
+    assert_eq!(made.status, 201);
+    eventually(SOON, "two backups", || backups(&folder).len() == 3);
+    let first = backups(&folder)[1].clone();
+    // One that the operator has changed is the operator's.
+    let second = backups(&folder)[2].clone();
+    fs::copy(path(&folder, &second), path(&folder, copied)).expect("a copy");
+    fs::write(path(&folder, &second), "changed").expect("a file");
+    eventually(SOON, "the first one is deleted", || {
+        !backups(&folder).contains(&first)
+    });
+    eventually(SOON, "two more", || backups(&folder).len() == 5);
+    let names = backups(&folder);
+    assert_eq!(names[0], foreign);
+    assert!(names.contains(&second), "{names:?}");
+    drop(server);
+    assert_eq!(
+        fs::read(path(&folder, foreign)).expect("a file"),
+        b"precious"
+    );
+    assert_eq!(
+        fs::read(path(&folder, &second)).expect("a file"),
+        b"changed"
+    );
+    assert_eq!(animals(&path(&folder, copied)), 1);
+    let last = names.iter().rfind(|name| *name != copied);
+    assert_eq!(animals(&path(&folder, last.expect("a backup"))), 1);
+}
+
+#[test]
+fn a_server_that_is_restarted_makes_no_more_backups_than_one_that_is_not() {
+    let (folder, _) = with_folders();
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let server = serve(&folder, "1h", "24");
+        eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+        times.push(value(&server, LAST));
+    }
+    assert_eq!(backups(&folder).len(), 1);
+    assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+    let time = format!("{}", times[0]);
+    let shown = harness::run(
+        "date",
+        folder.path(),
+        &["-u", "-d", &format!("@{time}"), "+%FT%H-%M-%SZ"],
+    );
+    let name = format!("animal-store-{}.db", shown.exits(0).stdout.trim());
+    assert_eq!(backups(&folder), [name]);
+}
+
+/// Gives the only backup another time, as if it had been made with a clock that was wrong.
+fn rename_backup(folder: &TempDir, to: &str) {
+    let from = backups(folder).pop().expect("a backup");
+    fs::rename(path(folder, &from), path(folder, to)).expect("a file");
+    let list = path(folder, "animal-store-backups.list");
+    let text = fs::read_to_string(&list).expect("a list");
+    fs::write(list, text.replace(&from, to)).expect("a list");
+}
+
+#[test]
+fn a_clock_that_was_set_back_delays_a_backup_by_the_interval_at_most_and_the_new_one_is_kept() {
+    let (folder, _) = with_folders();
+    drop({
+        let server = serve(&folder, "1h", "1");
+        eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+        server
+    });
+    let future = "animal-store-2099-01-01T00-00-00Z.db";
+    rename_backup(&folder, future);
+    let server = serve(&folder, "2s", "1");
+    eventually(SOON, "the last one is known", || value(&server, LAST) > 4e9);
+    eventually(SOON, "a new one", || value(&server, LAST) < 4e9);
+    let names = backups(&folder);
+    assert!(names.len() == 1 && names[0] != future, "{names:?}");
+}
+
+#[test]
+fn a_backup_that_fails_is_logged_once_and_counted_and_harms_nobody() {
+    let (folder, key) = with_folders();
+    fs::remove_dir(folder.path().join("backups")).expect("a folder");
+    let server = serve(&folder, "1s", "2");
+    let client = server.client(Some(&key));
+    let mut log = logged(&server, &["ERROR", "backups", "No such file"]);
+    eventually(SOON, "three failures", || value(&server, FAILURES) >= 3.0);
+    let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
+    assert_eq!((made.status, client.get("/readyz").status), (201, 200));
+    assert_eq!(value(&server, LAST), 0.0);
+    log.push_str(&server.log());
+    assert_eq!(log.lines().count(), 1, "{log}");
+    fs::create_dir(folder.path().join("backups")).expect("a folder");
+    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+    drop(server);
+
+    // The folder of another database is not touched.
+    let (other, _) = with_folders();
+    let list = "animal-store-backups.list";
+    fs::copy(path(&folder, list), path(&other, list)).expect("a list");
+    let server = serve(&other, "1s", "2");
+    logged(
+        &server,
+        &["ERROR", "the folder has the backups of another database"],
+    );
+    assert_eq!(databases(&other), [""; 0]);
+    // A list that is none.
+    fs::write(path(&other, list), "something else").expect("a file");
+    drop(server);
+    let server = serve(&other, "1s", "2");
+    logged(&server, &["ERROR", "not a list of backups: move it away"]);
+    assert_eq!(backups(&other), [""; 0]);
+}
+
+/// Starts a server, with backups every second, after this shell command on file systems that only it sees.
+fn serve_after(folder: &TempDir, command: &str) -> Process {
+    let ports = FREE_PORTS.join(" ");
+    let options = "--backup-folder backups --backup-every 1s --log-level warn";
+    let script = format!("{command} && exec {PROGRAM} serve {ports} {options}");
+    Process::start("unshare", folder.path(), &["-rm", "sh", "-c", &script], &[])
+}
+
+#[test]
+fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
+    for (command, part) in [
+        ("mount -t tmpfs -o size=40k none backups", "disk is full"),
+        ("mount -t tmpfs -o ro none backups", "Read-only file system"),
+        (
+            "cp animal-store.db /tmp/animals.db.$$ && mount -t tmpfs -o size=16m none . && cd \"$PWD\" && \
+             mv /tmp/animals.db.$$ animal-store.db && mkdir backups",
+            "which a backup must not fill",
+        ),
+    ] {
+        let (folder, key) = with_folders();
+        let server = serve_after(&folder, command);
+        logged(&server, &["ERROR", "backup failed", part]);
+        let client = server.client(Some(&key));
+        let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
+        assert_eq!(made.status, 201, "{command}: {made}");
+        // As the server sees it.
+        let seen = format!("/proc/{}/cwd/backups", server.id());
+        let files: Vec<_> = fs::read_dir(seen).expect("a folder").collect();
+        assert!(files.is_empty(), "{command}: {files:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_server_leaves_of_a_backup_is_removed_and_a_shutdown_leaves_nothing() {
+    let (folder, _) = with_folders();
+    crate::backup::fill(folder.path(), 400_000);
+    let begun = || {
+        databases(&folder)
+            .iter()
+            .any(|name| name.contains(".db.new-"))
+    };
+    let mut server = serve(&folder, "1h", "2");
+    eventually(SOON, "a backup has begun", begun);
+    server.kill();
+    assert!(begun(), "it ended too soon");
+    let mut server = serve(&folder, "1h", "2");
+    eventually(SOON, "the leftover is gone", || {
+        let names = databases(&folder);
+        names
+            .iter()
+            .filter(|name| name.ends_with("-journal"))
+            .count()
+            <= 1
+            && names
+                .iter()
+                .filter(|name| name.contains(".new-") && !name.ends_with("-journal"))
+                .count()
+                == 1
+    });
+    server.signal("TERM");
+    assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
+    assert_eq!(databases(&folder), [""; 0]);
+    let server = serve(&folder, "1h", "2");
+    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+    let names = databases(&folder);
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert_eq!(animals(&path(&folder, &names[0])), 400_000);
+}
+
+#[test]
+fn backups_of_postgresql_are_wrong_usage() {
+    let folder = folder();
+    let database = ["--database", "postgres://me:secret@db.example/animals"];
+    let words = ["serve", "--backup-folder", "."];
+    let line = run(folder.path(), &[], &[&words[..], &database].concat()).refuses(2);
+    assert_eq!(
+        line,
+        "animal-store: --backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"
+    );
+}
