@@ -4,6 +4,8 @@
 mod accept;
 mod activity;
 mod body;
+#[cfg(feature = "otel")]
+mod client;
 mod connection;
 mod connections;
 mod dispatch;
@@ -31,6 +33,8 @@ mod worker;
 
 pub use accept::{DRAIN, accept};
 pub use body::Body;
+#[cfg(feature = "otel")]
+pub(crate) use client::send;
 pub use connections::{Caps, Connections, Full};
 pub use exchange::Exchange;
 pub use head::{Field, Head};

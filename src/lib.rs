@@ -40,3 +40,4 @@ pub mod server;
 pub mod store;
 pub mod systemd;
 pub mod tls;
+mod trace;

@@ -31,6 +31,11 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
         .with_timer(Timer(clock))
         .with_ansi(false);
     let registry = tracing_subscriber::registry().with(filter);
+    // One for each failed or delayed export; the exporter logs when they begin and cease to fail.
+    #[cfg(feature = "otel")]
+    let registry = registry.with(tracing_subscriber::filter::filter_fn(|event| {
+        !event.name().starts_with("Export.")
+    }));
     let result = match format {
         LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
         LogFormat::Json => registry

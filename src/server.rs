@@ -9,10 +9,12 @@ mod pace;
 mod pages;
 mod pipeline;
 mod record;
+mod request_span;
 mod running;
 mod shared;
 mod startup;
 mod threads;
+mod traces;
 mod watchdog;
 mod write_behind;
 
@@ -38,6 +40,7 @@ use startup::Startup;
 use watchdog::Watchdog;
 
 pub use running::Running;
+pub(crate) use traces::Traces;
 
 /// Connections to the admin listener: a few scrapers and people.
 const ADMIN_CONNECTIONS: usize = 64;

@@ -14,6 +14,7 @@ use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
 use crate::metrics::{BackgroundTask, RequestMetrics, ServerMetrics, Subject};
 use crate::store::Store;
+use crate::trace;
 
 /// The metrics page, with the sources of its metrics.
 #[derive(Debug)]
@@ -151,6 +152,13 @@ impl MetricsPage {
             "Log lines dropped because standard error was not read in time",
             self.lost_lines.get(),
         );
+        if let Some(dropped) = trace::dropped() {
+            page.counters(
+                "animal_store_spans_dropped_total",
+                "Spans that the collector of traces has not received",
+                dropped.map(|(reason, count)| ([("reason", reason)], count)),
+            );
+        }
         if let expiry @ 1.. = metrics.certificate_expires_at.get() {
             page.gauge(
                 "animal_store_tls_certificate_expiry_timestamp_seconds",

@@ -21,6 +21,13 @@ macro_rules! operations {
         impl Operation {
             /// Every operation, in the order of the table.
             pub const ALL: [Self; TABLE.len()] = [$(Self::$operation),+];
+
+            /// The template of its path, with the prefix of the version.
+            const fn template(self) -> &'static str {
+                match self {
+                    $(Self::$operation => concat!("/v1", $path),)+
+                }
+            }
         }
 
         static TABLE: [Row; [$($name),+].len()] = [$(Row {
@@ -175,6 +182,20 @@ impl<'a> Route<'a> {
             _ => PUBLIC_METHODS,
         };
         Self::Preflight { methods }
+    }
+
+    /// The template of its path, if it has one: a path without a route could contain anything.
+    pub(crate) const fn template(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Operation(call) => call.operation.template(),
+            Self::Public(PublicPage::Root) => "/",
+            Self::Public(PublicPage::Docs) => "/docs",
+            Self::Public(PublicPage::OpenApiJson) => "/openapi.json",
+            Self::Public(PublicPage::OpenApiYaml) => "/openapi.yaml",
+            Self::Public(PublicPage::Live) => "/livez",
+            Self::Public(PublicPage::Ready) => "/readyz",
+            _ => return None,
+        })
     }
 
     /// Whether it is under `/v1`: such requests need a key, and their responses have rate headers.

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 
 use super::keys::secret_lost;
-use super::outcome::Outcome;
+use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
 use super::{allocator, print};
 use crate::clock::Clock;
@@ -12,12 +12,13 @@ use crate::key::Secret;
 use crate::keys::{self, KeyName};
 use crate::log::{self, Sink};
 use crate::plan::Plan;
-use crate::server::{Running, Server};
+use crate::server::{Running, Server, Traces};
 use crate::systemd::ServiceManager;
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let secret_flags = options.secret_flags.join(", ");
     let config = Config::try_from(options)?;
+    let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
     allocator::purge_at_once();
     // After the step above, which may execute the program again: a socket can be taken only once.
     let manager = ServiceManager::from_env()?;
@@ -25,13 +26,18 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(config, &secret_flags, manager));
+    let outcome = runtime.block_on(serve(config, &secret_flags, manager, traces));
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
 }
 
-async fn serve(config: Config, secret_flags: &str, manager: ServiceManager) -> anyhow::Result<()> {
+async fn serve(
+    config: Config,
+    secret_flags: &str,
+    manager: ServiceManager,
+    traces: Traces,
+) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::listen().context("cannot listen to signals")?;
     let clock = Clock::system();
@@ -40,6 +46,7 @@ async fn serve(config: Config, secret_flags: &str, manager: ServiceManager) -> a
         |panic| tracing::error!(%panic, "a thread panicked"),
     ));
     log::init(&sink, config.log, config.log_level, clock.clone());
+    traces.start()?;
 
     let starting = async {
         let server = Server::open(&config, clock.clone(), manager).await?;

@@ -33,6 +33,8 @@ impl Header {
             "x-request-id" => Self::RequestId,
             "x-forwarded-for" => Self::ForwardedFor,
             "x-forwarded-proto" => Self::ForwardedProto,
+            #[cfg(feature = "otel")]
+            "traceparent" | "tracestate" => Self::Other,
             "accept" | "access-control-request-method" | "expect" | "origin" => Self::Other,
             _ => return None,
         })

@@ -27,6 +27,7 @@ use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
 use crate::key::KeyId;
 use crate::plan::Limits;
+use crate::trace::{QuerySpan, System};
 use connection::RedisConnection;
 use health::ThreadHealth;
 use script::{DecisionRequest, Script};
@@ -105,7 +106,10 @@ impl Redis {
         let limiter = &self.0;
         let connection = limiter.connection().clone();
         if let Some(connection) = connection {
-            match limiter.decide(connection, key, meter, limits).await {
+            let span = QuerySpan::start(System::Redis, "EVALSHA", "");
+            let decided = limiter.decide(connection, key, meter, limits).await;
+            span.end(decided.as_ref().err().map(|_| "unavailable"));
+            match decided {
                 Ok(decided) => return meter.adopt(limits, &decided),
                 Err(error) => {
                     limiter.last_failed_key.store(key.0, Ordering::Relaxed);

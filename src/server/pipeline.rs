@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{HeaderName, Method};
 
 use super::record::{Learned, RequestRecord};
+use super::request_span;
 use super::shared::Shared;
 use crate::access::proxy::Client;
 use crate::access::{Identity, Key, Presented};
@@ -26,6 +27,7 @@ use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
 use crate::metrics::{CANCELLED, ConnectionLimit, RejectedBy, RequestMetrics, Subject};
 use crate::percent::decode_path;
+use crate::trace::RequestSpan;
 
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
@@ -78,18 +80,20 @@ impl Service for Pipeline {
             route = route.preflight();
         }
         let client = self.shared.proxies.client(exchange.peer, head, self.https);
+        let method = method_name(head.method);
         let mut record = RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
             now,
             exchange: Some(exchange),
             id: &exchange.id,
-            method: Some(method_name(head.method)),
+            method: Some(method),
             subject: Subject::of(&route),
             client: client.address,
             status: CANCELLED,
             reason: None,
             learned: Learned::default(),
+            span: request_span::start(&route, &path, head, method, client, &exchange.id),
         };
         let request = Request {
             route,
@@ -99,7 +103,8 @@ impl Service for Pipeline {
             now,
         };
         let result = {
-            let steps = pin!(self.steps(&request, body, &record.learned));
+            let steps = self.steps(&request, body, &record.learned);
+            let steps = pin!(record.span.within(steps));
             catch_panic(steps).await
         };
         let fail = |error: ApiError| {
@@ -157,6 +162,7 @@ impl Service for Pipeline {
             status: response.status.as_u16(),
             reason: limit.map(ConnectionLimit::name),
             learned: Learned::default(),
+            span: RequestSpan::none(),
         });
         response
     }

@@ -1,4 +1,4 @@
-//! The metrics and the log line of a request.
+//! The metrics, the log line and the span of a request.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -8,9 +8,10 @@ use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
 use crate::limit::Rate;
 use crate::log::{RequestLine, RequestLog};
-use crate::metrics::{RequestMetrics, Subject};
+use crate::metrics::{CANCELLED, RequestMetrics, Subject};
+use crate::trace::RequestSpan;
 
-/// A request, for the metrics and the log. It is written when this is dropped, so that cancelled requests are recorded too.
+/// A request, for the metrics, the log and the trace. It is written when this is dropped, so that cancelled requests are recorded too.
 pub(super) struct RequestRecord<'a> {
     pub(super) metrics: &'a RequestMetrics,
     pub(super) log: &'a RequestLog,
@@ -25,6 +26,7 @@ pub(super) struct RequestRecord<'a> {
     /// Why a connection was rejected.
     pub(super) reason: Option<&'static str>,
     pub(super) learned: Learned,
+    pub(super) span: RequestSpan,
 }
 
 /// What the pipeline learns about a request, for its response and its record.
@@ -38,6 +40,8 @@ impl Drop for RequestRecord<'_> {
     fn drop(&mut self) {
         let took = self.exchange.map(Exchange::end).unwrap_or_default();
         self.metrics.count(self.subject, self.status, took);
+        let is_complete = self.status != CANCELLED;
+        self.span.end(is_complete.then_some(self.status));
         if self.subject != Subject::Health {
             self.log.write(&RequestLine {
                 at: self.now,

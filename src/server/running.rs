@@ -14,6 +14,7 @@ use crate::http::DRAIN;
 use crate::log::Sink;
 use crate::store::{self, Store, StoreError};
 use crate::systemd::{Notifier, State};
+use crate::trace;
 
 /// The pause before a failed last flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -67,9 +68,9 @@ impl Running {
             // A panic was logged by its thread; the other threads still have to finish.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
-        self.last_flush(deadline)
-            .await
-            .context("cannot store the last second of usage")
+        let flushed = self.last_flush(deadline).await;
+        trace::shut_down();
+        flushed.context("cannot store the last second of usage")
     }
 
     /// Stores the last usage. A temporary failure must not lose it, so it is retried until the deadline.

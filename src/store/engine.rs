@@ -4,6 +4,7 @@ use super::contract::{Database, Migration, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use super::writer::WriterMonitor;
+use crate::trace::System;
 
 #[derive(Debug)]
 pub(super) enum Engine {
@@ -35,6 +36,14 @@ impl Engine {
         })
     }
 
+    /// Its name in spans.
+    pub(super) const fn system(&self) -> System {
+        match self {
+            Self::Sqlite(_) => System::Sqlite,
+            Self::Postgres(_) => System::Postgres,
+        }
+    }
+
     pub(super) fn writer(&self) -> &WriterMonitor {
         match self {
             Self::Sqlite(engine) => engine.writer(),
@@ -56,4 +65,15 @@ macro_rules! dispatch {
     };
 }
 
-pub(super) use dispatch;
+/// The same for a query of requests, with its operation and its table, which name its span.
+macro_rules! traced {
+    ($operation:literal $table:literal, $store:ident.$method:ident($($argument:expr),*)) => {{
+        let system = $store.engine.system();
+        let span = $crate::trace::QuerySpan::start(system, $operation, $table);
+        let result = $crate::store::engine::dispatch!($store.$method($($argument),*));
+        span.end(result.as_ref().err().map($crate::store::StoreError::kind));
+        result
+    }};
+}
+
+pub(super) use {dispatch, traced};

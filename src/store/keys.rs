@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::contract::{KeyChange, KeyChanged, KeyRecord, NewKey, Result};
-use super::engine::dispatch;
+use super::engine::{dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
@@ -15,7 +15,7 @@ impl Store {
 
     /// The key with this hash, which may be that of its old secret.
     pub async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
-        dispatch!(self.key_by_hash(hash))
+        traced!("SELECT" "api_keys", self.key_by_hash(hash))
     }
 
     /// The key with this ID.

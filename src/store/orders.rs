@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::contract::{ActionResult, Page, Result, StoreError};
-use super::engine::dispatch;
+use super::engine::{dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::order::action::ActionOutcome;
@@ -14,7 +14,7 @@ use crate::pet::{PetId, PetStatus};
 impl Store {
     /// A page of orders in ascending order of IDs, without cancelled ones. Not cached: an order changes.
     pub async fn order_page(&self, query: OrderQuery) -> Result<Page> {
-        dispatch!(self.order_page(query))
+        traced!("SELECT" "orders", self.order_page(query))
     }
 
     /// All orders, cancelled ones too, in ascending order of IDs.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Store;
 use super::contract::{Created, Creation, Page, Result, Retry};
-use super::engine::dispatch;
+use super::engine::{dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::page::PetQuery;
@@ -14,7 +14,7 @@ impl Store {
     /// Adds an animal. MUST return only when it would survive a crash; its ID MUST be larger than that of every animal committed
     /// before. With a [`Retry`], MUST create at most one animal within [`Retry::RETENTION`].
     pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        dispatch!(self.create(Creation { pet, retry }))
+        traced!("INSERT" "pets", self.create(Creation { pet, retry }))
     }
 
     /// An animal as finished JSON.
@@ -23,7 +23,7 @@ impl Store {
         if let Some(json) = slot.get() {
             return Ok(Some(json));
         }
-        let json = dispatch!(self.pet(id))?;
+        let json = traced!("SELECT" "pets", self.pet(id))?;
         if let Some(json) = &json {
             slot.put(json.clone());
         }
@@ -36,7 +36,7 @@ impl Store {
         if let Some(page) = slot.get() {
             return Ok(page);
         }
-        let page = dispatch!(self.page(query))?;
+        let page = traced!("SELECT" "pets", self.page(query))?;
         // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {
             slot.put(page.clone());

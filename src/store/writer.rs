@@ -2,8 +2,10 @@
 //! of transactions.
 
 mod health;
+mod reply;
 mod thread;
 
+pub(crate) use reply::Reply;
 pub(crate) use thread::{WriterThread, writer_stopped};
 
 use std::sync::Arc;

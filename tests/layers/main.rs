@@ -28,9 +28,9 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Modules that any layer may use, also the transport. They know nothing but each other.
-const LEAVES: [&str; 10] = [
+const LEAVES: [&str; 11] = [
     "clock", "counter", "fault", "files", "hosts", "network", "new_file", "percent", "systemd",
-    "tls",
+    "tls", "trace",
 ];
 
 /// The transport stands apart: it knows the leaves alone, and is known as a whole to the services alone.

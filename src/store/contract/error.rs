@@ -11,5 +11,15 @@ pub enum StoreError {
     Failed(String),
 }
 
+impl StoreError {
+    /// Its kind, for a span.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 /// The result of a store's method.
 pub type Result<T> = std::result::Result<T, StoreError>;

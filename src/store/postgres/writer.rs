@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_postgres::Config;
 
 use super::creation::create;
@@ -12,7 +12,8 @@ use super::pool::Pool;
 use super::tls::PgTls;
 use super::transaction::transact;
 use crate::store::contract::{Created, Creation, Result, StoreError};
-use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::trace::System;
 
 const MAX_BATCH: usize = 512;
 
@@ -24,7 +25,7 @@ pub(super) struct PgWriter {
 }
 
 /// An animal to create, and the channel for its outcome.
-type QueuedCreation = (Creation, oneshot::Sender<Result<Created>>);
+type QueuedCreation = (Creation, Reply);
 
 impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it.
@@ -61,7 +62,7 @@ impl PgWriter {
 
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
         self.monitor.state.enter()?;
-        let (reply, created) = oneshot::channel();
+        let (reply, created) = Reply::channel(System::Postgres);
         self.queue
             .send((creation, reply))
             .map_err(|_| writer_stopped())?;
@@ -95,23 +96,25 @@ impl CreationLoop {
         }
     }
 
-    async fn write(&self, creations: &[Creation], replies: Vec<oneshot::Sender<Result<Created>>>) {
+    async fn write(&self, creations: &[Creation], mut replies: Vec<Reply>) {
+        replies
+            .iter_mut()
+            .for_each(|reply| reply.begin(creations.len()));
         let creating = transact(&self.pool, async |transaction| {
             create(transaction, creations).await
         });
-        // A closed channel is no failure: the client has disconnected.
         match with_timeout(TIMEOUT, creating).await {
             Ok(created) => {
                 self.state.committed(created.iter());
                 for (reply, created) in replies.into_iter().zip(created) {
-                    let _ = reply.send(Ok(created));
+                    reply.send(Ok(created));
                 }
             }
             Err(error) => {
                 self.state.failed(&error, "failing", true);
                 let failure = StoreError::from(error);
                 for reply in replies {
-                    let _ = reply.send(Err(failure.clone()));
+                    reply.send(Err(failure.clone()));
                 }
             }
         }

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::creation::create;
 use super::error::{is_fatal, store_error};
 use crate::store::contract::{Created, Creation, Result, StoreError};
+use crate::store::writer::Reply;
 
 type WriteFn = dyn FnOnce(&Connection) -> rusqlite::Result<()> + Send;
 
@@ -13,7 +14,7 @@ type WriteFn = dyn FnOnce(&Connection) -> rusqlite::Result<()> + Send;
 pub(super) enum Job {
     Create {
         creation: Creation,
-        reply: oneshot::Sender<Result<Created>>,
+        reply: Reply,
     },
     Other {
         write: Box<WriteFn>,
@@ -27,7 +28,7 @@ pub(super) enum Job {
 pub(super) enum Written {
     Create {
         created: Created,
-        reply: oneshot::Sender<Result<Created>>,
+        reply: Reply,
     },
     Other {
         checkpoint: bool,
@@ -36,13 +37,20 @@ pub(super) enum Written {
 }
 
 impl Job {
+    /// Begins the span of the request that waits, if one does, when the transaction of this many writes begins.
+    pub(super) fn begin(&mut self, batch: usize) {
+        if let Self::Create { reply, .. } = self {
+            reply.begin(batch);
+        }
+    }
+
     /// Writes it. A job that failed alone, and left nothing in the transaction, returns `None`.
     pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<Option<Written>> {
         match self {
             Self::Create { creation, reply } => match create(connection, creation) {
                 Ok(created) => Ok(Some(Written::Create { created, reply })),
                 Err(error) => {
-                    let _ = reply.send(Err(store_error(&error)));
+                    reply.send(Err(store_error(&error)));
                     Err(error)
                 }
             },
@@ -72,7 +80,7 @@ impl Job {
     pub(super) fn fail(self, error: StoreError) {
         // A closed channel is no failure: the client has disconnected.
         match self {
-            Self::Create { reply, .. } => drop(reply.send(Err(error))),
+            Self::Create { reply, .. } => reply.send(Err(error)),
             Self::Other { reply, .. } => drop(reply.send(Err(error))),
         }
     }
@@ -93,7 +101,7 @@ impl Written {
     /// Replies, once it is known whether the transaction was committed.
     pub(super) fn reply(self, committed: Result<()>) {
         match self {
-            Self::Create { created, reply } => drop(reply.send(committed.map(|()| created))),
+            Self::Create { created, reply } => reply.send(committed.map(|()| created)),
             Self::Other { reply, .. } => drop(reply.send(committed)),
         }
     }

@@ -15,7 +15,8 @@ use super::identity::{FileIdentity, OpenFiles};
 use super::job::{Job, Written};
 use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
-use crate::store::writer::{WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::trace::System;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
@@ -58,7 +59,7 @@ impl SqliteWriter {
 
     pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
         self.monitor.state.enter()?;
-        let (reply, created) = oneshot::channel();
+        let (reply, created) = Reply::channel(System::Sqlite);
         self.send(Job::Create { creation, reply })?;
         created.await.unwrap_or_else(|_| Err(writer_stopped()))
     }
@@ -149,10 +150,12 @@ impl WriteLoop {
     }
 
     /// Writes all of a batch, and replies. An error is one after which nothing may be acknowledged again.
-    fn write(&self, batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+    fn write(&self, mut batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
         let connection = &self.connection;
         let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
-        let mut done = Vec::with_capacity(batch.len());
+        let writes = batch.len();
+        batch.iter_mut().for_each(|job| job.begin(writes));
+        let mut done = Vec::with_capacity(writes);
         let mut rest = batch.into_iter();
         let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
             for job in &mut rest {

@@ -1,0 +1,76 @@
+//! What becomes of spans: they wait, are exported or are dropped. Drops are counted, and logged when they begin.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::trace::Dropped;
+
+/// The spans of the process, shared by the queue, the exporter and the connection to the collector.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    waiting: AtomicUsize,
+    capacity: usize,
+    pub(super) dropped: Arc<Dropped>,
+    /// Spans lost since exports began to fail.
+    lost: AtomicU64,
+    /// Why the last attempt failed. The SDK does not pass on errors of the connection.
+    cause: Mutex<String>,
+}
+
+impl Delivery {
+    /// No more spans than `capacity` may wait.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            capacity,
+            dropped: Arc::default(),
+            lost: AtomicU64::new(0),
+            cause: Mutex::default(),
+        }
+    }
+
+    /// Whether another span may wait. If not, it is dropped.
+    pub(super) fn admit(&self) -> bool {
+        let more = |waiting| (waiting < self.capacity).then_some(waiting + 1);
+        let is_admitted = self.waiting.fetch_update(Relaxed, Relaxed, more).is_ok();
+        if !is_admitted {
+            if self.dropped.queue_full.get() == 0 {
+                tracing::warn!("spans are dropped: the queue for the collector is full");
+            }
+            self.dropped.queue_full.add(1);
+        }
+        is_admitted
+    }
+
+    /// An attempt has failed, and may be repeated.
+    pub(super) fn attempt_failed(&self, cause: String) {
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+    }
+
+    /// The collector has accepted an export, except for some of its spans. The message is not ours, so it may be of any length.
+    pub(super) fn rejected(&self, spans: u64, message: &str) {
+        if spans > 0 && self.dropped.rejected.get() == 0 {
+            let message: String = message.chars().take(200).collect();
+            tracing::warn!(?message, "the collector rejects spans");
+        }
+        self.dropped.rejected.add(spans);
+    }
+
+    /// An export of this many spans has ended.
+    pub(super) fn ended(&self, spans: usize, is_exported: bool) {
+        self.waiting.fetch_sub(spans, Relaxed);
+        let spans = spans as u64;
+        if is_exported {
+            match self.lost.swap(0, Relaxed) {
+                0 => {}
+                lost => tracing::info!(lost, "traces are exported again"),
+            }
+            return;
+        }
+        self.dropped.export_failed.add(spans);
+        if self.lost.fetch_add(spans, Relaxed) == 0 {
+            let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            tracing::warn!(cause = %*cause, "traces cannot be exported: spans are dropped");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Whether traces are exported, and how, as the standard environment variables say. The SDK reads those of sampling, of the resource,
+//! of the headers and of batches itself.
+
+use std::env;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::Uri;
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider};
+
+use super::collector::Collector;
+use super::delivery::Delivery;
+use super::exporter::Exporter;
+use super::queue::Queue;
+use crate::tls::{ClientFiles, ClientTls, Roots, Verification};
+use crate::trace;
+
+/// The names of a variable: the one for traces alone, which wins, and the one for all signals.
+macro_rules! otlp {
+    ($name:literal) => {
+        [
+            concat!("OTEL_EXPORTER_OTLP_TRACES_", $name),
+            concat!("OTEL_EXPORTER_OTLP_", $name),
+        ]
+    };
+}
+
+/// The traces of this process: exported, or none.
+#[derive(Debug)]
+pub(crate) struct Traces(Option<Settings>);
+
+#[derive(Debug)]
+struct Settings {
+    /// The files for TLS, if the URL begins with `https`.
+    tls: Option<ClientFiles>,
+    timeout: Duration,
+    /// The number of spans that may wait.
+    queue: usize,
+}
+
+/// A variable with a value that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable}: must be {expected}")]
+pub(crate) struct InvalidVariable {
+    variable: &'static str,
+    expected: &'static str,
+}
+
+impl Traces {
+    /// Reads the variables. Without an endpoint there are no traces.
+    pub(crate) fn from_environment() -> Result<Self, InvalidVariable> {
+        let is_disabled =
+            variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let exporter = one_of(
+            &["OTEL_TRACES_EXPORTER"],
+            &["otlp", "none"],
+            "otlp or none: other exporters are not supported",
+        )?;
+        let Some((variable, url)) = first(&otlp!("ENDPOINT")) else {
+            return Ok(Self(None));
+        };
+        if is_disabled || exporter.as_deref() == Some("none") {
+            return Ok(Self(None));
+        }
+        let url: Option<Uri> = url.parse().ok();
+        let is_https = match url.as_ref().map(|url| (url.scheme_str(), url.host())) {
+            Some((Some("http"), Some(_))) => false,
+            Some((Some("https"), Some(_))) => true,
+            _ => {
+                let expected = "a URL such as http://127.0.0.1:4318";
+                return Err(InvalidVariable { variable, expected });
+            }
+        };
+        let http = "http/protobuf: other protocols are not supported";
+        one_of(&otlp!("PROTOCOL"), &["http/protobuf"], http)?;
+        let none = "none: compression is not supported";
+        one_of(&otlp!("COMPRESSION"), &["none"], none)?;
+        let milliseconds = number(
+            &otlp!("TIMEOUT"),
+            1..=600_000,
+            "a number of milliseconds from 1 to 600000",
+        )?;
+        let queue = number(
+            &["OTEL_BSP_MAX_QUEUE_SIZE"],
+            1..=65_536,
+            "a number from 1 to 65536",
+        )?;
+        Ok(Self(Some(Settings {
+            tls: is_https.then(files).transpose()?,
+            // The defaults of the specification.
+            timeout: Duration::from_millis(milliseconds.unwrap_or(10_000).into()),
+            queue: queue.map_or(2048, |queue| queue as usize),
+        })))
+    }
+
+    /// Starts the thread that exports. A queue that is full drops spans, so that no request waits for the collector.
+    pub(crate) fn start(self) -> anyhow::Result<()> {
+        self.0.map_or(Ok(()), |settings| {
+            settings.start().context("cannot export traces")
+        })
+    }
+}
+
+impl Settings {
+    fn start(self) -> anyhow::Result<()> {
+        let load = |files| ClientTls::load(&files, Verification::Full, &[b"http/1.1"]);
+        let tls = self.tls.map(load).transpose()?;
+        let delivery = Arc::new(Delivery::new(self.queue));
+        let collector = Collector::new(self.timeout, tls, Arc::clone(&delivery))?;
+        let otlp = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(collector)
+            .with_timeout(self.timeout)
+            .build()?;
+        let exporter = Exporter {
+            otlp,
+            delivery: Arc::clone(&delivery),
+        };
+        let dropped = Arc::clone(&delivery.dropped);
+        let config = BatchConfigBuilder::default().with_max_queue_size(self.queue);
+        let batches = BatchSpanProcessor::builder(exporter)
+            .with_batch_config(config.build())
+            .build();
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource())
+            .with_span_processor(Queue { batches, delivery })
+            .build();
+        trace::install(provider, dropped);
+        Ok(())
+    }
+}
+
+/// The name, version and attributes of this service.
+fn resource() -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let resource = Resource::builder().with_attribute(version);
+    let has_name = variable("OTEL_RESOURCE_ATTRIBUTES")
+        .is_some_and(|attributes| attributes.contains("service.name="));
+    match variable("OTEL_SERVICE_NAME").is_none() && !has_name {
+        true => resource.with_service_name(env!("CARGO_PKG_NAME")),
+        false => resource,
+    }
+    .build()
+}
+
+/// The CAs for the collector, and the client certificate.
+fn files() -> Result<ClientFiles, InvalidVariable> {
+    let path = |(_, path)| PathBuf::from(path);
+    let pair = match (
+        first(&otlp!("CLIENT_CERTIFICATE")),
+        first(&otlp!("CLIENT_KEY")),
+    ) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => Some((path(cert), path(key))),
+        (Some(_), None) => {
+            return Err(InvalidVariable {
+                variable: "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+                expected: "set: the client certificate needs its key",
+            });
+        }
+        (None, Some(_)) => {
+            return Err(InvalidVariable {
+                variable: "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+                expected: "set: the client key needs its certificate",
+            });
+        }
+    };
+    let roots = first(&otlp!("CERTIFICATE")).map(path).map(Roots::File);
+    Ok(ClientFiles { roots, pair })
+}
+
+/// The value of a variable that takes one of these.
+fn one_of(
+    names: &[&'static str],
+    values: &[&str],
+    expected: &'static str,
+) -> Result<Option<String>, InvalidVariable> {
+    match first(names) {
+        Some((variable, value)) if !values.contains(&&*value) => {
+            Err(InvalidVariable { variable, expected })
+        }
+        found => Ok(found.map(|(_, value)| value)),
+    }
+}
+
+/// The value of a variable that takes a number in this range.
+fn number(
+    names: &[&'static str],
+    range: RangeInclusive<u32>,
+    expected: &'static str,
+) -> Result<Option<u32>, InvalidVariable> {
+    let parse = |(variable, text): (_, String)| match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(InvalidVariable { variable, expected }),
+    };
+    first(names).map(parse).transpose()
+}
+
+/// The first of these variables that is set, and its value.
+fn first(names: &[&'static str]) -> Option<(&'static str, String)> {
+    let mut values = names
+        .iter()
+        .filter_map(|name| Some((*name, variable(name)?)));
+    values.next()
+}
+
+/// The value of a variable. An empty one counts as unset, as the specification has it.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,47 @@
+//! Spans of a request, for OpenTelemetry. They exist only in builds with the feature `otel`: in all others the types are empty and
+//! their methods do nothing, so that they cost nothing. No span contains a key, a header or a query of a client.
+
+#[cfg(feature = "otel")]
+mod dropped;
+#[cfg(not(feature = "otel"))]
+mod none;
+#[cfg(feature = "otel")]
+mod spans;
+
+#[cfg(not(feature = "otel"))]
+pub(crate) use none::{CommitSpan, QuerySpan, RequestSpan, dropped, shut_down};
+#[cfg(feature = "otel")]
+pub(crate) use {
+    dropped::Dropped,
+    spans::{CommitSpan, QuerySpan, RequestSpan, dropped, install, shut_down},
+};
+
+use std::net::IpAddr;
+
+/// A request whose span begins.
+#[cfg_attr(
+    not(feature = "otel"),
+    expect(dead_code, reason = "there are no spans")
+)]
+pub(crate) struct NewRequest<'a> {
+    /// `traceparent`, if there is exactly one.
+    pub(crate) traceparent: Option<&'a [u8]>,
+    /// `tracestate`, with all values in one list.
+    pub(crate) tracestate: Vec<u8>,
+    pub(crate) method: &'static str,
+    /// The template of the path, such as `/v1/pets/{petId}`.
+    pub(crate) route: Option<&'static str>,
+    /// The path, if it cannot contain a misplaced secret.
+    pub(crate) path: Option<&'a str>,
+    pub(crate) https: bool,
+    pub(crate) client: IpAddr,
+    pub(crate) id: &'a str,
+}
+
+/// A system that executes queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    Sqlite,
+    Postgres,
+    Redis,
+}

@@ -1,0 +1,382 @@
+//! What is exported, when, and what happens when it cannot be.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use harness::{Authority, Client, Process, eventually, run};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceResponse,
+};
+use prost::Message;
+use tempfile::TempDir;
+
+use crate::collector::Collector;
+use crate::{Deployment, deploy, deploy_to, nowhere, parent, program, rex, serve};
+
+#[test]
+fn a_trace_that_its_client_does_not_sample_is_not_exported() {
+    let mut deployment = deploy(&[], &[]);
+    let Deployment {
+        process,
+        client,
+        collector,
+        ..
+    } = &mut deployment;
+    let (unsampled, _, header) = parent(1, "00");
+    let request = client.request("POST", "/v1/pets").json(&rex());
+    assert_eq!(request.header("traceparent", &header).send().status, 201);
+    let (sampled, _, header) = parent(10, "01");
+    let request = client
+        .request("GET", "/v1/pets")
+        .header("traceparent", &header);
+    assert_eq!(request.send().status, 200);
+    collector.trace(&sampled, 2);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+    assert!(collector.all().iter().all(|span| span.trace != unsampled));
+}
+
+#[test]
+fn the_standard_variables_choose_the_sampler_and_the_name() {
+    let vars = [
+        ("OTEL_TRACES_SAMPLER", "always_on"),
+        ("OTEL_SERVICE_NAME", "shop"),
+    ];
+    let deployment = deploy(&[], &vars);
+    let Deployment {
+        client, collector, ..
+    } = &deployment;
+    let (trace, _, header) = parent(1, "00");
+    client
+        .request("GET", "/v1/pets")
+        .header("traceparent", &header)
+        .send();
+    let spans = collector.trace(&trace, 2);
+    assert!(
+        spans.iter().all(|span| span.service == "shop"),
+        "{spans:#?}"
+    );
+}
+
+#[test]
+fn the_last_spans_are_exported_at_shutdown() {
+    let vars = [("OTEL_BSP_SCHEDULE_DELAY", "60000")];
+    let mut deployment = deploy(&[], &vars);
+    let Deployment {
+        process,
+        client,
+        collector,
+        ..
+    } = &mut deployment;
+    let (trace, _, header) = parent(1, "01");
+    client
+        .request("GET", "/v1/pets")
+        .header("traceparent", &header)
+        .send();
+    assert!(collector.all().is_empty());
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+    collector.trace(&trace, 2);
+}
+
+#[test]
+fn no_span_contains_a_key_wherever_a_client_puts_it() {
+    let deployment = deploy(&[], &[]);
+    let Deployment {
+        client,
+        collector,
+        key,
+        ..
+    } = &deployment;
+    client.get(&format!("/v1/pets/{key}"));
+    client.get(&format!("/v1/{key}"));
+    client.get(&format!("/{key}"));
+    client.get(&format!("/v1/pets?cursor={key}"));
+    client
+        .request("GET", "/v1/pets")
+        .header("X-Request-Id", key)
+        .send();
+    client
+        .request("GET", "/v1/pets")
+        .header("traceparent", key)
+        .send();
+    client
+        .request("GET", "/v1/pets")
+        .header("User-Agent", key)
+        .send();
+    let (trace, _, header) = parent(1, "01");
+    client
+        .request("GET", "/v1/pets")
+        .header("traceparent", &header)
+        .send();
+    collector.trace(&trace, 2);
+    let spans = collector.all();
+    assert!(spans.len() >= 8);
+    let text = format!("{spans:?}");
+    assert!(
+        !text.contains(&**key) && !text.contains("as_"),
+        "{spans:#?}"
+    );
+}
+
+#[test]
+fn health_checks_have_no_spans() {
+    let deployment = deploy(&[], &[]);
+    let Deployment {
+        client, collector, ..
+    } = &deployment;
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(client.with_key(None).get(path).status, 200);
+    }
+    let (trace, _, header) = parent(1, "01");
+    client
+        .request("GET", "/v1/pets")
+        .header("traceparent", &header)
+        .send();
+    collector.trace(&trace, 2);
+    assert!(collector.all().iter().all(|span| !span.name.ends_with('z')));
+}
+
+#[test]
+fn without_an_endpoint_nothing_is_exported_and_the_server_works() {
+    // The default endpoint of the specification, which no server may take unless it is told to.
+    let collector = TcpListener::bind("127.0.0.1:4318");
+    let nowhere = nowhere();
+    let disabled = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*nowhere),
+        ("OTEL_SDK_DISABLED", "true"),
+    ]
+    .to_vec();
+    for vars in [vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")], disabled] {
+        let folder = TempDir::new().expect("a folder");
+        let (mut process, key) = serve(&folder, &[], &vars);
+        let client = process.client(Some(&key));
+        let (_, _, header) = parent(1, "01");
+        let request = client.request("POST", "/v1/pets").json(&rex());
+        assert_eq!(request.header("traceparent", &header).send().status, 201);
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+        assert!(!process.log().contains("traces"));
+    }
+    if let Ok(collector) = collector {
+        collector.set_nonblocking(true).expect("a socket");
+        assert!(collector.accept().is_err(), "something was exported");
+    }
+}
+
+#[test]
+fn a_collector_that_is_gone_or_stalled_delays_no_request_and_the_shutdown_by_a_second_at_most() {
+    // Connections are taken by the kernel, and nothing responds.
+    let stalled = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stalled_url = format!("http://{}", stalled.local_addr().expect("an address"));
+    for url in [nowhere(), stalled_url] {
+        let vars = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
+            ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "64"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "8"),
+        ];
+        let folder = TempDir::new().expect("a folder");
+        let (mut process, key) = serve(&folder, &[], &vars);
+        let client = process.client(Some(&key));
+        let mut connection = client.connect();
+        let began = Instant::now();
+        for _ in 0..200 {
+            let request = client.request("GET", "/v1/pets");
+            assert_eq!(request.send_on(&mut connection).status, 200);
+        }
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        // What waits for the collector is bounded; every other span is dropped, and counted.
+        let spans = 400;
+        eventually(Duration::from_secs(15), "dropped spans", || {
+            let [full, failed, _] = dropped(&process);
+            full > 0 && full + failed >= spans - 64
+        });
+        let mut log = process.log();
+        // An open one would be given a second, too.
+        drop(connection);
+        let began = Instant::now();
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(2_000), "{url}: {took:?}");
+        log.push_str(&process.log());
+        println!("{url}: shutdown in {took:?}\n{log}");
+        let count = |word| log.lines().filter(|line| line.contains(word)).count();
+        assert!(count("traces cannot be exported") <= 1, "{log}");
+        assert_eq!(count("the queue for the collector is full"), 1, "{log}");
+        assert_eq!(count("spans were dropped"), 1, "{log}");
+        assert!(count("WARN") + count("ERROR") <= 5, "{log}");
+    }
+}
+
+#[test]
+fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
+    let folder = TempDir::new().expect("a folder");
+    // A server that starts would not end.
+    let refuses = |code: i32, vars: &[&str]| {
+        let program = program();
+        let serve = [&*program, "serve", "--listen", "127.0.0.1:0"];
+        let words = [&["10", "env"], vars, &serve].concat();
+        run("timeout", folder.path(), &words).refuses(code)
+    };
+    let endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    let valid = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://127.0.0.1:4318";
+    for (name, value) in [
+        (endpoint, "127.0.0.1:4318"),
+        (endpoint, "ftp://a"),
+        (endpoint, "http://"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "1000000000000"),
+        ("OTEL_TRACES_EXPORTER", "console"),
+    ] {
+        let valid = if name == endpoint { "A=" } else { valid };
+        let line = refuses(2, &[valid, &format!("{name}={value}")]);
+        assert!(line.contains(&format!("{name}: must be")), "{line}");
+    }
+    let line = refuses(
+        2,
+        &[valid, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=cert.pem"],
+    );
+    assert!(
+        line.contains("OTEL_EXPORTER_OTLP_CLIENT_KEY: must be set"),
+        "{line}"
+    );
+    let line = refuses(1, &[valid, "OTEL_EXPORTER_OTLP_CERTIFICATE=missing.pem"]);
+    assert!(
+        line.contains("cannot export traces") && line.contains("missing.pem"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_collector_is_verified_over_https_and_the_log_says_why_it_is_not_trusted() {
+    let (trusted, other) = (Authority::new(), Authority::new());
+    let ca = trusted.ca().display().to_string();
+    let vars = [("OTEL_EXPORTER_OTLP_CERTIFICATE", &*ca)];
+    let collector = Collector::over_tls(&trusted.server());
+    let deployment = deploy_to(collector, "https", &[], &vars);
+    let (trace, _, header) = parent(1, "01");
+    let request = deployment.client.request("GET", "/v1/pets");
+    assert_eq!(request.header("traceparent", &header).send().status, 200);
+    deployment.collector.trace(&trace, 2);
+
+    let expired = trusted.sign("old", &["localhost", "127.0.0.1"], 2021);
+    let misnamed = trusted.sign("misnamed", &["collector.example"], 2049);
+    for (signed, reason) in [
+        (other.server(), "a CA in"),
+        (expired, "expired"),
+        (misnamed, "127.0.0.1"),
+    ] {
+        let deployment = deploy_to(Collector::over_tls(&signed), "https", &[], &vars);
+        let mut log = String::new();
+        eventually(Duration::from_secs(10), reason, || {
+            log.push_str(&deployment.process.log());
+            log.contains("traces cannot be exported")
+        });
+        let line = log
+            .lines()
+            .find(|line| line.contains("traces cannot be exported"));
+        assert!(
+            line.is_some_and(|line| line.contains(reason)),
+            "{reason}: {log}"
+        );
+        assert!(dropped(&deployment.process)[1] > 0);
+        assert!(deployment.collector.all().is_empty());
+    }
+}
+
+#[test]
+fn a_collector_that_rejects_fails_or_sends_nonsense_costs_spans_and_a_line_in_the_log_only() {
+    let partial = ExportTraceServiceResponse {
+        partial_success: Some(ExportTracePartialSuccess {
+            rejected_spans: 1,
+            error_message: "\x1b[2J\nfake".repeat(5_000),
+        }),
+    };
+    let partial = partial.encode_to_vec();
+    let ok = |length: usize, body: &[u8]| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        [head.as_bytes(), body].concat()
+    };
+    let throttled = b"HTTP/1.1 429 No\r\nRetry-After: 100000\r\nContent-Length: 0\r\n\r\n";
+    for (response, reason) in [
+        (ok(partial.len(), &partial), "rejected"),
+        (ok(1 << 40, &vec![0; 1 << 20]), "export_failed"),
+        (throttled.to_vec(), "export_failed"),
+        (b"\0\xffnonsense\r\n\r\n".to_vec(), "export_failed"),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000),
+            "export_failed",
+        ),
+        // Text of some proxy is no rejection.
+        (ok(5, b"hello"), ""),
+    ] {
+        let vars = [("OTEL_EXPORTER_OTLP_TIMEOUT", "300")];
+        let deployment = deploy_to(Collector::responding(&response), "http", &[], &vars);
+        let Deployment {
+            process,
+            client,
+            collector,
+            ..
+        } = &deployment;
+        let (trace, _, header) = parent(1, "01");
+        for _ in 0..100 {
+            let request = client.request("GET", "/v1/pets");
+            assert_eq!(request.header("traceparent", &header).send().status, 200);
+        }
+        let what = format!("dropped spans: {reason}");
+        eventually(Duration::from_secs(15), &what, || match reason {
+            "" => {
+                collector
+                    .all()
+                    .iter()
+                    .filter(|span| span.trace == trace)
+                    .count()
+                    == 200
+            }
+            "rejected" => dropped(process)[2] > 0,
+            _ => dropped(process)[1] > 0,
+        });
+        let [full, failed, rejected] = dropped(process);
+        assert_eq!(
+            (full > 0, failed > 0, rejected > 0),
+            (false, reason == "export_failed", reason == "rejected")
+        );
+        let mut log = String::new();
+        eventually(Duration::from_secs(10), "the line", || {
+            log.push_str(&process.log());
+            reason.is_empty() || log.contains("WARN")
+        });
+        // It is the only one.
+        std::thread::sleep(Duration::from_millis(700));
+        log.push_str(&process.log());
+        let lines: Vec<_> = log.lines().filter(|line| !line.contains(" 200 ")).collect();
+        let warnings = lines.iter().filter(|line| line.contains("WARN")).count();
+        assert_eq!(warnings, usize::from(!reason.is_empty()), "{log}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.len() < 2_000 && !line.contains('\x1b')),
+            "{log}"
+        );
+    }
+}
+
+/// The counts of dropped spans: the queue was full, the export failed, the collector rejected them.
+fn dropped(process: &Process) -> [u64; 3] {
+    let page = Client::new(process.admin, None).get("/metrics");
+    let page = String::from_utf8(page.body).expect("text");
+    ["queue_full", "export_failed", "rejected"].map(|reason| {
+        let name = format!("animal_store_spans_dropped_total{{reason=\"{reason}\"}} ");
+        let value = page.lines().find_map(|line| line.strip_prefix(&*name));
+        value
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("{name}: {page}"))
+    })
+}
