@@ -73,7 +73,7 @@ fn the_file_of_the_package_has_every_option_with_its_help_and_default() {
 #[test]
 fn the_file_of_the_package_parses_with_every_default_enabled() {
     let folder = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string(path()).unwrap();
+    let text = generate();
     let is_default = |line: &str| {
         line.starts_with('#') && !line.starts_with("# ") && {
             let value = line.split(" = ").nth(1).unwrap_or_default();

@@ -23,6 +23,7 @@ pub(super) fn is_wanted(args: &[std::ffi::OsString]) -> bool {
 pub(super) fn run() -> Outcome {
     let features: Vec<&str> = [
         ("faults", cfg!(feature = "faults")),
+        ("otel", cfg!(feature = "otel")),
         ("shuttle", cfg!(feature = "shuttle")),
     ]
     .into_iter()
