@@ -2,6 +2,7 @@
 //! [`Store::change_key`].
 
 mod name;
+pub(crate) mod report;
 mod state;
 
 pub(crate) use name::KeyName;

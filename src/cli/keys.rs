@@ -121,7 +121,7 @@ impl Command {
             }
             Self::List(options) => {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
-                let report = |key: &KeyRecord| report::key(key, now);
+                let report = |key: &KeyRecord| keys::report::key(key, now);
                 let row = |key: &KeyRecord| report::key_row(key, now);
                 let (failure, columns) = ("cannot read the keys", report::KEY_COLUMNS);
                 list(store.keys(), failure, options.json, report, columns, row).await
@@ -137,7 +137,7 @@ impl Command {
                     report::DETAIL_COLUMNS,
                     report::details(&record, used_today, now),
                 );
-                print::result(options.json, || report::key(&record, now), &text)
+                print::result(options.json, || keys::report::key(&record, now), &text)
             }
             Self::Usage { id, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
@@ -146,7 +146,7 @@ impl Command {
                     keys::get(&store, id).await?;
                 }
                 let (failure, columns) = ("cannot read the usage", report::USAGE_COLUMNS);
-                let (report, row) = (report::usage, report::usage_row);
+                let (report, row) = (keys::report::usage, report::usage_row);
                 list(store.usage(id), failure, options.json, report, columns, row).await
             }
             Self::SetPlan {
@@ -218,7 +218,7 @@ async fn rotate(
 
 fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
     let text = format!("key {} ({}) {done}", record.id, record.name);
-    print::result(json, || report::key(record, now), &text)
+    print::result(json, || keys::report::key(record, now), &text)
 }
 
 /// The message for a key whose secret, which is shown only once, nobody has seen.
@@ -236,8 +236,12 @@ fn print_issued(
     done: &str,
     old_secret: &str,
 ) -> Outcome {
-    print::result(json, || report::issued(issued, now), issued.secret.reveal())
-        .map_err(|_| Failure::Failed(secret_lost(issued.record.id, done)))?;
+    print::result(
+        json,
+        || keys::report::issued(issued, now),
+        issued.secret.reveal(),
+    )
+    .map_err(|_| Failure::Failed(secret_lost(issued.record.id, done)))?;
     if !json {
         let record = &issued.record;
         let limits = record.plan.limits();

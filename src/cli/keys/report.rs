@@ -1,10 +1,9 @@
-//! Keys and their usage, in JSON and as rows of a table.
-
-use serde_json::{Value, json};
+//! Keys and their usage as rows of a table.
 
 use super::super::table::{Column, column};
 use crate::clock::Timestamp;
-use crate::keys::{Issued, KeyState, banned_until, old_secret_until};
+use crate::keys::report::text;
+use crate::keys::{KeyState, banned_until, old_secret_until};
 use crate::store::{KeyRecord, UsageRow};
 
 pub(super) const KEY_COLUMNS: [Column; 9] = [
@@ -28,48 +27,6 @@ pub(super) const USAGE_COLUMNS: [Column; 5] = [
     column("requests"),
     column("refused"),
 ];
-
-pub(super) fn key(record: &KeyRecord, now: Timestamp) -> Value {
-    let limits = record.plan.limits();
-    json!({
-        "id": record.id.0,
-        "name": record.name,
-        "plan": record.plan.name().word(),
-        "perMinute": limits.per_minute(),
-        "perDay": limits.per_day(),
-        "prefix": record.prefix,
-        "state": KeyState::of(record, now).word(),
-        "createdAt": record.created_at.to_string(),
-        "expiresAt": text(record.expires_at),
-        "revokedAt": text(record.revoked_at),
-        "lastUsedAt": text(record.last_used_at),
-        "bannedUntil": text(banned_until(record, now)),
-        "oldSecretUntil": text(old_secret_until(record, now)),
-    })
-}
-
-/// A key with its secret.
-pub(super) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Value {
-    let limits = record.plan.limits();
-    let mut report = json!({
-        "id": record.id.0,
-        "name": record.name,
-        "plan": record.plan.name().word(),
-        "perMinute": limits.per_minute(),
-        "perDay": limits.per_day(),
-        "key": secret.reveal(),
-    });
-    let old_secret_until = old_secret_until(record, now);
-    for (name, time) in [
-        ("expiresAt", record.expires_at),
-        ("oldSecretUntil", old_secret_until),
-    ] {
-        if let Some(time) = time {
-            report[name] = time.to_string().into();
-        }
-    }
-    report
-}
 
 pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {
     let limits = record.plan.limits();
@@ -109,16 +66,6 @@ pub(super) fn details(record: &KeyRecord, used_today: i64, now: Timestamp) -> Ve
     rows.into_iter().filter_map(known).collect()
 }
 
-pub(super) fn usage(row: &UsageRow) -> Value {
-    json!({
-        "day": row.day,
-        "keyId": row.key.0,
-        "name": row.name,
-        "requests": row.requests,
-        "refused": row.refused,
-    })
-}
-
 pub(super) fn usage_row(row: &UsageRow) -> [String; 5] {
     [
         row.day.clone(),
@@ -127,8 +74,4 @@ pub(super) fn usage_row(row: &UsageRow) -> [String; 5] {
         row.requests.to_string(),
         row.refused.to_string(),
     ]
-}
-
-fn text(time: Option<Timestamp>) -> Option<String> {
-    time.map(|time| time.to_string())
 }

@@ -1,0 +1,63 @@
+//! Keys and their usage in JSON, for the command line and the admin API.
+
+use serde_json::{Value, json};
+
+use super::{Issued, KeyState, banned_until, old_secret_until};
+use crate::clock::Timestamp;
+use crate::store::{KeyRecord, UsageRow};
+
+pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
+    let limits = record.plan.limits();
+    json!({
+        "id": record.id.0,
+        "name": record.name,
+        "plan": record.plan.name().word(),
+        "perMinute": limits.per_minute(),
+        "perDay": limits.per_day(),
+        "prefix": record.prefix,
+        "state": KeyState::of(record, now).word(),
+        "createdAt": record.created_at.to_string(),
+        "expiresAt": text(record.expires_at),
+        "revokedAt": text(record.revoked_at),
+        "lastUsedAt": text(record.last_used_at),
+        "bannedUntil": text(banned_until(record, now)),
+        "oldSecretUntil": text(old_secret_until(record, now)),
+    })
+}
+
+/// A key with its secret.
+pub(crate) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Value {
+    let limits = record.plan.limits();
+    let mut report = json!({
+        "id": record.id.0,
+        "name": record.name,
+        "plan": record.plan.name().word(),
+        "perMinute": limits.per_minute(),
+        "perDay": limits.per_day(),
+        "key": secret.reveal(),
+    });
+    let old_secret_until = old_secret_until(record, now);
+    for (name, time) in [
+        ("expiresAt", record.expires_at),
+        ("oldSecretUntil", old_secret_until),
+    ] {
+        if let Some(time) = time {
+            report[name] = time.to_string().into();
+        }
+    }
+    report
+}
+
+pub(crate) fn usage(row: &UsageRow) -> Value {
+    json!({
+        "day": row.day,
+        "keyId": row.key.0,
+        "name": row.name,
+        "requests": row.requests,
+        "refused": row.refused,
+    })
+}
+
+pub(crate) fn text(time: Option<Timestamp>) -> Option<String> {
+    time.map(|time| time.to_string())
+}
