@@ -3,10 +3,9 @@
 
 mod name;
 pub(crate) mod report;
-mod state;
 
+pub(crate) use crate::store::{banned_until, old_secret_until};
 pub(crate) use name::KeyName;
-pub(crate) use state::{KeyState, banned_until, old_secret_until};
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, NoRandomness, Secret};
 use crate::limit::Ban;
 use crate::plan::Plan;
-use crate::store::{Changed, KeyChange, KeyRecord, NewKey, Store, StoreError};
+use crate::store::{Changed, KeyChange, KeyRecord, KeyState, NewKey, Store, StoreError};
 
 /// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]

@@ -17,9 +17,11 @@ mod writer;
 
 pub use contract::{
     ActionResult, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl,
-    KeyChange, KeyChanged, KeyRecord, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry,
-    Revisions, StoreError, UsageBatch, UsageRecorder, UsageRow,
+    KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode,
+    NewKey, Page, PostgresUrl, Result, Retry, Revisions, StoreError, UsageBatch, UsageRecorder,
+    UsageRow,
 };
+pub(crate) use contract::{banned_until, old_secret_until};
 pub use row_stream::RowStream;
 pub use sqlite::{BackupError, BackupFolder, BackupFolderError, BackupProgress, back_up};
 pub use writer::Commits;

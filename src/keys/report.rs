@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Issued, KeyState, banned_until, old_secret_until};
+use super::{Issued, banned_until, old_secret_until};
 use crate::clock::Timestamp;
-use crate::store::{KeyRecord, UsageRow};
+use crate::store::{KeyRecord, KeyState, UsageRow};
 
 pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
     let limits = record.plan.limits();

@@ -5,6 +5,8 @@ mod database;
 mod error;
 mod format;
 mod key;
+mod key_list;
+mod key_state;
 mod postgres_url;
 mod usage;
 
@@ -14,6 +16,10 @@ pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
 pub use format::{Migration, Mode};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
+pub(crate) use key_list::SqlParam;
+pub use key_list::{KeyList, KeyListQuery, KeySort};
+pub use key_state::KeyState;
+pub(crate) use key_state::{banned_until, old_secret_until};
 pub use postgres_url::{InvalidDatabaseUrl, PostgresUrl};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 

@@ -1,7 +1,7 @@
 //! The contract for keys.
 
 use super::Store;
-use super::contract::{KeyChange, KeyChanged, KeyRecord, NewKey, Result};
+use super::contract::{KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result};
 use super::engine::{dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -29,6 +29,11 @@ impl Store {
             let after = last.map_or(KeyId(i64::MIN), |key| key.id);
             dispatch!(self.keys_after(after))
         })
+    }
+
+    /// A part of the list of keys. It may take a second with a million keys.
+    pub async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
+        dispatch!(self.key_list(query))
     }
 
     /// Passes every key that changed after this revision to `each`, in the order of changes, in chunks: there may be a

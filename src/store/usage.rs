@@ -44,6 +44,11 @@ impl Store {
         })
     }
 
+    /// The usage of a few keys since a day, by key, then by day.
+    pub async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
+        dispatch!(self.usage_since(keys, day))
+    }
+
     /// Deletes some of the usage on days before this one, and some of the records of batches before this time; as few
     /// as [`sweep_retries`](Self::sweep_retries) does. Returns whether there may be more.
     pub async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {

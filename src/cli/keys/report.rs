@@ -3,8 +3,8 @@
 use super::super::table::{Column, column};
 use crate::clock::Timestamp;
 use crate::keys::report::text;
-use crate::keys::{KeyState, banned_until, old_secret_until};
-use crate::store::{KeyRecord, UsageRow};
+use crate::keys::{banned_until, old_secret_until};
+use crate::store::{KeyRecord, KeyState, UsageRow};
 
 pub(super) const KEY_COLUMNS: [Column; 9] = [
     column("id"),

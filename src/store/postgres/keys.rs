@@ -10,8 +10,11 @@ use super::pool::{Lease, Session, SqlValue};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
-use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
-use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
+use crate::store::contract::{
+    CHUNK, Changed, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
+    SqlParam,
+};
+use crate::store::row::{Columns, KEY_COLUMNS, plan_columns, read_key};
 
 const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
@@ -66,6 +69,20 @@ impl Postgres {
             .await
     }
 
+    pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
+        let (matching, listed) = (query.condition('$'), query.selection('$'));
+        let count = format!("SELECT count(*) FROM api_keys {}", matching.text);
+        self.read_many(async |lease| {
+            let counted = lease
+                .query_cached(&count, &values(&matching.params))
+                .await?;
+            let total = counted.first().map_or(Ok(0), |row| row.int(0))?;
+            let keys = select(&**lease, &listed.text, &values(&listed.params)).await?;
+            Ok(KeyList { keys, total })
+        })
+        .await
+    }
+
     pub(crate) async fn keys_since(
         &self,
         revision: i64,
@@ -111,6 +128,16 @@ impl Postgres {
         })
         .await
     }
+}
+
+fn values(params: &[SqlParam]) -> Vec<SqlValue<'_>> {
+    fn value(param: &SqlParam) -> SqlValue<'_> {
+        match param {
+            SqlParam::Int(number) => number,
+            SqlParam::Text(text) => text,
+        }
+    }
+    params.iter().map(value).collect()
 }
 
 /// One statement whose rows are fetched a chunk at a time. Separate statements would have to start after a revision, and many

@@ -10,7 +10,7 @@ use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{read_pet, write_pet};
+use crate::store::row::{Columns, read_pet, write_pet};
 
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
@@ -50,6 +50,19 @@ impl Postgres {
         self.read_many(async |lease| {
             let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
             rows.iter().map(read_pet).collect()
+        })
+        .await
+    }
+
+    pub(crate) async fn count_pets(&self) -> Result<[i64; PetStatus::ALL.len()]> {
+        let select = "SELECT count(*) FROM pets WHERE status = $1";
+        self.read_many(async |lease| {
+            let mut counts = [0; PetStatus::ALL.len()];
+            for (count, status) in counts.iter_mut().zip(PetStatus::ALL) {
+                let rows = lease.query_cached(select, &[&status.word()]).await?;
+                *count = rows.first().map_or(Ok(0), |row| row.int(0))?;
+            }
+            Ok(counts)
         })
         .await
     }

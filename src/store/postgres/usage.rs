@@ -64,6 +64,12 @@ impl Postgres {
         self.usage(which, &[&day, &most]).await
     }
 
+    pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
+        let which = "api_key_id = ANY($1) AND day >= $2 ORDER BY api_key_id, day";
+        let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        self.usage(which, &[&keys, &day.to_string()]).await
+    }
+
     async fn usage(&self, which: &str, values: &[SqlValue<'_>]) -> Result<Vec<UsageRow>> {
         let select = format!(
             "SELECT {USAGE_COLUMNS} FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id WHERE {which}"

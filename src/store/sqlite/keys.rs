@@ -1,12 +1,16 @@
 //! Keys in SQL.
 
-use rusqlite::{Connection, Params, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, params, params_from_iter};
 
 use super::Sqlite;
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
-use crate::store::contract::{CHUNK, Changed, KeyChange, KeyChanged, KeyRecord, NewKey, Result};
+use crate::store::contract::{
+    CHUNK, Changed, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
+    SqlParam,
+};
 use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
 impl Sqlite {
@@ -46,6 +50,16 @@ impl Sqlite {
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
         self.read(|connection| select(connection, which, params![after.0, CHUNK]))
+    }
+
+    pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
+        let (matching, listed) = (query.condition('?'), query.selection('?'));
+        let count = format!("SELECT count(*) FROM api_keys {}", matching.text);
+        self.read(|connection| {
+            let total = connection.query_row(&count, values(&matching.params), |row| row.get(0))?;
+            let keys = select(connection, &listed.text, values(&listed.params))?;
+            Ok(KeyList { keys, total })
+        })
     }
 
     /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change a new revision.
@@ -140,6 +154,14 @@ fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Res
         ),
     }
     .map(drop)
+}
+
+fn values(params: &[SqlParam]) -> impl Params {
+    let value = |param: &SqlParam| match param {
+        SqlParam::Int(number) => Value::Integer(*number),
+        SqlParam::Text(text) => Value::Text(text.clone()),
+    };
+    params_from_iter(params.iter().map(value).collect::<Vec<_>>())
 }
 
 fn by_id(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<KeyRecord>> {

@@ -52,6 +52,18 @@ impl Sqlite {
                 .collect()
         })
     }
+
+    pub(crate) async fn count_pets(&self) -> Result<[i64; PetStatus::ALL.len()]> {
+        self.read(|connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT count(*) FROM pets WHERE status = ?1")?;
+            let mut counts = [0; PetStatus::ALL.len()];
+            for (count, status) in counts.iter_mut().zip(PetStatus::ALL) {
+                *count = statement.query_row([status.word()], |row| row.get(0))?;
+            }
+            Ok(counts)
+        })
+    }
 }
 
 fn prepare(

@@ -40,6 +40,16 @@ impl Sqlite {
         let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
         self.read(|connection| select(connection, which, params![day, most]))
     }
+
+    pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
+        let which = "api_key_id = ?1 AND day >= ?2 ORDER BY day";
+        let day = day.to_string();
+        self.read(|connection| {
+            let of_key = |key: &KeyId| select(connection, which, params![key.0, day]);
+            let rows: rusqlite::Result<Vec<_>> = keys.iter().map(of_key).collect();
+            Ok(rows?.concat())
+        })
+    }
 }
 
 /// Adds a batch, unless its ID was recorded before.

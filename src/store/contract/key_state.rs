@@ -5,15 +5,23 @@ use crate::store::KeyRecord;
 
 /// Whether a key can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyState {
+pub enum KeyState {
+    /// It can be used.
     Active,
+    /// It is banned for a while.
     Banned,
+    /// Its time is over.
     Expired,
+    /// An operator has revoked it.
     Revoked,
 }
 
 impl KeyState {
-    pub(crate) fn of(key: &KeyRecord, now: Timestamp) -> Self {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Banned, Self::Expired, Self::Revoked];
+
+    /// The state of a key at this time. [`sql`](Self::sql) says the same in SQL.
+    pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
         if is_past(key.revoked_at) {
             Self::Revoked
@@ -26,13 +34,22 @@ impl KeyState {
         }
     }
 
-    pub(crate) const fn word(self) -> &'static str {
+    /// Its word, for people.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Banned => "banned",
             Self::Expired => "expired",
             Self::Revoked => "revoked",
         }
+    }
+
+    /// The word of the state that a row has at the time `now`, a parameter of the statement.
+    pub(crate) fn sql(now: &str) -> String {
+        format!(
+            "CASE WHEN revoked_at <= {now} THEN 'revoked' WHEN expires_at <= {now} THEN 'expired' \
+             WHEN banned_until > {now} THEN 'banned' ELSE 'active' END"
+        )
     }
 }
 

@@ -1,0 +1,138 @@
+//! A part of the list of keys, as people look at it: searched, sorted, and with the number of all that match.
+//!
+//! The statements are the same for every engine, apart from the sign of their parameters.
+
+use super::key::KeyRecord;
+use super::key_state::KeyState;
+use crate::clock::{Day, Timestamp};
+
+/// Which keys to list.
+#[derive(Clone, Debug)]
+pub struct KeyListQuery {
+    /// A part of the name in any case, the beginning of the secret, or the ID.
+    pub search: Option<String>,
+    /// Only keys in this state.
+    pub state: Option<KeyState>,
+    /// The order.
+    pub sort: KeySort,
+    /// Whether the largest come first.
+    pub descending: bool,
+    /// How many to skip.
+    pub offset: u32,
+    /// How many to return.
+    pub limit: u16,
+    /// The time, for states.
+    pub now: Timestamp,
+}
+
+/// The order of a list of keys. Keys that are equal in it are in the order of their IDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeySort {
+    /// By ID.
+    #[default]
+    Id,
+    /// By name.
+    Name,
+    /// By plan.
+    Plan,
+    /// By the time of the last use; keys that were never used come first.
+    LastUsed,
+    /// By the requests of this day that are stored.
+    Requests(Day),
+}
+
+/// A part of the list.
+#[derive(Clone, Debug)]
+pub struct KeyList {
+    /// The keys of this part.
+    pub keys: Vec<KeyRecord>,
+    /// How many keys match in all.
+    pub total: i64,
+}
+
+/// A parameter of a statement.
+#[derive(Clone, Debug)]
+pub(crate) enum SqlParam {
+    Int(i64),
+    Text(String),
+}
+
+/// The end of a statement that selects keys, with its parameters.
+#[derive(Debug)]
+pub(crate) struct KeyListSql {
+    sign: char,
+    pub(crate) text: String,
+    pub(crate) params: Vec<SqlParam>,
+}
+
+impl KeyListSql {
+    /// Adds a parameter, and returns how the statement names it.
+    fn bind(&mut self, param: SqlParam) -> String {
+        self.params.push(param);
+        format!("{}{}", self.sign, self.params.len())
+    }
+
+    fn bind_text(&mut self, text: &str) -> String {
+        self.bind(SqlParam::Text(text.to_owned()))
+    }
+}
+
+impl KeyListQuery {
+    /// The condition, with parameters that begin with `sign`.
+    pub(crate) fn condition(&self, sign: char) -> KeyListSql {
+        let mut sql = KeyListSql {
+            sign,
+            text: "WHERE id > 0".into(),
+            params: Vec::new(),
+        };
+        if let Some(state) = self.state {
+            let now = sql.bind(SqlParam::Int(self.now.as_millis()));
+            let word = sql.bind_text(state.word());
+            sql.text += &format!(" AND {} = {word}", KeyState::sql(&now));
+        }
+        if let Some(search) = &self.search {
+            let name = sql.bind_text(&format!("%{}%", escaped(&search.to_lowercase())));
+            let prefix = sql.bind_text(&format!("{}%", escaped(search)));
+            let id = sql.bind(SqlParam::Int(search.parse().unwrap_or(-1)));
+            sql.text += &format!(
+                " AND (lower(name) LIKE {name} ESCAPE '!' OR prefix LIKE {prefix} ESCAPE '!' OR id = {id})"
+            );
+        }
+        sql
+    }
+
+    /// The condition, the order, and the part of the list.
+    pub(crate) fn selection(&self, sign: char) -> KeyListSql {
+        let mut sql = self.condition(sign);
+        let order = match self.sort {
+            KeySort::Id => None,
+            KeySort::Name => Some("lower(name)".to_owned()),
+            KeySort::Plan => Some("plan".to_owned()),
+            KeySort::LastUsed => Some("coalesce(last_used_at, 0)".to_owned()),
+            KeySort::Requests(day) => {
+                let day = sql.bind_text(&day.to_string());
+                Some(format!(
+                    "coalesce((SELECT requests FROM usage_by_day WHERE api_key_id = api_keys.id AND day = {day}), 0)"
+                ))
+            }
+        };
+        let direction = if self.descending { "DESC" } else { "ASC" };
+        let order = order.map_or(String::new(), |order| format!("{order} {direction}, "));
+        let limit = sql.bind(SqlParam::Int(self.limit.into()));
+        let offset = sql.bind(SqlParam::Int(self.offset.into()));
+        sql.text += &format!(" ORDER BY {order}id {direction} LIMIT {limit} OFFSET {offset}");
+        sql
+    }
+}
+
+/// Text in which no character is a wildcard of LIKE.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '!') {
+            escaped.push('!');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
