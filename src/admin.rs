@@ -1,51 +1,95 @@
-//! The admin listener: metrics and health, for operators. On loopback it is open; elsewhere it requires a token.
+//! The admin listener, for operators: the dashboard and its API, metrics and health. On loopback it can be read by everyone;
+//! elsewhere, and for changes, it requires a token.
 
+mod api;
 mod exposition;
+mod guard;
+mod live;
 mod metrics;
+mod off_thread;
 mod process;
+mod resource;
+mod sample;
+mod session;
 
 pub(crate) use metrics::MetricsPage;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
 use http::Method;
 
-use crate::access::Presented;
-use crate::access::address::AddressTable;
+use crate::access::Access;
 use crate::api::ApiError;
-use crate::api::error::Limit;
 use crate::clock::{Clock, Timestamp};
-use crate::config::AdminToken;
-use crate::health::{self, Readiness};
+use crate::config::Config;
+use crate::health;
 use crate::http::{
     Exchange, Head, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
 };
 use crate::key::KeyHash;
+use crate::log::RecentEvents;
+use api::AdminApi;
+use guard::Guard;
+use live::Live;
 
+/// The admin service.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    readiness: Arc<Readiness>,
+    sources: Arc<MetricsPage>,
     clock: Clock,
-    token: Option<AdminToken>,
-    /// Requests without the token, by address.
-    failures: AddressTable,
-    metrics: MetricsPage,
+    guard: Arc<Guard>,
+    live: Arc<Live>,
+    api: AdminApi,
 }
 
 impl Admin {
-    pub(crate) fn new(metrics: MetricsPage, token: Option<AdminToken>) -> Self {
+    /// The service of the listener at this address, with or without TLS.
+    pub(crate) fn new(
+        sources: MetricsPage,
+        access: Arc<Access>,
+        events: Arc<RecentEvents>,
+        config: &Config,
+        address: SocketAddr,
+        https: bool,
+    ) -> Self {
+        let clock = sources.clock.clone();
+        let sources = Arc::new(sources);
+        let guard = Arc::new(Guard::new(
+            config.admin_token.clone(),
+            config.admin_hosts.clone(),
+            address.port(),
+            https,
+            clock.clone(),
+        ));
+        let live = Arc::new(Live::new(Arc::clone(&sources), events));
+        let api = AdminApi {
+            sources: Arc::clone(&sources),
+            access,
+            guard: Arc::clone(&guard),
+            live: Arc::clone(&live),
+            body_timeout: config.request_timeout,
+            node: process::node(),
+        };
         Self {
-            readiness: Arc::clone(&metrics.readiness),
-            clock: metrics.clock.clone(),
-            token,
-            failures: AddressTable::default(),
-            metrics,
+            sources,
+            clock,
+            guard,
+            live,
+            api,
         }
     }
 
-    async fn show(&self, head: &Head<'_>, peer: IpAddr) -> Result<Response, ApiError> {
+    async fn show(
+        &self,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        peer: IpAddr,
+    ) -> Result<Response, ApiError> {
+        if let Some(path) = head.path.strip_prefix("/api/") {
+            return self.api.respond(path, head, body, peer).await;
+        }
         if !["/livez", "/readyz", "/metrics"].contains(&head.path) {
             return Err(ApiError::NotFound(
                 "There is no resource at this path. Try /metrics, /livez or /readyz.",
@@ -56,39 +100,12 @@ impl Admin {
         }
         match head.path {
             "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.readiness, head.query),
+            "/readyz" => health::ready(&self.sources.readiness, head.query),
             _ => {
-                self.authenticate(head, peer)?;
-                Ok(self.metrics.page(head))
+                self.guard.check_token(head, peer)?;
+                Ok(self.sources.page(head))
             }
         }
-    }
-
-    /// Checks the token, if one is configured. Failures are counted by address, like those of API keys.
-    fn authenticate(&self, head: &Head<'_>, peer: IpAddr) -> Result<(), ApiError> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        let presented = Presented::of(head.authorization);
-        if let Presented::Key(presented) = presented
-            && token.matches(presented)
-        {
-            return Ok(());
-        }
-        let now = self.clock.now();
-        if let Err(rate) = self.failures.fail(peer, now) {
-            return Err(ApiError::RateLimited {
-                by: Limit::Failures,
-                retry_after: rate.reset.seconds_from(now),
-            });
-        }
-        Err(match presented {
-            Presented::Nothing => ApiError::MissingAdminToken,
-            Presented::Key(_) | Presented::Several => {
-                tracing::warn!(client = %peer.to_canonical(), "invalid admin token");
-                ApiError::InvalidAdminToken
-            }
-        })
     }
 }
 
@@ -96,10 +113,10 @@ impl Service for Admin {
     async fn respond(
         &self,
         head: &Head<'_>,
-        _body: &mut RequestBody,
+        body: &mut RequestBody,
         exchange: &Exchange,
     ) -> Response {
-        let result = catch_panic(pin!(self.show(head, exchange.peer))).await;
+        let result = catch_panic(pin!(self.show(head, body, exchange.peer))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
@@ -119,5 +136,12 @@ impl Service for Admin {
 
     fn accepts_id(&self, id: &[u8]) -> bool {
         !KeyHash::is_like_a_key(id)
+    }
+
+    async fn start(&self) {
+        let live = Arc::clone(&self.live);
+        tokio::task::spawn_local(async move { live.sample().await });
+        let live = Arc::clone(&self.live);
+        tokio::task::spawn_local(async move { live.count_pets().await });
     }
 }

@@ -2,7 +2,7 @@
 //! limits.
 
 pub(crate) mod authority;
-mod body;
+pub(crate) mod body;
 pub mod cors;
 mod create_pet;
 mod deprecation;
@@ -15,7 +15,7 @@ mod link;
 mod list_orders;
 mod list_pets;
 pub(crate) mod operation;
-mod query;
+pub(crate) mod query;
 pub(crate) mod url;
 
 pub(crate) use error::ApiError;

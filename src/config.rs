@@ -55,6 +55,34 @@ impl fmt::Debug for AdminToken {
     }
 }
 
+/// A name by which browsers reach the admin listener, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminHost(String);
+
+/// An invalid name of the admin listener.
+#[derive(Debug, thiserror::Error)]
+#[error("must be a host name without a port, such as admin.example.com")]
+pub struct InvalidAdminHost;
+
+impl AdminHost {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AdminHost {
+    type Err = InvalidAdminHost;
+
+    fn from_str(text: &str) -> Result<Self, InvalidAdminHost> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_name = (1..=253).contains(&text.len()) && text.bytes().all(is_allowed);
+        match is_name {
+            true => Ok(Self(text.to_ascii_lowercase())),
+            false => Err(InvalidAdminHost),
+        }
+    }
+}
+
 /// The files with a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
@@ -87,6 +115,7 @@ pub struct Config {
     pub listen: SocketAddr,
     pub admin_listen: SocketAddr,
     pub admin_token: Option<AdminToken>,
+    pub admin_hosts: Vec<AdminHost>,
     pub tls: Option<TlsFiles>,
     pub database: Database,
     pub redis: Option<RedisUrl>,
@@ -187,6 +216,7 @@ impl TryFrom<ServeOptions> for Config {
             listen: options.listen,
             admin_listen: admin,
             admin_token,
+            admin_hosts: options.admin_host,
             tls,
             database,
             redis,

@@ -1,20 +1,23 @@
 //! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that no
 //! request waits for a slow terminal or pipe. No path, query or header of a client is logged: it could be a misplaced secret.
 
+mod events;
 mod format;
 mod request;
 mod sink;
 
+pub use events::RecentEvents;
 pub use format::{LogFormat, LogLevel};
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
 
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::time::FormatTime;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::clock::Clock;
+use events::Recorder;
 
 /// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
@@ -28,19 +31,27 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || buffer.clone())
-        .with_timer(Timer(clock))
-        .with_ansi(false);
-    let registry = tracing_subscriber::registry().with(filter);
+        .with_timer(Timer(clock.clone()))
+        .with_ansi(false)
+        .with_target(false);
+    let events = Recorder {
+        events: sink.events(),
+        clock,
+    };
+    let events = events.with_filter(LevelFilter::INFO);
+    let registry = tracing_subscriber::registry();
     // One for each failed or delayed export; the exporter logs when they begin and cease to fail.
     #[cfg(feature = "otel")]
     let registry = registry.with(tracing_subscriber::filter::filter_fn(|event| {
         !event.name().starts_with("Export.")
     }));
+    let registry = registry.with(events);
     let result = match format {
-        LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
-        LogFormat::Json => registry
-            .with(layer.json().flatten_event(true).with_target(false))
-            .try_init(),
+        LogFormat::Text => registry.with(layer.with_filter(filter)).try_init(),
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true);
+            registry.with(layer.with_filter(filter)).try_init()
+        }
     };
     // A second server in the same process writes to the first one's sink.
     drop(result);

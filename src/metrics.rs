@@ -1,6 +1,10 @@
 //! The metrics of the server. Each worker has separate counters, which are summed when the metrics page is requested: a counter that
 //! all cores write costs each of them a cache miss for each request.
 
+mod watched;
+
+pub(crate) use watched::{Watch, WatchedKeys};
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,6 +183,8 @@ pub struct RequestMetrics {
     /// Accepted connections.
     pub(crate) connections: Counter,
     pub(crate) open_connections: Gauge,
+    /// The same for all workers.
+    pub(crate) watched: Arc<WatchedKeys>,
 }
 
 impl Default for RequestMetrics {
@@ -194,6 +200,7 @@ impl Default for RequestMetrics {
             bans: Counter::default(),
             connections: Counter::default(),
             open_connections: Gauge::default(),
+            watched: Arc::default(),
         }
     }
 }
@@ -273,6 +280,8 @@ impl RequestMetrics {
 #[derive(Debug)]
 pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
+    /// The keys whose requests are counted one by one.
+    pub(crate) watched: Arc<WatchedKeys>,
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
     pub(crate) keys_current_at: Gauge,
     /// When the certificate in use expires, in milliseconds since the epoch. 0 without one.
@@ -286,8 +295,14 @@ pub struct ServerMetrics {
 impl ServerMetrics {
     /// The metrics of a server with this number of workers.
     pub fn new(workers: usize) -> Self {
+        let watched: Arc<WatchedKeys> = Arc::default();
+        let worker = |_| RequestMetrics {
+            watched: Arc::clone(&watched),
+            ..RequestMetrics::default()
+        };
         Self {
-            workers: (0..workers).map(|_| Arc::default()).collect(),
+            workers: (0..workers).map(worker).map(Arc::new).collect(),
+            watched: Arc::clone(&watched),
             keys_current_at: Gauge::default(),
             certificate_expires_at: Gauge::default(),
             last_backup_at: Gauge::default(),

@@ -7,6 +7,8 @@ pub mod transition;
 use std::fmt;
 use std::io::Write;
 
+use serde_json::{Value, json};
+
 use crate::clock::Timestamp;
 use crate::pet::PetId;
 
@@ -100,6 +102,17 @@ impl Order {
             ",\"complete\":{}}}",
             self.state == OrderState::Complete
         );
+    }
+
+    /// The order for operators: as the API shows it, and its state.
+    pub(crate) fn report(&self) -> Value {
+        let mut report = json!({"id": self.id.0, "petId": self.pet.0, "quantity": QUANTITY});
+        if let Some(date) = self.ship_date {
+            report["shipDate"] = date.to_string().into();
+        }
+        report["complete"] = (self.state == OrderState::Complete).into();
+        report["state"] = self.state.word().into();
+        report
     }
 }
 

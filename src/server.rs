@@ -168,7 +168,6 @@ impl Server {
             clock: shared.clock.clone(),
             started: shared.clock.now(),
         };
-        let admin = Admin::new(metrics, config.admin_token.clone());
         let admin_connections = Connections::new(Caps {
             total: ADMIN_CONNECTIONS,
             per_address: ADMIN_CONNECTIONS,
@@ -176,6 +175,14 @@ impl Server {
         });
         let receiver = shared.shutdown.clone();
         let admin_tls = config.admin_tls().and(shared.tls.clone());
+        let admin = Admin::new(
+            metrics,
+            Arc::clone(&shared.access),
+            sink.events(),
+            config,
+            admin_address,
+            admin_tls.is_some(),
+        );
         let admin_url = format!("{}://{admin_address}", scheme(admin_tls.as_ref()));
         threads.push(threads::spawn("admin", ended.clone(), async move || {
             http::accept(

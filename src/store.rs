@@ -29,6 +29,7 @@ pub use writer::Commits;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::counter::Counter;
 use cache::Cache;
 use engine::{Engine, dispatch};
 
@@ -45,6 +46,8 @@ pub fn sqlite_version() -> &'static str {
 pub struct Store {
     engine: Engine,
     cache: Cache,
+    /// Animals and pages that were read from the engine.
+    misses: Counter,
     migration: Migration,
 }
 
@@ -75,6 +78,7 @@ impl Store {
         Ok(Self {
             engine,
             cache: Cache::new(),
+            misses: Counter::default(),
             migration,
         })
     }
@@ -157,6 +161,11 @@ impl Store {
             Engine::Sqlite(engine) => Some(engine.wal_bytes()),
             Engine::Postgres(_) => None,
         }
+    }
+
+    /// How often an animal or a page was not in the cache.
+    pub fn cache_misses(&self) -> u64 {
+        self.misses.get()
     }
 
     /// The content of the cache: for each kind of entry its name, the number of entries, and their bytes.

@@ -147,6 +147,15 @@ impl Directory {
         }
     }
 
+    /// The requests of a key in the current minute and day, as this server has counted or heard of them.
+    pub fn used(&self, id: KeyId, now: Timestamp) -> Option<(u32, u32)> {
+        let meter = self.lock_shard(id).get(&id)?.meter;
+        let mut windows = self.meters.get(meter).node_state().windows;
+        windows.minute.enter(now);
+        windows.day.enter(now);
+        Some((windows.minute.used(), windows.day.used()))
+    }
+
     fn lock_shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
         let shard = &self.by_id[usize::from(last)];

@@ -15,11 +15,11 @@ pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
         "Start time of the process since the Unix epoch, in seconds",
         started.as_millis() as f64 / 1000.0,
     );
-    if let Some(pages) = resident_pages() {
+    if let Some(bytes) = resident_bytes() {
         page.gauge(
             "process_resident_memory_bytes",
             "Resident memory, in bytes",
-            pages as f64 * page_size() as f64,
+            bytes as f64,
         );
     }
     if let Some(ticks) = cpu_ticks() {
@@ -47,10 +47,11 @@ pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
     }
 }
 
-/// The second field of `statm`.
-fn resident_pages() -> Option<u64> {
+/// The resident memory: the second field of `statm`.
+pub(super) fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
-    text.split(' ').nth(1)?.parse().ok()
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * page_size() as u64)
 }
 
 /// Fields 14 and 15 of `stat`, which are the 12th and 13th after the name in parentheses.
@@ -59,4 +60,10 @@ fn cpu_ticks() -> Option<u64> {
     let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some(next()? + next()?)
+}
+
+/// The name of this machine.
+pub(super) fn node() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
 }

@@ -12,7 +12,7 @@ use crate::pet::InvalidBody;
 const MAX: usize = 16 * 1024;
 
 /// Reads the whole body within `timeout`: a timeout per read would allow a client to send forever.
-pub(super) async fn read_json(
+pub(crate) async fn read_json(
     head: &Head<'_>,
     body: &mut RequestBody,
     timeout: Duration,

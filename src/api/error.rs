@@ -68,6 +68,14 @@ pub(crate) enum ApiError {
     MissingAdminToken,
     #[error("The admin token is invalid.")]
     InvalidAdminToken,
+    /// The admin listener rejects it, whoever sends it.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// A rule about keys, animals or orders forbids it.
+    #[error("{0}.")]
+    Conflict(String),
+    #[error("{0}.")]
+    InvalidRequest(String),
     #[error("{name} {problem}.")]
     InvalidParameter { name: &'static str, problem: String },
     #[error("{0}")]
@@ -123,6 +131,9 @@ impl ApiError {
             Self::MissingApiKey => (StatusCode::UNAUTHORIZED, "missing_api_key"),
             Self::MissingAdminToken => (StatusCode::UNAUTHORIZED, "missing_admin_token"),
             Self::InvalidAdminToken => (StatusCode::UNAUTHORIZED, "invalid_admin_token"),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+            Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Self::InvalidApiKey | Self::SeveralApiKeys => {
                 (StatusCode::UNAUTHORIZED, "invalid_api_key")
             }

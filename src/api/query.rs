@@ -8,7 +8,7 @@ use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
 use crate::percent::decode;
 
 /// Parses `limit`, `status` and `cursor`.
-pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
+pub(crate) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
@@ -26,7 +26,7 @@ pub(super) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
 }
 
 /// Parses `limit` and `cursor`.
-pub(super) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
+pub(crate) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {

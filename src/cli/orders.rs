@@ -5,7 +5,6 @@ use std::future::ready;
 use anyhow::Context;
 use clap::Subcommand;
 use futures_util::{StreamExt, TryStreamExt};
-use serde_json::{Value, json};
 
 use super::database::CommandOptions;
 use super::list::list;
@@ -15,7 +14,7 @@ use super::table::column;
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::order::action::ActionRejection;
-use crate::order::{Order, OrderId, OrderState, QUANTITY};
+use crate::order::{Order, OrderId, OrderState};
 use crate::pet::{PetId, PetStatus};
 use crate::store::Mode;
 
@@ -94,7 +93,7 @@ impl Command {
                     .orders()
                     .try_filter(move |order| ready(is_listed(order)));
                 let orders = orders.boxed_local();
-                list(orders, failure, options.json, report, columns, row).await
+                list(orders, failure, options.json, Order::report, columns, row).await
             }
         }
     }
@@ -110,18 +109,7 @@ fn print_outcome(
     let order = outcome.map_err(anyhow::Error::from)?;
     let (id, pet, status) = (order.id, order.pet, status.word());
     let text = format!("order {id} is {done}: animal {pet} is {status}");
-    print::result(json, || report(&order), &text)
-}
-
-/// An order in JSON: as the API shows it, and its state.
-fn report(order: &Order) -> Value {
-    let mut report = json!({"id": order.id.0, "petId": order.pet.0, "quantity": QUANTITY});
-    if let Some(date) = order.ship_date {
-        report["shipDate"] = date.to_string().into();
-    }
-    report["complete"] = (order.state == OrderState::Complete).into();
-    report["state"] = order.state.word().into();
-    report
+    print::result(json, || order.report(), &text)
 }
 
 fn row(order: &Order) -> [String; 4] {

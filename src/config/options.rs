@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::SpanRelativeTo;
 
-use super::{AdminToken, InvalidConfig, InvalidToken};
+use super::{AdminHost, AdminToken, InvalidConfig, InvalidToken};
 use crate::access::proxy::Cidr;
 use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
@@ -74,15 +74,18 @@ pub(crate) struct ServeOptions {
     /// Address of the API; port 0 picks a free port
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
-    /// Address of the admin listener: metrics and health checks
+    /// Address of the admin listener: API for operators, metrics and health checks
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9090", value_parser = address)]
     pub(crate) admin_listen: SocketAddr,
-    /// Bearer token for metrics; required unless the admin listener is on loopback
+    /// Token for the admin API and metrics; required for changes, and unless the admin listener is on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
     /// File whose first line is the token, instead of --admin-token; other users must not be able to read it
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
+    /// Names, besides IP addresses and localhost, by which browsers reach the admin listener; can be repeated
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) admin_host: Vec<AdminHost>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,

@@ -35,7 +35,9 @@ impl Header {
             "x-forwarded-proto" => Self::ForwardedProto,
             #[cfg(feature = "otel")]
             "traceparent" | "tracestate" => Self::Other,
-            "accept" | "access-control-request-method" | "expect" | "origin" => Self::Other,
+            "accept" | "access-control-request-method" | "cookie" | "expect" | "origin" => {
+                Self::Other
+            }
             _ => return None,
         })
     }
@@ -236,7 +238,9 @@ mod tests {
             let mut request = Request::post("/").header("x-other", "x".repeat(length));
             for name in [
                 "accept",
+                "cookie",
                 "expect",
+                "origin",
                 "host",
                 "authorization",
                 "content-type",

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::events::RecentEvents;
 use super::format::{self, LogFormat};
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
@@ -23,6 +24,7 @@ const CAPACITY: usize = 4 * 1024 * 1024;
 pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
     lost: Arc<Counter>,
+    events: Arc<RecentEvents>,
     stop: Option<Sender<()>>,
     /// Closed after the last lines have been written.
     written: Receiver<()>,
@@ -53,6 +55,7 @@ impl Sink {
         let sink = Self {
             buffers: Arc::default(),
             lost: Arc::default(),
+            events: Arc::default(),
             stop: Some(stop),
             written,
         };
@@ -93,6 +96,11 @@ impl Sink {
         };
         lock(&self.buffers).push(buffer.clone());
         buffer
+    }
+
+    /// The last events, if this sink is the one of the process.
+    pub fn events(&self) -> Arc<RecentEvents> {
+        Arc::clone(&self.events)
     }
 
     /// The number of dropped lines.

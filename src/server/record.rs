@@ -42,6 +42,8 @@ impl Drop for RequestRecord<'_> {
         self.metrics.count(self.subject, self.status, took);
         let is_complete = self.status != CANCELLED;
         self.span.end(is_complete.then_some(self.status));
+        let key = self.learned.key.get();
+        self.metrics.watched.record(key, self.status);
         if self.subject != Subject::Health {
             self.log.write(&RequestLine {
                 at: self.now,
@@ -51,7 +53,7 @@ impl Drop for RequestRecord<'_> {
                 client: self.client,
                 status: self.status,
                 took,
-                key: self.learned.key.get(),
+                key,
                 reason: self.reason,
             });
         }

@@ -26,7 +26,7 @@ use crate::store::{self, Store};
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,
-    pub(super) access: Access,
+    pub(super) access: Arc<Access>,
     /// The health of Redis, if it is used.
     pub(super) redis: Option<Arc<Health>>,
     pub(super) api: Api,
@@ -63,7 +63,7 @@ impl Shared {
             local: local.clone(),
         };
         Ok(Self {
-            access: Access::default(),
+            access: Arc::default(),
             redis: config.redis.is_some().then(Arc::default),
             api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
             pages: OpenPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),

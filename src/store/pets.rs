@@ -23,6 +23,7 @@ impl Store {
         if let Some(json) = slot.get() {
             return Ok(Some(json));
         }
+        self.misses.add(1);
         let json = traced!("SELECT" "pets", self.pet(id))?;
         if let Some(json) = &json {
             slot.put(json.clone());
@@ -36,6 +37,7 @@ impl Store {
         if let Some(page) = slot.get() {
             return Ok(page);
         }
+        self.misses.add(1);
         let page = traced!("SELECT" "pets", self.page(query))?;
         // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {

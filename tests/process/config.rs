@@ -8,10 +8,11 @@ use tempfile::TempDir;
 use crate::{PROGRAM, folder, run};
 
 /// Every option of `serve` that takes a value, with one that fits and one that does not.
-const OPTIONS: [(&str, &str, &str); 21] = [
+const OPTIONS: [(&str, &str, &str); 22] = [
     ("listen", "127.0.0.1:0", "localhost"),
     ("admin-listen", "127.0.0.1:0", "9090"),
     ("admin-token", "0123456789abcdef", "short"),
+    ("admin-host", "admin.example.com", "admin.example.com:80"),
     ("database", "sqlite:other.db", "mysql:other"),
     ("redis", "redis://127.0.0.1:1", "http://me:secret@x"),
     (

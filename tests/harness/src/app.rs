@@ -310,6 +310,7 @@ fn config(database: Database) -> Config {
         listen: free,
         admin_listen: free,
         admin_token: None,
+        admin_hosts: Vec::new(),
         tls: None,
         database,
         redis: redis_url(),

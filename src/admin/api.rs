@@ -1,0 +1,212 @@
+//! The admin API: what the dashboard and scripts call. Bodies and results are those of the commands with `--json`.
+
+mod keys;
+mod orders;
+mod pets;
+mod query;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::guard::{Caller, Guard};
+use super::live::Live;
+use super::metrics::MetricsPage;
+use super::resource::{KeyAction, OrderAction, Resource};
+use crate::access::Access;
+use crate::api::ApiError;
+use crate::api::body::read_json;
+use crate::clock::Timestamp;
+use crate::http::{Body, Head, RequestBody, Response};
+use crate::store::Store;
+
+/// The admin API.
+#[derive(Debug)]
+pub(super) struct AdminApi {
+    pub(super) sources: Arc<MetricsPage>,
+    pub(super) access: Arc<Access>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) live: Arc<Live>,
+    /// Timeout for a body to arrive.
+    pub(super) body_timeout: Duration,
+    /// The name of this machine.
+    pub(super) node: String,
+}
+
+/// A request to the admin API that may be answered.
+struct Call<'a> {
+    head: &'a Head<'a>,
+    body: &'a mut RequestBody,
+    peer: IpAddr,
+    caller: Caller,
+    now: Timestamp,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogIn {
+    token: String,
+}
+
+impl AdminApi {
+    /// Responds to a request for the resource at this path, without `/api/`.
+    pub(super) async fn respond(
+        &self,
+        path: &str,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        peer: IpAddr,
+    ) -> Result<Response, ApiError> {
+        self.guard.check_host(head)?;
+        let resource = Resource::at(path).ok_or(ApiError::NotFound(
+            "There is no resource at this path. The admin API is described in docs/operating.md.",
+        ))?;
+        if !resource
+            .methods()
+            .split(", ")
+            .any(|method| method == head.method.as_str())
+        {
+            return Err(ApiError::MethodNotAllowed(resource.methods()));
+        }
+        if resource == Resource::Session && *head.method == Method::POST {
+            return self.log_in(head, body, peer).await;
+        }
+        let caller = self.guard.authenticate(head, peer)?;
+        let changes = !matches!(*head.method, Method::GET | Method::HEAD);
+        if changes {
+            self.guard.check_change(head, caller)?;
+        }
+        let mut call = Call {
+            head,
+            body,
+            peer,
+            caller,
+            now: self.sources.clock.now(),
+        };
+        match resource {
+            Resource::Overview => Ok(json(StatusCode::OK, &self.overview(caller))),
+            Resource::Live => self.live(&call),
+            Resource::Session => Ok(self.log_out(&call)),
+            Resource::Keys if changes => self.create_key(&mut call).await,
+            Resource::Keys => self.list_keys(&call).await,
+            Resource::Key(id) => self.show_key(id, &call).await,
+            Resource::KeyAction(id, KeyAction::Rotate) => self.rotate_key(id, &mut call).await,
+            Resource::KeyAction(id, KeyAction::Plan) => self.set_plan(id, &mut call).await,
+            Resource::KeyAction(id, KeyAction::Revoke) => self.revoke_key(id, &call).await,
+            Resource::KeyAction(id, KeyAction::Unban) => self.unban_key(id, &call).await,
+            Resource::Pets => self.list_pets(&call).await,
+            Resource::Pet(id) => self.show_pet(id).await,
+            Resource::PetStatus(id) => self.set_status(id, &mut call).await,
+            Resource::Orders if changes => self.place_order(&mut call).await,
+            Resource::Orders => self.list_orders(&call).await,
+            Resource::OrderAction(id, OrderAction::Complete) => {
+                self.end_order(id, true, &call).await
+            }
+            Resource::OrderAction(id, OrderAction::Cancel) => {
+                self.end_order(id, false, &call).await
+            }
+        }
+    }
+
+    async fn log_in(
+        &self,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        peer: IpAddr,
+    ) -> Result<Response, ApiError> {
+        let body = read_json(head, body, self.body_timeout).await?;
+        let LogIn { token } = parse(&body)?;
+        let cookie = self.guard.log_in(head, peer, &token)?;
+        Ok(Response::new(StatusCode::NO_CONTENT).with(SET_COOKIE, cookie))
+    }
+
+    fn log_out(&self, call: &Call<'_>) -> Response {
+        let mut response = Response::new(StatusCode::NO_CONTENT);
+        if let Caller::Session(id) = call.caller {
+            response.add(SET_COOKIE, self.guard.sessions.end(id));
+            call.log("logged out of the dashboard", "");
+        }
+        response
+    }
+
+    fn overview(&self, caller: Caller) -> Value {
+        let mut overview = self.live.overview();
+        let store = self.store();
+        overview["version"] = env!("CARGO_PKG_VERSION").into();
+        overview["node"] = self.node.as_str().into();
+        overview["startedAt"] = self.sources.started.to_string().into();
+        overview["database"] = if store.is_shared() {
+            "postgres"
+        } else {
+            "sqlite"
+        }
+        .into();
+        overview["redis"] = self.sources.redis.is_some().into();
+        overview["maxConnections"] = self.sources.max_connections.into();
+        overview["mayChange"] = (caller != Caller::Anonymous).into();
+        overview
+    }
+
+    /// A stream of events. With the query `key=ID` also the requests of that key by status, from now on.
+    fn live(&self, call: &Call<'_>) -> Result<Response, ApiError> {
+        let key = query::key(call.head.query)?;
+        let watch = key.map(|key| self.sources.metrics.watched.watch(key));
+        let (guard, caller) = (Arc::clone(&self.guard), call.caller);
+        let stream = self.live.stream(watch, move || guard.is_valid(caller))?;
+        let mut response = Response::json(StatusCode::OK, Bytes::new());
+        response.add(CONTENT_TYPE, EVENT_STREAM);
+        response.body = Body::streamed(stream);
+        Ok(response)
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.sources.store
+    }
+
+    /// Reads a body. One that is absent is an empty object.
+    async fn read<T: DeserializeOwned>(&self, call: &mut Call<'_>) -> Result<T, ApiError> {
+        if call.body.is_read() {
+            return parse(b"{}");
+        }
+        let body = read_json(call.head, call.body, self.body_timeout).await?;
+        parse(&body)
+    }
+}
+
+impl Call<'_> {
+    /// Logs what an operator has changed.
+    fn log(&self, done: &'static str, what: &str) {
+        tracing::info!(what, client = %self.peer.to_canonical(), "{done}");
+    }
+}
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let invalid = |error: serde_json::Error| {
+        ApiError::InvalidRequest(format!("The body is invalid: {error}"))
+    };
+    let value: Value = serde_json::from_slice(body).map_err(invalid)?;
+    if !value.is_object() {
+        return Err(ApiError::InvalidRequest(
+            "The body must be a JSON object".into(),
+        ));
+    }
+    serde_json::from_value(value).map_err(invalid)
+}
+
+fn json(status: StatusCode, value: &Value) -> Response {
+    Response::json(status, value.to_string().into())
+}
+
+/// A member of a body that is invalid, and why.
+fn invalid(name: &str, problem: impl std::fmt::Display) -> ApiError {
+    ApiError::InvalidRequest(format!("{name} {problem}"))
+}

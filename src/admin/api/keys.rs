@@ -1,0 +1,214 @@
+//! Keys: the list with their usage, one key, and its management by the rules of `keys`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{AdminApi, Call, invalid, json as respond, query};
+use crate::admin::off_thread::off_thread;
+use crate::api::ApiError;
+use crate::clock::{Day, Timestamp};
+use crate::config::options;
+use crate::http::Response;
+use crate::key::KeyId;
+use crate::keys::{self, Confirmed, KeyName, KeyRejection, report};
+use crate::plan::{Plan, PlanName};
+use crate::store::{KeyRecord, UsageRow};
+
+/// How many days the list shows for each key, and how many one key.
+const DAYS_OF_LIST: u64 = 30;
+const DAYS_OF_KEY: u64 = 90;
+
+/// The number of all keys that match.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct CreateKey {
+    name: String,
+    plan: String,
+    per_minute: Option<u32>,
+    per_day: Option<u32>,
+    /// Its lifetime, such as `90d`.
+    expires: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct SetPlan {
+    plan: String,
+    per_minute: Option<u32>,
+    per_day: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RotateKey {
+    /// How long the old secret works, such as `24h`.
+    grace: Option<String>,
+    /// Whether to rotate even during the grace period of an earlier rotation.
+    #[serde(default)]
+    confirm: bool,
+}
+
+impl AdminApi {
+    pub(super) async fn list_keys(&self, call: &Call<'_>) -> Result<Response, ApiError> {
+        let query = query::of_keys(call.head.query, call.now)?;
+        let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
+        let (list, usage) = off_thread(async move || {
+            let list = store.key_list(&query).await?;
+            let ids: Vec<KeyId> = list.keys.iter().map(|key| key.id).collect();
+            let usage = store.usage_since(&ids, since).await?;
+            crate::store::Result::Ok((list, usage))
+        })
+        .await?;
+        let mut by_key: HashMap<KeyId, Vec<UsageRow>> = HashMap::new();
+        for row in usage {
+            by_key.entry(row.key).or_default().push(row);
+        }
+        let none = Vec::new();
+        let rows = list.keys.iter().map(|key| {
+            let usage = by_key.get(&key.id).unwrap_or(&none);
+            let mut row = self.key(key, usage, call.now);
+            let on = |day: String| usage.iter().find(|row| row.day == day);
+            let days = (0..DAYS_OF_LIST as i64).map(|day| {
+                let day = Day::from_number(since.number() + day).to_string();
+                on(day).map_or(0, |row| row.requests)
+            });
+            row["days"] = days.collect();
+            row
+        });
+        let total = HeaderValue::from(list.total);
+        Ok(respond(StatusCode::OK, &rows.collect()).with(TOTAL, total))
+    }
+
+    pub(super) async fn show_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
+        let record = keys::get(self.store(), id).await.map_err(failure)?;
+        let since = first_day(call.now, DAYS_OF_KEY);
+        let usage = self.store().usage_since(&[id], since).await?;
+        let mut key = self.key(&record, &usage, call.now);
+        key["unbannedAt"] = report::text(record.unbanned_at).into();
+        key["usage"] = usage.iter().map(report::usage).collect();
+        Ok(respond(StatusCode::OK, &key))
+    }
+
+    pub(super) async fn create_key(&self, call: &mut Call<'_>) -> Result<Response, ApiError> {
+        let body: CreateKey = self.read(call).await?;
+        let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
+        let plan = plan(&body.plan, body.per_minute, body.per_day)?;
+        let expires = match body.expires {
+            Some(text) => {
+                let expires = options::positive(&text);
+                Some(expires.map_err(|error| invalid("expires", error))?)
+            }
+            None => None,
+        };
+        let created = keys::create(self.store(), name, plan, expires, call.now).await;
+        let issued = created.map_err(failure)?;
+        call.log("key created", &format!("key {}", issued.record.id));
+        Ok(respond(
+            StatusCode::CREATED,
+            &report::issued(&issued, call.now),
+        ))
+    }
+
+    pub(super) async fn set_plan(
+        &self,
+        id: KeyId,
+        call: &mut Call<'_>,
+    ) -> Result<Response, ApiError> {
+        let body: SetPlan = self.read(call).await?;
+        let plan = plan(&body.plan, body.per_minute, body.per_day)?;
+        let changed = keys::set_plan(self.store(), id, plan).await;
+        let record = changed.map_err(failure)?;
+        call.log("plan changed", &format!("key {id}, {}", plan.name()));
+        Ok(changed_key(&record, call.now))
+    }
+
+    pub(super) async fn rotate_key(
+        &self,
+        id: KeyId,
+        call: &mut Call<'_>,
+    ) -> Result<Response, ApiError> {
+        let body: RotateKey = self.read(call).await?;
+        let grace = match body.grace {
+            Some(text) => options::duration(&text).map_err(|error| invalid("grace", error))?,
+            None => Duration::from_hours(24),
+        };
+        let confirmed = match body.confirm {
+            true => Confirmed::Yes,
+            false => Confirmed::No,
+        };
+        let rotated = keys::rotate(self.store(), id, grace, confirmed, call.now).await;
+        let issued = rotated.map_err(failure)?;
+        call.log("key rotated", &format!("key {id}"));
+        Ok(respond(StatusCode::OK, &report::issued(&issued, call.now)))
+    }
+
+    pub(super) async fn revoke_key(
+        &self,
+        id: KeyId,
+        call: &Call<'_>,
+    ) -> Result<Response, ApiError> {
+        let revoked = keys::revoke(self.store(), id, call.now).await;
+        let record = revoked.map_err(failure)?;
+        call.log("key revoked", &format!("key {id}"));
+        Ok(changed_key(&record, call.now))
+    }
+
+    pub(super) async fn unban_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
+        let unbanned = keys::unban(self.store(), id, call.now).await;
+        let (record, _) = unbanned.map_err(failure)?;
+        call.log("key unbanned", &format!("key {id}"));
+        Ok(changed_key(&record, call.now))
+    }
+
+    /// A key, with its usage of the current minute and day. The usage of a day that this server has not counted is in the store.
+    fn key(&self, record: &KeyRecord, usage: &[UsageRow], now: Timestamp) -> Value {
+        let (minute, day) = self.access.directory.used(record.id, now).unwrap_or((0, 0));
+        let today = now.day().to_string();
+        let stored = usage.iter().find(|row| row.day == today);
+        let mut key = report::key(record, now);
+        key["usedThisMinute"] = minute.into();
+        key["usedToday"] = stored.map_or(0, |row| row.requests).max(day.into()).into();
+        key["refusedToday"] = stored.map_or(0, |row| row.refused).into();
+        key
+    }
+}
+
+fn first_day(now: Timestamp, days: u64) -> Day {
+    now.before(Duration::from_hours(24 * (days - 1))).day()
+}
+
+fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
+    let name: PlanName = name.parse().map_err(|error| invalid("plan", error))?;
+    name.with(per_minute, per_day)
+        .map_err(|error| invalid("perMinute and perDay:", error))
+}
+
+fn changed_key(record: &KeyRecord, now: Timestamp) -> Response {
+    respond(StatusCode::OK, &report::key(record, now))
+}
+
+fn failure(error: keys::Error) -> ApiError {
+    match error {
+        keys::Error::Rejected(KeyRejection::Unknown(_)) => {
+            ApiError::NotFound("There is no such key.")
+        }
+        keys::Error::Rejected(KeyRejection::GraceRunning(grace)) => ApiError::Conflict(format!(
+            "{}: send {} to rotate it again",
+            KeyRejection::GraceRunning(grace),
+            json!({"confirm": true})
+        )),
+        keys::Error::Rejected(rejection) => ApiError::Conflict(rejection.to_string()),
+        keys::Error::Store(error) => error.into(),
+        keys::Error::NoRandomness(error) => ApiError::Internal {
+            cause: error.to_string(),
+        },
+    }
+}

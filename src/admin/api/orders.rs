@@ -1,0 +1,72 @@
+//! Orders: the list, placing one, and its end.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::pets::{rejection, with_next};
+use super::{AdminApi, Call, invalid, json as respond};
+use crate::api::{ApiError, query};
+use crate::clock::Timestamp;
+use crate::http::Response;
+use crate::order::OrderId;
+use crate::page::Scope;
+use crate::pet::PetId;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct PlaceOrder {
+    pet_id: i64,
+    ship_date: Option<String>,
+}
+
+impl AdminApi {
+    /// Without cancelled orders, as the API lists them.
+    pub(super) async fn list_orders(&self, call: &Call<'_>) -> Result<Response, ApiError> {
+        let query = query::of_orders(call.head.query)?;
+        let page = self.store().order_page(query).await?;
+        let response = Response::json(StatusCode::OK, page.json);
+        Ok(with_next(response, page.next, Scope::Orders))
+    }
+
+    pub(super) async fn place_order(&self, call: &mut Call<'_>) -> Result<Response, ApiError> {
+        let body: PlaceOrder = self.read(call).await?;
+        let ship_date = match body.ship_date {
+            Some(text) => {
+                let date: Result<Timestamp, _> = text.parse();
+                Some(date.map_err(|error| invalid("shipDate", error))?)
+            }
+            None => None,
+        };
+        let placed = self
+            .store()
+            .place_order(PetId(body.pet_id), ship_date, call.now);
+        let order = placed.await?.map_err(rejection)?;
+        call.log(
+            "order placed",
+            &format!("order {}, animal {}", order.id, order.pet),
+        );
+        Ok(respond(StatusCode::CREATED, &order.report()))
+    }
+
+    /// Completes or cancels an order.
+    pub(super) async fn end_order(
+        &self,
+        id: OrderId,
+        complete: bool,
+        call: &Call<'_>,
+    ) -> Result<Response, ApiError> {
+        let (ended, done) = match complete {
+            true => (
+                self.store().complete_order(id, call.now).await?,
+                "order completed",
+            ),
+            false => (
+                self.store().cancel_order(id, call.now).await?,
+                "order cancelled",
+            ),
+        };
+        let order = ended.map_err(rejection)?;
+        call.log(done, &format!("order {id}, animal {}", order.pet));
+        Ok(respond(StatusCode::OK, &order.report()))
+    }
+}

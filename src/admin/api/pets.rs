@@ -1,0 +1,81 @@
+//! Animals: the list, one animal, and its status.
+
+use http::StatusCode;
+use http::header::HeaderName;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{AdminApi, Call, invalid, json as respond};
+use crate::api::{ApiError, query};
+use crate::http::{Response, header};
+use crate::order::action::ActionRejection;
+use crate::page::{Cursor, Scope};
+use crate::pet::{PetId, PetStatus};
+
+/// The cursor of the next page, if there is one.
+const NEXT: HeaderName = HeaderName::from_static("x-next-cursor");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetStatus {
+    status: String,
+    /// Whether to cancel the open order for the animal.
+    #[serde(default)]
+    force: bool,
+}
+
+impl AdminApi {
+    pub(super) async fn list_pets(&self, call: &Call<'_>) -> Result<Response, ApiError> {
+        let query = query::of_pets(call.head.query)?;
+        let page = self.store().page(query).await?;
+        let response = Response::json(StatusCode::OK, page.json);
+        Ok(with_next(response, page.next, query.scope()))
+    }
+
+    pub(super) async fn show_pet(&self, id: PetId) -> Result<Response, ApiError> {
+        let pet = self.store().pet(id).await?;
+        let pet = pet.ok_or(ApiError::NotFound("There is no such animal."))?;
+        Ok(Response::json(StatusCode::OK, pet))
+    }
+
+    pub(super) async fn set_status(
+        &self,
+        id: PetId,
+        call: &mut Call<'_>,
+    ) -> Result<Response, ApiError> {
+        let body: SetStatus = self.read(call).await?;
+        let status: PetStatus = body
+            .status
+            .parse()
+            .map_err(|error| invalid("status", error))?;
+        let set = self.store().set_status(id, status, body.force, call.now);
+        let set = set.await?.map_err(rejection)?;
+        call.log("status set", &format!("animal {id}, {}", status.word()));
+        let report = json!({
+            "id": id.0,
+            "status": status.word(),
+            "before": set.before.word(),
+            "cancelledOrder": set.order.map(|order| order.id.0),
+        });
+        Ok(respond(StatusCode::OK, &report))
+    }
+}
+
+/// A page with the cursor of the next one.
+pub(super) fn with_next(mut response: Response, next: Option<Cursor>, scope: Scope) -> Response {
+    if let Some(next) = next {
+        let text = next.bound_to(scope).text();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        response.add(NEXT, header::value(text));
+    }
+    response
+}
+
+/// The error of an action that a rule forbids.
+pub(super) fn rejection(rejection: ActionRejection) -> ApiError {
+    match rejection {
+        ActionRejection::UnknownPet(_) => ApiError::NotFound("There is no such animal."),
+        ActionRejection::UnknownOrder(_) => ApiError::NotFound("There is no such order."),
+        rejection => ApiError::Conflict(rejection.to_string()),
+    }
+}

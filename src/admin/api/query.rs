@@ -1,0 +1,84 @@
+//! The query parameters of the admin API. Unknown ones are ignored, each is given at most once.
+
+use crate::api::ApiError;
+use crate::clock::Timestamp;
+use crate::key::KeyId;
+use crate::percent::decode;
+use crate::store::{KeyListQuery, KeySort, KeyState};
+
+/// The most keys of one page.
+const MOST_KEYS: u16 = 200;
+
+/// `q`, `state`, `sort`, `order`, `offset` and `limit`.
+pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuery, ApiError> {
+    let state = one(
+        query,
+        "state",
+        "active, banned, expired or revoked",
+        |text| KeyState::ALL.into_iter().find(|state| state.word() == text),
+    )?;
+    let sort = one(query, "sort", "id, name, plan, lastUsed or today", |text| {
+        Some(match text {
+            "id" => KeySort::Id,
+            "name" => KeySort::Name,
+            "plan" => KeySort::Plan,
+            "lastUsed" => KeySort::LastUsed,
+            "today" => KeySort::Requests(now.day()),
+            _ => return None,
+        })
+    })?;
+    let descending = one(query, "order", "asc or desc", |text| match text {
+        "asc" => Some(false),
+        "desc" => Some(true),
+        _ => None,
+    })?;
+    let search = one(query, "q", "text of at most 100 characters", |text| {
+        (text.chars().count() <= 100).then(|| text.to_owned())
+    })?;
+    let offset = one(query, "offset", "a whole number", |text| text.parse().ok())?;
+    let limit = one(query, "limit", "between 1 and 200", |text| {
+        text.parse()
+            .ok()
+            .filter(|limit| (1..=MOST_KEYS).contains(limit))
+    })?;
+    Ok(KeyListQuery {
+        search: search.filter(|text| !text.is_empty()),
+        state,
+        sort: sort.unwrap_or_default(),
+        descending: descending.unwrap_or(false),
+        offset: offset.unwrap_or(0),
+        limit: limit.unwrap_or(50),
+        now,
+    })
+}
+
+/// `key`, the ID of one.
+pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
+    one(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
+}
+
+/// The value of a parameter that is given at most once, and `must be` such.
+fn one<T>(
+    query: Option<&str>,
+    name: &'static str,
+    must_be: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, ApiError> {
+    let pairs = query.into_iter().flat_map(|query| query.split('&'));
+    let mut values = pairs.filter_map(|pair| {
+        let (given, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (given == name).then_some(value)
+    });
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let invalid = |problem: String| ApiError::InvalidParameter { name, problem };
+    if values.next().is_some() {
+        return Err(invalid("must be given at most once".into()));
+    }
+    // As browsers encode it.
+    let value = value.replace('+', " ");
+    let parsed = decode(&value).and_then(|value| parse(&value));
+    let problem = || invalid(format!("must be {must_be}"));
+    parsed.ok_or_else(problem).map(Some)
+}

@@ -1,0 +1,213 @@
+//! Who may see and change what. A page in a browser is open to other sites: DNS rebinding makes a foreign name lead here, and forms
+//! and scripts of other sites can send requests. So the name and the origin of a request are checked besides its credentials.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
+
+use http::header::{COOKIE, HeaderValue, ORIGIN};
+
+use super::session::{SessionId, Sessions};
+use crate::access::Presented;
+use crate::access::address::AddressTable;
+use crate::api::ApiError;
+use crate::api::authority::Authority;
+use crate::api::error::Limit;
+use crate::clock::Clock;
+use crate::config::{AdminHost, AdminToken};
+use crate::http::Head;
+
+/// The rules of access to the admin listener.
+#[derive(Debug)]
+pub(super) struct Guard {
+    token: Option<AdminToken>,
+    hosts: Vec<AdminHost>,
+    /// Whether the listener uses TLS.
+    https: bool,
+    pub(super) sessions: Sessions,
+    /// Requests without the token, by address.
+    failures: AddressTable,
+    clock: Clock,
+}
+
+/// How a client is authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// No token is configured, and the listener is on loopback: it may see everything and change nothing.
+    Anonymous,
+    /// It has sent the token.
+    Token,
+    /// It has logged in.
+    Session(SessionId),
+}
+
+impl Guard {
+    pub(super) fn new(
+        token: Option<AdminToken>,
+        hosts: Vec<AdminHost>,
+        port: u16,
+        https: bool,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            token,
+            hosts,
+            https,
+            sessions: Sessions::new(port, https),
+            failures: AddressTable::default(),
+            clock,
+        }
+    }
+
+    /// Checks that the request is addressed to an IP address, to this machine, or to a name that is configured.
+    pub(super) fn check_host(&self, head: &Head<'_>) -> Result<(), ApiError> {
+        let authority = Authority::of(head).map_err(|problem| ApiError::InvalidParameter {
+            name: "Host",
+            problem: problem.to_string(),
+        })?;
+        let is_ours = authority.is_some_and(|authority| self.is_ours(authority.as_bytes()));
+        match is_ours {
+            true => Ok(()),
+            false => Err(ApiError::Forbidden(
+                "This host name is not allowed: use an IP address or localhost, or start the server with --admin-host.",
+            )),
+        }
+    }
+
+    fn is_ours(&self, authority: &[u8]) -> bool {
+        let Ok(authority) = std::str::from_utf8(authority) else {
+            return false;
+        };
+        // Checked before: what is in brackets is an IPv6 address.
+        if authority.starts_with('[') {
+            return true;
+        }
+        let host = authority.split(':').next().unwrap_or_default();
+        host.parse::<Ipv4Addr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || self
+                .hosts
+                .iter()
+                .any(|ours| host.eq_ignore_ascii_case(ours.as_str()))
+    }
+
+    /// Authenticates a request by the token, if one is configured.
+    pub(super) fn check_token(&self, head: &Head<'_>, peer: IpAddr) -> Result<Caller, ApiError> {
+        let Some(token) = &self.token else {
+            return Ok(Caller::Anonymous);
+        };
+        let presented = Presented::of(head.authorization);
+        match presented {
+            Presented::Key(presented) if token.matches(presented) => Ok(Caller::Token),
+            Presented::Nothing => Err(self.fail(peer, ApiError::MissingAdminToken)),
+            Presented::Key(_) | Presented::Several => {
+                Err(self.fail(peer, ApiError::InvalidAdminToken))
+            }
+        }
+    }
+
+    /// Authenticates a request by the token or by a session.
+    pub(super) fn authenticate(&self, head: &Head<'_>, peer: IpAddr) -> Result<Caller, ApiError> {
+        if self.token.is_some()
+            && Presented::of(head.authorization) == Presented::Nothing
+            && let Some(session) = self.sessions.find(head.all(&COOKIE), Instant::now())
+        {
+            return Ok(Caller::Session(session));
+        }
+        self.check_token(head, peer)
+    }
+
+    /// Checks that a request may change something.
+    pub(super) fn check_change(&self, head: &Head<'_>, caller: Caller) -> Result<(), ApiError> {
+        let is_allowed = match caller {
+            Caller::Anonymous => return Err(NO_TOKEN),
+            Caller::Token => self.origin(head) != Origin::Foreign,
+            // A browser sends it with every request that changes something.
+            Caller::Session(_) => self.origin(head) == Origin::Own,
+        };
+        match is_allowed {
+            true => Ok(()),
+            false => Err(FOREIGN),
+        }
+    }
+
+    /// Begins a session for who sends the token. Returns its cookie.
+    pub(super) fn log_in(
+        &self,
+        head: &Head<'_>,
+        peer: IpAddr,
+        presented: &str,
+    ) -> Result<HeaderValue, ApiError> {
+        let Some(token) = &self.token else {
+            return Err(NO_TOKEN);
+        };
+        if self.origin(head) == Origin::Foreign {
+            return Err(FOREIGN);
+        }
+        if !token.matches(presented.as_bytes()) {
+            return Err(self.fail(peer, ApiError::InvalidAdminToken));
+        }
+        tracing::info!(client = %peer.to_canonical(), "logged in to the dashboard");
+        let begun = self.sessions.begin(Instant::now());
+        begun.map_err(|error| ApiError::Internal {
+            cause: error.to_string(),
+        })
+    }
+
+    /// Whether a session, if it is one, is still open.
+    pub(super) fn is_valid(&self, caller: Caller) -> bool {
+        match caller {
+            Caller::Session(id) => self.sessions.is_open(id, Instant::now()),
+            Caller::Anonymous | Caller::Token => true,
+        }
+    }
+
+    /// Counts a failed authentication against the address, like those of API keys.
+    fn fail(&self, peer: IpAddr, error: ApiError) -> ApiError {
+        let now = self.clock.now();
+        if let Err(rate) = self.failures.fail(peer, now) {
+            return ApiError::RateLimited {
+                by: Limit::Failures,
+                retry_after: rate.reset.seconds_from(now),
+            };
+        }
+        if matches!(error, ApiError::InvalidAdminToken) {
+            tracing::warn!(client = %peer.to_canonical(), "invalid admin token");
+        }
+        error
+    }
+
+    fn origin(&self, head: &Head<'_>) -> Origin {
+        let mut origins = head.all(&ORIGIN);
+        let Some(origin) = origins.next() else {
+            return Origin::Absent;
+        };
+        // Behind a proxy that speaks HTTPS, the origin has it and the listener has not.
+        let authority = origin.strip_prefix(b"https://");
+        let plain = || origin.strip_prefix(b"http://").filter(|_| !self.https);
+        let own = Authority::of(head).ok().flatten();
+        let is_own = authority
+            .or_else(plain)
+            .zip(own)
+            .is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(own.as_bytes()));
+        match is_own && origins.next().is_none() {
+            true => Origin::Own,
+            false => Origin::Foreign,
+        }
+    }
+}
+
+const NO_TOKEN: ApiError =
+    ApiError::Forbidden("Changes require a token: start the server with --admin-token-file.");
+
+const FOREIGN: ApiError = ApiError::Forbidden("This request comes from a page of another origin.");
+
+/// The origin of the page that sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It is not said: the client is no browser, or the request changes nothing.
+    Absent,
+    /// The dashboard.
+    Own,
+    /// Another one, or several.
+    Foreign,
+}

@@ -1,0 +1,247 @@
+//! The live data of the dashboard: a sample each second, of which the last 15 minutes are kept, and a stream of events for each open
+//! page. What all pages show is formatted once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::metrics::MetricsPage;
+use super::off_thread::off_thread;
+use super::sample::{Counts, NAMES, Sample};
+use crate::api::ApiError;
+use crate::log::RecentEvents;
+use crate::metrics::Watch;
+use crate::pet::PetStatus;
+
+/// The number of samples that are kept: 15 minutes.
+const SAMPLES: usize = 900;
+
+/// The most pages that are open at once.
+const PAGES: usize = 32;
+
+/// Seconds that a page may be behind before it loses data.
+const BEHIND: usize = 16;
+
+/// The shortest pause between two counts of the animals. It also lasts 200 times as long as a count.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The live data.
+#[derive(Debug)]
+pub(super) struct Live {
+    sources: Arc<MetricsPage>,
+    log: Arc<RecentEvents>,
+    samples: Mutex<VecDeque<Sample>>,
+    /// How many animals have each status, once they were counted.
+    pets: Mutex<Option<[i64; PetStatus::ALL.len()]>>,
+    each_second: broadcast::Sender<Bytes>,
+    pages: AtomicUsize,
+    opened: Notify,
+}
+
+impl Live {
+    pub(super) fn new(sources: Arc<MetricsPage>, log: Arc<RecentEvents>) -> Self {
+        Self {
+            sources,
+            log,
+            samples: Mutex::default(),
+            pets: Mutex::default(),
+            each_second: broadcast::channel(BEHIND).0,
+            pages: AtomicUsize::new(0),
+            opened: Notify::new(),
+        }
+    }
+
+    /// Takes a sample each second, for ever.
+    pub(super) async fn sample(&self) {
+        let mut ticks = interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        let mut before = Counts::read(&self.sources);
+        let (mut seen, mut state) = (self.log.since(u64::MAX).1, Value::Null);
+        loop {
+            ticks.tick().await;
+            let counts = Counts::read(&self.sources);
+            let sample = counts.since(&before, &self.sources);
+            before = counts;
+            {
+                let mut samples = lock(&self.samples);
+                if samples.len() == SAMPLES {
+                    samples.pop_front();
+                }
+                samples.push_back(sample);
+            }
+            if self.each_second.receiver_count() == 0 {
+                seen = self.log.since(u64::MAX).1;
+                continue;
+            }
+            let mut message = event("sample", &numbers(&sample));
+            let (events, count) = self.log.since(seen);
+            seen = count;
+            if !events.is_empty() {
+                message += &event("events", &Value::from(events).to_string());
+            }
+            let now = self.state();
+            if now != state {
+                message += &event("state", &now.to_string());
+                state = now;
+            }
+            // Without a page nobody receives it.
+            let _ = self.each_second.send(message.into());
+        }
+    }
+
+    /// Counts the animals while a page is open, as often as their number allows.
+    pub(super) async fn count_pets(&self) {
+        loop {
+            if self.pages.load(Ordering::Relaxed) == 0 {
+                self.opened.notified().await;
+            }
+            let began = Instant::now();
+            let store = Arc::clone(&self.sources.store);
+            let counted = off_thread(async move || store.count_pets().await).await;
+            match counted {
+                Ok(counts) => *lock(&self.pets) = Some(counts),
+                Err(error) => tracing::debug!(%error, "the animals could not be counted"),
+            }
+            sleep(PAUSE.max(began.elapsed() * 200)).await;
+        }
+    }
+
+    /// The stream of a page: everything at once, then each second what is new. It ends when `is_valid` is false.
+    pub(super) fn stream<V: Fn() -> bool + 'static>(
+        self: &Arc<Self>,
+        watch: Option<Watch>,
+        is_valid: V,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
+        let page = Page::open(self)?;
+        let receiver = self.each_second.subscribe();
+        let first = self.first();
+        let first = stream::once(async move { Ok(first.into()) });
+        let rest = stream::unfold(
+            (receiver, watch, page),
+            move |(mut receiver, watch, page)| {
+                let is_valid = is_valid();
+                async move {
+                    if !is_valid {
+                        return None;
+                    }
+                    let mut message = loop {
+                        match receiver.recv().await {
+                            Ok(message) => break message,
+                            Err(broadcast::error::RecvError::Lagged(_)) => {}
+                            Err(broadcast::error::RecvError::Closed) => return None,
+                        }
+                    };
+                    if let Some(watch) = &watch {
+                        let counts: serde_json::Map<_, _> = watch
+                            .counts()
+                            .into_iter()
+                            .map(|(status, count)| (status.to_string(), count.into()))
+                            .collect();
+                        let more = event("key", &Value::from(counts).to_string());
+                        message = [&message[..], more.as_bytes()].concat().into();
+                    }
+                    Some((Ok(message), (receiver, watch, page)))
+                }
+            },
+        );
+        Ok(first.chain(rest))
+    }
+
+    /// The latest sample by names, and the state of the server.
+    pub(super) fn overview(&self) -> Value {
+        let mut overview = self.state();
+        if let Some(sample) = lock(&self.samples).back() {
+            for (name, number) in NAMES.iter().zip(sample) {
+                let number = number.is_finite().then(|| rounded(*number));
+                overview["now"][*name] = number.into();
+            }
+        }
+        overview
+    }
+
+    /// What changes rarely: the health checks, and the numbers of animals.
+    fn state(&self) -> Value {
+        let states = self.sources.readiness.states();
+        let checks: serde_json::Map<_, _> = states
+            .into_iter()
+            .map(|(check, state)| (check.to_owned(), state.into()))
+            .collect();
+        let pets = lock(&self.pets).map(|counts| {
+            let pairs = PetStatus::ALL.into_iter().zip(counts);
+            Value::from_iter(pairs.map(|(status, count)| (status.word(), count)))
+        });
+        json!({
+            "ready": self.sources.readiness.is_ready(),
+            "checks": checks,
+            "pets": pets,
+        })
+    }
+
+    /// The first part of a stream.
+    fn first(&self) -> String {
+        let samples = lock(&self.samples);
+        let rows: Vec<String> = samples.iter().map(numbers).collect();
+        let history = format!(
+            "{{\"names\":{},\"samples\":[{}]}}",
+            json!(NAMES),
+            rows.join(",")
+        );
+        let events = Value::from(self.log.since(0).0).to_string();
+        event("history", &history)
+            + &event("events", &events)
+            + &event("state", &self.state().to_string())
+    }
+}
+
+/// An open page.
+struct Page(Arc<Live>);
+
+impl Page {
+    fn open(live: &Arc<Live>) -> Result<Self, ApiError> {
+        if live.pages.fetch_add(1, Ordering::Relaxed) >= PAGES {
+            live.pages.fetch_sub(1, Ordering::Relaxed);
+            return Err(ApiError::Unavailable {
+                cause: "too many open dashboards".into(),
+            });
+        }
+        live.opened.notify_one();
+        Ok(Self(Arc::clone(live)))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.0.pages.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A message of an event stream. The data has no line breaks.
+fn event(name: &str, data: &str) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+fn numbers(sample: &Sample) -> String {
+    let text = |number: &f64| match number.is_finite() {
+        true => rounded(*number).to_string(),
+        false => "null".to_owned(),
+    };
+    let numbers: Vec<String> = sample.iter().map(text).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

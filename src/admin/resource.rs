@@ -1,0 +1,108 @@
+//! The resources of the admin API: their paths and methods.
+
+use crate::key::KeyId;
+use crate::order::OrderId;
+use crate::pet::PetId;
+
+/// A resource under `/api/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resource {
+    Overview,
+    Live,
+    Session,
+    Keys,
+    Key(KeyId),
+    KeyAction(KeyId, KeyAction),
+    Pets,
+    Pet(PetId),
+    PetStatus(PetId),
+    Orders,
+    OrderAction(OrderId, OrderAction),
+}
+
+/// What can be done with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyAction {
+    Rotate,
+    Revoke,
+    Unban,
+    Plan,
+}
+
+/// What can be done with an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OrderAction {
+    Complete,
+    Cancel,
+}
+
+impl Resource {
+    /// The resource at a path, without `/api/`.
+    pub(super) fn at(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        // All IDs have the same spelling.
+        let id = |text: &str| PetId::from_path(text).map(|id| id.0);
+        Some(match *parts.as_slice() {
+            ["overview"] => Self::Overview,
+            ["live"] => Self::Live,
+            ["session"] => Self::Session,
+            ["keys"] => Self::Keys,
+            ["keys", key] => Self::Key(KeyId(id(key)?)),
+            ["keys", key, action] => {
+                let action = match action {
+                    "rotate" => KeyAction::Rotate,
+                    "revoke" => KeyAction::Revoke,
+                    "unban" => KeyAction::Unban,
+                    "plan" => KeyAction::Plan,
+                    _ => return None,
+                };
+                Self::KeyAction(KeyId(id(key)?), action)
+            }
+            ["pets"] => Self::Pets,
+            ["pets", pet] => Self::Pet(PetId(id(pet)?)),
+            ["pets", pet, "status"] => Self::PetStatus(PetId(id(pet)?)),
+            ["orders"] => Self::Orders,
+            ["orders", order, "complete"] => {
+                Self::OrderAction(OrderId(id(order)?), OrderAction::Complete)
+            }
+            ["orders", order, "cancel"] => {
+                Self::OrderAction(OrderId(id(order)?), OrderAction::Cancel)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The value of `Allow`.
+    pub(super) const fn methods(self) -> &'static str {
+        match self {
+            Self::Overview | Self::Key(_) | Self::Pets | Self::Pet(_) => "GET, HEAD",
+            Self::Live => "GET",
+            Self::Session => "POST, DELETE",
+            Self::Keys | Self::Orders => "GET, HEAD, POST",
+            Self::KeyAction(..) | Self::PetStatus(_) | Self::OrderAction(..) => "POST",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling() {
+        assert_eq!(Resource::at("keys/12"), Some(Resource::Key(KeyId(12))));
+        let rotate = Resource::KeyAction(KeyId(12), KeyAction::Rotate);
+        assert_eq!(Resource::at("keys/12/rotate"), Some(rotate));
+        for unknown in [
+            "",
+            "keys/",
+            "keys/012",
+            "keys/x",
+            "keys/1/delete",
+            "keys/1/rotate/",
+            "x",
+        ] {
+            assert_eq!(Resource::at(unknown), None, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One second of the server in numbers, for the plots of the dashboard.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::metrics::MetricsPage;
+use super::process;
+use crate::api::Operation;
+use crate::metrics::Subject;
+
+/// The numbers of a sample, in their order.
+pub(super) const NAMES: [&str; 17] = [
+    "time",
+    "succeeded",
+    "rejected",
+    "unauthorized",
+    "limited",
+    "failed",
+    "p50",
+    "p99",
+    "p999",
+    "bans",
+    "commits",
+    "rows",
+    "hits",
+    "connections",
+    "waiting",
+    "memory",
+    "wal",
+];
+
+/// A number for each name. What is unknown, such as the latency of no request, is not a number.
+pub(super) type Sample = [f64; NAMES.len()];
+
+/// Counters whose differences between two samples are shown.
+#[derive(Debug)]
+pub(super) struct Counts {
+    at: Instant,
+    /// By outcome: succeeded, rejected, unauthorized, limited, failed.
+    outcomes: [u64; 5],
+    /// Requests by duration, of all operations, each with the bound of its bucket in microseconds.
+    durations: Vec<(Option<u64>, u64)>,
+    /// Animals and pages that were requested and read.
+    reads: u64,
+    misses: u64,
+    bans: u64,
+    commits: u64,
+    rows: u64,
+}
+
+impl Counts {
+    pub(super) fn read(sources: &MetricsPage) -> Self {
+        let requests = sources.metrics.requests();
+        let mut outcomes = [0; 5];
+        let mut reads = 0;
+        for (subject, status, count) in requests.requests() {
+            let Subject::Operation(operation) = subject else {
+                continue;
+            };
+            outcomes[outcome(status)] += count;
+            if matches!(operation, Operation::ListPets | Operation::GetPet)
+                && matches!(status, 200 | 404)
+            {
+                reads += count;
+            }
+        }
+        let mut durations: Vec<(Option<u64>, u64)> = Vec::new();
+        for (subject, histogram) in Subject::all().zip(&requests.durations) {
+            if !matches!(subject, Subject::Operation(_)) {
+                continue;
+            }
+            for (index, (bound, count)) in histogram.buckets().enumerate() {
+                match durations.get_mut(index) {
+                    Some((_, sum)) => *sum += count,
+                    None => durations.push((bound, count)),
+                }
+            }
+        }
+        let commits = sources.store.commits();
+        Self {
+            at: Instant::now(),
+            outcomes,
+            durations,
+            reads,
+            misses: sources.store.cache_misses(),
+            bans: requests.bans.get(),
+            commits: commits.done.get(),
+            rows: commits.rows.sum(),
+        }
+    }
+
+    /// The sample of the time between an earlier reading and this one.
+    pub(super) fn since(&self, before: &Self, sources: &MetricsPage) -> Sample {
+        let seconds = (self.at - before.at)
+            .max(Duration::from_millis(1))
+            .as_secs_f64();
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        let [succeeded, rejected, unauthorized, limited, failed] =
+            std::array::from_fn(|index| rate(self.outcomes[index], before.outcomes[index]));
+        let new: Vec<_> = self
+            .durations
+            .iter()
+            .zip(&before.durations)
+            .map(|((bound, now), (_, then))| (*bound, now.saturating_sub(*then)))
+            .collect();
+        let reads = self.reads.saturating_sub(before.reads);
+        let misses = self.misses.saturating_sub(before.misses);
+        let hits = match reads {
+            0 => f64::NAN,
+            reads => (1.0 - misses as f64 / reads as f64).max(0.0),
+        };
+        let requests = sources.metrics.requests();
+        [
+            sources.clock.now().as_millis() as f64 / 1e3,
+            succeeded,
+            rejected,
+            unauthorized,
+            limited,
+            failed,
+            quantile(&new, 0.5),
+            quantile(&new, 0.99),
+            quantile(&new, 0.999),
+            rate(self.bans, before.bans),
+            rate(self.commits, before.commits),
+            rate(self.rows, before.rows),
+            hits,
+            requests.open_connections.get() as f64,
+            sources.store.waiting_writes() as f64,
+            process::resident_bytes().map_or(f64::NAN, |bytes| bytes as f64),
+            sources
+                .store
+                .wal_bytes()
+                .map_or(f64::NAN, |bytes| bytes as f64),
+        ]
+    }
+}
+
+/// The index of the outcome of a response with this status.
+const fn outcome(status: u16) -> usize {
+    match status {
+        0..400 => 0,
+        401 => 2,
+        429 => 3,
+        400..500 => 1,
+        _ => 4,
+    }
+}
+
+/// The duration in milliseconds below which this part of the requests lies: as Prometheus does it, linear within a bucket.
+fn quantile(buckets: &[(Option<u64>, u64)], part: f64) -> f64 {
+    let total: u64 = buckets.iter().map(|(_, count)| count).sum();
+    if total == 0 {
+        return f64::NAN;
+    }
+    let rank = part * total as f64;
+    let (mut below, mut lower) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        let count = *count as f64;
+        let Some(upper) = bound.map(|bound| bound as f64) else {
+            break;
+        };
+        if below + count >= rank && count > 0.0 {
+            return (lower + (upper - lower) * (rank - below) / count) / 1e3;
+        }
+        below += count;
+        lower = upper;
+    }
+    lower / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_linear_within_its_bucket() {
+        let buckets = [(Some(1_000), 50), (Some(3_000), 50), (None, 0)];
+        assert!((quantile(&buckets, 0.5) - 1.0).abs() < 1e-9);
+        assert!((quantile(&buckets, 0.75) - 2.0).abs() < 1e-9);
+        let beyond = [(Some(1_000), 0), (Some(3_000), 0), (None, 9)];
+        assert!((quantile(&beyond, 0.5) - 3.0).abs() < 1e-9);
+        assert!(quantile(&[(Some(1), 0), (None, 0)], 0.5).is_nan());
+    }
+}

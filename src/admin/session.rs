@@ -1,0 +1,171 @@
+//! Sessions of browsers that have logged in. They are kept in memory only: a restart ends them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::header::HeaderValue;
+use sha2::{Digest, Sha256};
+
+use crate::http::header;
+
+/// The longest session.
+const LONGEST: Duration = Duration::from_hours(12);
+
+/// The most sessions. The oldest one ends for one more.
+const MOST: usize = 64;
+
+/// All sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    /// The name of the cookie. It contains the port: cookies do not distinguish ports, and a machine may run several servers.
+    cookie: String,
+    /// Whether the cookie is only for HTTPS.
+    https: bool,
+    open: Mutex<Vec<Session>>,
+}
+
+/// The hash of a session's secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SessionId([u8; 32]);
+
+#[derive(Debug)]
+struct Session {
+    id: SessionId,
+    ends: Instant,
+}
+
+impl Sessions {
+    pub(super) fn new(port: u16, https: bool) -> Self {
+        Self {
+            cookie: format!("animal_store_{port}"),
+            https,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Begins a session. Returns the cookie that a browser stores.
+    pub(super) fn begin(&self, now: Instant) -> Result<HeaderValue, getrandom::Error> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut open = self.open(now);
+        if open.len() == MOST {
+            open.remove(0);
+        }
+        open.push(Session {
+            id: SessionId::of(secret.as_bytes()),
+            ends: now + LONGEST,
+        });
+        Ok(self.cookie(&secret, LONGEST))
+    }
+
+    /// The open session of a request with these `Cookie` headers.
+    pub(super) fn find<'a>(
+        &self,
+        cookies: impl Iterator<Item = &'a [u8]>,
+        now: Instant,
+    ) -> Option<SessionId> {
+        let pairs = cookies.flat_map(|value| value.split(|byte| *byte == b';'));
+        let secrets = pairs.filter_map(|pair| {
+            let value = pair.trim_ascii().strip_prefix(self.cookie.as_bytes())?;
+            value.strip_prefix(b"=")
+        });
+        let mut ids = secrets.map(SessionId::of);
+        ids.find(|id| self.is_open(*id, now))
+    }
+
+    /// Whether a session has neither ended nor been ended.
+    pub(super) fn is_open(&self, id: SessionId, now: Instant) -> bool {
+        self.open(now).iter().any(|session| session.id == id)
+    }
+
+    /// Ends a session. Returns the cookie that makes a browser forget it.
+    pub(super) fn end(&self, id: SessionId) -> HeaderValue {
+        lock(&self.open).retain(|session| session.id != id);
+        self.cookie("", Duration::ZERO)
+    }
+
+    fn cookie(&self, secret: &str, lasts: Duration) -> HeaderValue {
+        let secure = if self.https { "; Secure" } else { "" };
+        header::value(format!(
+            "{}={secret}; Max-Age={}; Path=/; HttpOnly; SameSite=Strict{secure}",
+            self.cookie,
+            lasts.as_secs()
+        ))
+    }
+
+    /// The sessions that have not ended.
+    fn open(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
+        let mut open = lock(&self.open);
+        open.retain(|session| now < session.ends);
+        open
+    }
+}
+
+fn lock(open: &Mutex<Vec<Session>>) -> MutexGuard<'_, Vec<Session>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SessionId {
+    fn of(secret: &[u8]) -> Self {
+        Self(Sha256::digest(secret).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(cookie: &HeaderValue) -> String {
+        let text = cookie.to_str().unwrap();
+        text.split(';').next().unwrap().to_owned()
+    }
+
+    fn find(sessions: &Sessions, cookies: &str, now: Instant) -> Option<SessionId> {
+        sessions.find([cookies.as_bytes()].into_iter(), now)
+    }
+
+    #[test]
+    fn a_session_ends_by_itself_or_when_it_is_ended() {
+        let (sessions, now) = (Sessions::new(9090, true), Instant::now());
+        let cookie = sessions.begin(now).unwrap();
+        let text = cookie.to_str().unwrap();
+        assert!(text.ends_with("; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict; Secure"));
+        let others = format!("a=b;  {} ; c", sent(&cookie));
+        let id = find(&sessions, &others, now).unwrap();
+        let second = sessions.begin(now).unwrap();
+        sessions.end(id);
+        assert_eq!(find(&sessions, &others, now), None);
+        let almost = now + LONGEST - Duration::from_secs(1);
+        assert!(find(&sessions, &sent(&second), almost).is_some());
+        assert_eq!(find(&sessions, &sent(&second), now + LONGEST), None);
+    }
+
+    #[test]
+    fn the_number_of_sessions_is_bounded_and_the_oldest_ends_first() {
+        let (sessions, now) = (Sessions::new(1, false), Instant::now());
+        let first = sessions.begin(now).unwrap();
+        let second = sessions.begin(now).unwrap();
+        for _ in 2..=MOST {
+            sessions.begin(now).unwrap();
+        }
+        assert_eq!(find(&sessions, &sent(&first), now), None);
+        assert!(find(&sessions, &sent(&second), now).is_some());
+        assert_eq!(sessions.open(now).len(), MOST);
+    }
+
+    #[test]
+    fn a_secret_that_was_not_issued_is_no_session() {
+        let (sessions, now) = (Sessions::new(9090, false), Instant::now());
+        sessions.begin(now).unwrap();
+        let name = "animal_store_9090";
+        for wrong in [
+            String::new(),
+            name.to_owned(),
+            format!("{name}="),
+            format!("{name}=00"),
+        ] {
+            assert_eq!(find(&sessions, &wrong, now), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The last events of the log, for the dashboard. Requests are not events.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+use super::format;
+use crate::clock::Clock;
+
+/// How many events are kept.
+const MOST: usize = 200;
+
+/// The longest text of an event, in bytes.
+const LONGEST: usize = 1024;
+
+/// The last events, the latest last.
+#[derive(Debug, Default)]
+pub struct RecentEvents(Mutex<Numbered>);
+
+#[derive(Debug, Default)]
+struct Numbered {
+    events: VecDeque<Value>,
+    /// How many events there have been.
+    count: u64,
+}
+
+impl RecentEvents {
+    /// The events after the first `seen`, and how many there have been.
+    pub(crate) fn since(&self, seen: u64) -> (Vec<Value>, u64) {
+        let Numbered { events, count } = &*self.lock();
+        let new = usize::try_from(count.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let skipped = events.len().saturating_sub(new);
+        (events.iter().skip(skipped).cloned().collect(), *count)
+    }
+
+    fn add(&self, event: Value) {
+        let mut kept = self.lock();
+        if kept.events.len() == MOST {
+            kept.events.pop_front();
+        }
+        kept.events.push_back(event);
+        kept.count += 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Numbered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the events of `tracing`.
+pub(super) struct Recorder {
+    pub(super) events: Arc<RecentEvents>,
+    pub(super) clock: Clock,
+}
+
+impl<S: Subscriber> Layer<S> for Recorder {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        self.events.add(json!({
+            "time": format::time(self.clock.now()),
+            "level": event.metadata().level().as_str(),
+            "message": text.message,
+            "fields": text.fields,
+        }));
+    }
+}
+
+/// The message of an event, and its fields as text.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.message.len() + self.fields.len() > LONGEST {
+            return;
+        }
+        // Writing to a String cannot fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name if self.fields.is_empty() => write!(self.fields, "{name}={value:?}"),
+            name => write!(self.fields, " {name}={value:?}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timestamp;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    #[test]
+    fn the_last_events_are_kept_with_their_fields() {
+        let events = Arc::new(RecentEvents::default());
+        let recorder = Recorder {
+            events: Arc::clone(&events),
+            clock: Clock::manual(Timestamp::from_secs(0)),
+        };
+        let subscriber = tracing_subscriber::registry().with(recorder);
+        tracing::subscriber::with_default(subscriber, || {
+            for number in 0..=MOST {
+                tracing::warn!(key = number, name = "a b", "key banned");
+            }
+        });
+        let (all, count) = events.since(0);
+        assert_eq!((all.len(), count), (MOST, MOST as u64 + 1));
+        let expected = json!({
+            "time": "1970-01-01T00:00:00.000Z",
+            "level": "WARN",
+            "message": "key banned",
+            "fields": "key=1 name=a b",
+        });
+        assert_eq!(all[0], expected);
+        assert_eq!(events.since(count - 1).0, [all[MOST - 1].clone()]);
+        assert!(events.since(count).0.is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! The requests of single keys by status, counted while somebody looks at them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::key::KeyId;
+
+/// The keys that somebody looks at. Requests only read `count` while there are none, so cores share nothing that is written.
+#[derive(Debug, Default)]
+pub(crate) struct WatchedKeys {
+    count: AtomicUsize,
+    watches: Mutex<Watches>,
+}
+
+#[derive(Debug, Default)]
+struct Watches {
+    last: u64,
+    open: HashMap<u64, (KeyId, HashMap<u16, u64>)>,
+}
+
+impl WatchedKeys {
+    /// Counts a request, if its key is watched.
+    #[inline]
+    pub(crate) fn record(&self, key: Option<KeyId>, status: u16) {
+        if self.count.load(Ordering::Relaxed) > 0
+            && let Some(key) = key
+        {
+            self.count(key, status);
+        }
+    }
+
+    #[cold]
+    fn count(&self, key: KeyId, status: u16) {
+        for (watched, counts) in self.lock().open.values_mut() {
+            if *watched == key {
+                *counts.entry(status).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts the requests of a key until the watch is dropped.
+    pub(crate) fn watch(self: &Arc<Self>, key: KeyId) -> Watch {
+        let mut watches = self.lock();
+        watches.last += 1;
+        let id = watches.last;
+        watches.open.insert(id, (key, HashMap::new()));
+        self.count.store(watches.open.len(), Ordering::Relaxed);
+        Watch {
+            keys: Arc::clone(self),
+            id,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who looks at a key.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    keys: Arc<WatchedKeys>,
+    id: u64,
+}
+
+impl Watch {
+    /// The requests since the watch began, by status, ascending.
+    pub(crate) fn counts(&self) -> Vec<(u16, u64)> {
+        let watches = self.keys.lock();
+        let counts = watches.open.get(&self.id).map(|(_, counts)| counts);
+        let mut counts: Vec<_> = counts
+            .into_iter()
+            .flatten()
+            .map(|(s, n)| (*s, *n))
+            .collect();
+        counts.sort_unstable();
+        counts
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watches = self.keys.lock();
+        watches.open.remove(&self.id);
+        self.keys.count.store(watches.open.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_a_key_are_counted_while_it_is_watched() {
+        let keys = Arc::new(WatchedKeys::default());
+        keys.record(Some(KeyId(1)), 200);
+        let watch = keys.watch(KeyId(1));
+        let later = keys.watch(KeyId(1));
+        for (key, status) in [
+            (Some(1), 429),
+            (Some(1), 200),
+            (Some(1), 200),
+            (Some(2), 200),
+            (None, 401),
+        ] {
+            keys.record(key.map(KeyId), status);
+        }
+        assert_eq!(watch.counts(), [(200, 2), (429, 1)]);
+        drop(watch);
+        assert_eq!(later.counts(), [(200, 2), (429, 1)]);
+        drop(later);
+        assert_eq!(keys.count.load(Ordering::Relaxed), 0);
+        assert!(keys.lock().open.is_empty());
+    }
+}

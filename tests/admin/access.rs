@@ -1,0 +1,247 @@
+//! Who may see and change what.
+
+use animal_store::config::AdminHost;
+use harness::{App, Client, Request, Response};
+use serde_json::json;
+
+use crate::{TOKEN, post, start, start_with};
+
+/// The cookie that a browser would send after logging in.
+fn log_in(client: &Client) -> String {
+    let response = post(client, "/api/session", &json!({"token": TOKEN}));
+    assert_eq!(response.status, 204, "{response}");
+    let cookie = response.header("set-cookie").expect("a cookie");
+    assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains(TOKEN), "{cookie}");
+    cookie.split(';').next().unwrap_or_default().to_owned()
+}
+
+/// A request that would create a key.
+fn create(client: &Client) -> Request<'_> {
+    let body = json!({"name": "new", "plan": "free"});
+    client.request("POST", "/api/keys").json(&body)
+}
+
+/// How many keys there are.
+fn keys(operator: &Client) -> usize {
+    let keys = operator.get("/api/keys").json();
+    keys.as_array().expect("a list").len()
+}
+
+#[test]
+fn without_a_configured_token_everything_can_be_seen_and_nothing_changed() {
+    let (app, ..) = App::start();
+    let anyone = Client::new(app.admin_address(), None);
+    for path in [
+        "/api/overview",
+        "/api/keys",
+        "/api/keys/1",
+        "/api/pets",
+        "/api/orders",
+    ] {
+        assert_eq!(anyone.get(path).status, 200, "{path}");
+    }
+    let overview = anyone.get("/api/overview").json();
+    assert_eq!(overview["mayChange"], false, "{overview}");
+    let before = keys(&anyone);
+    create(&anyone).send().is_error(403, "forbidden");
+    create(&anyone.with_key(Some("whatever")))
+        .send()
+        .is_error(403, "forbidden");
+    post(&anyone, "/api/session", &json!({"token": ""})).is_error(403, "forbidden");
+    assert_eq!(keys(&anyone), before);
+}
+
+#[test]
+fn with_a_token_nothing_can_be_seen_without_it() {
+    let (_app, operator, _) = start();
+    let anyone = operator.with_key(None);
+    for path in [
+        "/api/overview",
+        "/api/live",
+        "/api/keys",
+        "/api/pets",
+        "/metrics",
+    ] {
+        anyone.get(path).is_error(401, "missing_admin_token");
+        let wrong = anyone.with_key(Some("0123456789abcdeF"));
+        wrong.get(path).is_error(401, "invalid_admin_token");
+    }
+    create(&anyone).send().is_error(401, "missing_admin_token");
+    assert_eq!(keys(&operator), 1);
+    assert_eq!(anyone.get("/livez").status, 200);
+    assert_eq!(anyone.get("/readyz").status, 200);
+}
+
+#[test]
+fn a_browser_logs_in_and_out() {
+    let (_app, operator, _) = start();
+    let anyone = operator.with_key(None);
+    let cookie = log_in(&anyone);
+    let get = |cookie: &str| {
+        let request = anyone.request("GET", "/api/overview");
+        request.header("Cookie", cookie).send()
+    };
+    let overview = get(&format!("a=b; {cookie}")).json();
+    assert_eq!(overview["mayChange"], true, "{overview}");
+    get("animal_store_1=00").is_error(401, "missing_admin_token");
+
+    let own = format!("http://{}", anyone.address);
+    let out = anyone.request("DELETE", "/api/session");
+    let out = out.header("Cookie", &cookie).header("Origin", &own).send();
+    assert_eq!(out.status, 204, "{out}");
+    let forgotten = out.header("set-cookie").expect("a cookie");
+    assert!(forgotten.contains("Max-Age=0"), "{forgotten}");
+    get(&cookie).is_error(401, "missing_admin_token");
+}
+
+#[test]
+fn a_change_comes_from_the_page_itself_or_from_a_script() {
+    let (_app, operator, _) = start();
+    let anyone = operator.with_key(None);
+    let cookie = log_in(&anyone);
+    let own = format!("http://{}", anyone.address);
+    let (host, port) = (anyone.address.ip(), anyone.address.port());
+    let foreign = [
+        "http://evil.example".to_owned(),
+        "null".to_owned(),
+        format!("http://{host}:1"),
+        format!("http://{host}"),
+        format!("ftp://{host}:{port}"),
+        format!("{own}.evil.example"),
+        String::new(),
+    ];
+    for origin in &foreign {
+        let by_cookie = create(&anyone).header("Cookie", &cookie);
+        let by_token = create(&operator);
+        for request in [by_cookie, by_token] {
+            let refused: Response = request.header("Origin", origin).send();
+            refused.is_error(403, "forbidden");
+        }
+        let body = json!({"token": TOKEN});
+        let request = anyone.request("POST", "/api/session").json(&body);
+        request
+            .header("Origin", origin)
+            .send()
+            .is_error(403, "forbidden");
+    }
+    let twice = create(&operator)
+        .header("Origin", &own)
+        .header("Origin", &own);
+    twice.send().is_error(403, "forbidden");
+    // A form of another site, sent by an old browser.
+    create(&anyone)
+        .header("Cookie", &cookie)
+        .send()
+        .is_error(403, "forbidden");
+    assert_eq!(keys(&operator), 1);
+
+    let page = create(&anyone)
+        .header("Cookie", &cookie)
+        .header("Origin", &own);
+    assert_eq!(page.send().status, 201);
+    assert_eq!(create(&operator).send().status, 201);
+    assert_eq!(create(&operator).header("Origin", &own).send().status, 201);
+    assert_eq!(keys(&operator), 4);
+}
+
+#[test]
+fn a_name_that_leads_here_by_accident_or_on_purpose_is_refused() {
+    let (_app, operator, _) = start_with(|config| {
+        let name: AdminHost = "Admin.example".parse().expect("a name");
+        config.admin_hosts = vec![name];
+    });
+    let port = operator.address.port();
+    let get = |host: &str, path: &str| operator.request("GET", path).host(host).send();
+    for host in [
+        "evil.example",
+        "admin.example.evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+    ] {
+        for host in [host.to_owned(), format!("{host}:{port}")] {
+            get(&host, "/api/overview").is_error(403, "forbidden");
+            create(&operator)
+                .host(&host)
+                .send()
+                .is_error(403, "forbidden");
+            // A scraper may know the listener by any name.
+            assert_eq!(get(&host, "/metrics").status, 200);
+            assert_eq!(get(&host, "/livez").status, 200);
+        }
+    }
+    for host in [
+        "127.0.0.1",
+        "192.0.2.7",
+        "[::1]",
+        "localhost",
+        "LocalHost",
+        "admin.EXAMPLE",
+    ] {
+        for host in [host.to_owned(), format!("{host}:{port}")] {
+            assert_eq!(get(&host, "/api/overview").status, 200, "{host}");
+        }
+    }
+    assert_eq!(keys(&operator), 1);
+}
+
+#[test]
+fn wrong_tokens_are_limited_by_address_and_a_right_one_still_works() {
+    let (app, operator, _) = start();
+    let anyone = operator.with_key(None);
+    for _ in 0..60 {
+        let wrong = post(&anyone, "/api/session", &json!({"token": "wrong"}));
+        wrong.is_error(401, "invalid_admin_token");
+    }
+    let refused = post(&anyone, "/api/session", &json!({"token": "wrong"}));
+    refused.is_error(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some(), "{refused}");
+    assert_eq!(operator.get("/api/overview").status, 200);
+    let cookie = log_in(&anyone);
+    assert!(!cookie.is_empty());
+    drop(app);
+}
+
+#[test]
+fn bad_requests_say_what_to_change() {
+    let (_app, operator, _) = start();
+    operator.get("/api/nothing").is_error(404, "not_found");
+    operator.get("/api/keys/7").is_error(404, "not_found");
+    let wrong = operator.request("PUT", "/api/keys").send();
+    wrong.is_error(405, "method_not_allowed");
+    assert_eq!(wrong.header("allow"), Some("GET, HEAD, POST"));
+    for (body, named) in [
+        (json!({"plan": "free"}), "name"),
+        (json!({"name": "", "plan": "free"}), "name"),
+        (json!({"name": "a", "plan": "gold"}), "plan"),
+        (json!({"name": "a", "plan": "free", "perDay": 5}), "perDay"),
+        (
+            json!({"name": "a", "plan": "free", "expires": "soon"}),
+            "expires",
+        ),
+        (json!({"name": "a", "plan": "free", "admin": true}), "admin"),
+        (json!([]), "object"),
+    ] {
+        let response = post(&operator, "/api/keys", &body);
+        response.is_error(400, "invalid_body");
+        let message = response.json()["message"].to_string();
+        assert!(message.contains(named), "{body}: {message}");
+    }
+    let text = operator.request("POST", "/api/keys").body("name=a");
+    text.send().is_error(415, "unsupported_media_type");
+    for (query, named) in [
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("sort=hash", "sort"),
+        ("order=up", "order"),
+        ("state=gone", "state"),
+        ("offset=-1", "offset"),
+        ("q=a&q=b", "q"),
+    ] {
+        let response = operator.get(&format!("/api/keys?{query}"));
+        response.is_error(400, "invalid_parameter");
+        let message = response.json()["message"].to_string();
+        assert!(message.contains(named), "{query}: {message}");
+    }
+    assert_eq!(keys(&operator), 1);
+}

@@ -1,0 +1,135 @@
+//! Keys: created, listed, changed and ended through the admin API, by the rules of the command line.
+
+use animal_store::plan::Plan;
+use harness::Client;
+use serde_json::{Value, json};
+
+use crate::{post, start};
+
+fn list(operator: &Client, query: &str) -> (Vec<Value>, String) {
+    let response = operator.get(&format!("/api/keys?{query}"));
+    assert_eq!(response.status, 200, "{response}");
+    let total = response
+        .header("x-total-count")
+        .expect("a total")
+        .to_owned();
+    let keys = response.json().as_array().expect("a list").clone();
+    (keys, total)
+}
+
+fn names(operator: &Client, query: &str) -> Vec<String> {
+    let text = |key: &Value| key["name"].as_str().unwrap_or_default().to_owned();
+    list(operator, query).0.iter().map(text).collect()
+}
+
+#[test]
+fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
+    let (app, operator, _) = start();
+    let body = json!({"name": "shop", "plan": "enterprise", "perMinute": 2, "perDay": 500, "expires": "90d"});
+    let created = post(&operator, "/api/keys", &body);
+    assert_eq!(created.status, 201, "{created}");
+    let created = created.json();
+    let (id, secret) = (
+        created["id"].as_i64().expect("an ID"),
+        created["key"].as_str().expect("a secret"),
+    );
+    assert_eq!(
+        (created["perMinute"].as_i64(), created["perDay"].as_i64()),
+        (Some(2), Some(500))
+    );
+    assert!(created["expiresAt"].is_string(), "{created}");
+
+    let shop = app.client(Some(secret.to_owned()));
+    for status in [200, 200, 429, 429] {
+        assert_eq!(shop.get("/v1/pets").status, status);
+    }
+    let path = format!("/api/keys/{id}");
+    let shown = operator.get(&path).json();
+    assert_eq!(
+        (&shown["usedThisMinute"], &shown["usedToday"]),
+        (&json!(2), &json!(2)),
+        "{shown}"
+    );
+    assert_eq!(shown["state"], "active");
+    assert!(!shown.to_string().contains(secret), "{shown}");
+
+    for _ in 0..110 {
+        shop.get("/v1/pets");
+    }
+    crate::eventually("the key is banned", || {
+        operator.get(&path).json()["state"] == "banned"
+    });
+    assert_eq!(names(&operator, "state=banned"), ["shop"]);
+    let unbanned = post(&operator, &format!("{path}/unban"), &json!({}));
+    assert_eq!(unbanned.json()["state"], "active", "{unbanned}");
+
+    let planned = post(&operator, &format!("{path}/plan"), &json!({"plan": "pro"}));
+    assert_eq!(planned.json()["plan"], "pro", "{planned}");
+    let rotated = operator.request("POST", &format!("{path}/rotate")).send();
+    assert_eq!(rotated.status, 200, "{rotated}");
+    let rotated = rotated.json();
+    assert_ne!(rotated["key"], secret);
+    assert!(rotated["oldSecretUntil"].is_string(), "{rotated}");
+    let again = post(&operator, &format!("{path}/rotate"), &json!({}));
+    again.is_error(409, "conflict");
+    let confirmed = json!({"confirm": true, "grace": "0s"});
+    let again = post(&operator, &format!("{path}/rotate"), &confirmed);
+    assert_eq!(again.status, 200, "{again}");
+
+    let revoked = operator.request("POST", &format!("{path}/revoke")).send();
+    assert_eq!(revoked.json()["state"], "revoked", "{revoked}");
+    let after = post(&operator, &format!("{path}/rotate"), &json!({}));
+    after.is_error(409, "conflict");
+    let last = app.client(again.json()["key"].as_str().map(str::to_owned));
+    crate::eventually("the key is revoked", || last.get("/v1/pets").status == 401);
+}
+
+#[test]
+fn the_list_is_searched_sorted_and_read_in_parts() {
+    let (app, operator, _) = start();
+    let mut clients = Vec::new();
+    for name in ["Ann", "ben", "Cat_1", "cat%2", "dog!"] {
+        let created = post(
+            &operator,
+            "/api/keys",
+            &json!({"name": name, "plan": "free"}),
+        )
+        .json();
+        clients.push(app.client(created["key"].as_str().map(str::to_owned)));
+    }
+    app.key(Plan::Pro);
+    assert_eq!(names(&operator, "q=CAT&sort=name"), ["cat%2", "Cat_1"]);
+    assert_eq!(names(&operator, "q=t_"), ["Cat_1"]);
+    assert_eq!(names(&operator, "q=t%25"), ["cat%2"]);
+    assert_eq!(names(&operator, "q=g%21"), ["dog!"]);
+    assert_eq!(names(&operator, "q=2"), ["Ann", "cat%2"], "by ID, too");
+    assert!(names(&operator, "q=nobody").is_empty());
+    let all = names(&operator, "sort=name&limit=200");
+    let mut sorted = all.clone();
+    sorted.sort_by_key(|name| name.to_lowercase());
+    assert_eq!(all, sorted);
+    let mut parts = Vec::new();
+    for offset in (0..all.len()).step_by(3) {
+        let query = format!("sort=name&limit=3&offset={offset}");
+        assert_eq!(list(&operator, &query).1, all.len().to_string());
+        parts.extend(names(&operator, &query));
+    }
+    assert_eq!(parts, all);
+
+    for (client, count) in clients.iter().zip([2, 4, 1, 3, 0]) {
+        for _ in 0..count {
+            assert_eq!(client.get("/v1/pets").status, 200);
+        }
+    }
+    let most = ["ben", "cat%2", "Ann", "Cat_1"];
+    crate::eventually("the usage is stored", || {
+        names(&operator, "sort=today&order=desc&limit=4") == most
+    });
+    let (keys, _) = list(&operator, "q=ben");
+    assert_eq!(keys[0]["usedToday"], 4, "{}", keys[0]);
+    let days = keys[0]["days"].as_array().expect("days");
+    assert_eq!((days.len(), &days[29]), (30, &json!(4)), "{}", keys[0]);
+    crate::eventually("the last use is stored", || {
+        names(&operator, "sort=lastUsed&order=desc&limit=1")[0] != "dog!"
+    });
+}

@@ -1,0 +1,186 @@
+//! The live data: a stream of events.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use harness::Client;
+use serde_json::{Value, json};
+
+use crate::{TOKEN, post, start};
+
+/// An open stream of events.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn open(operator: &Client, path: &str, credentials: &str) -> Self {
+        let mut stream = TcpStream::connect(operator.address).expect("a connection");
+        let timeout = Some(Duration::from_secs(20));
+        stream.set_read_timeout(timeout).expect("a timeout");
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{credentials}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("a request");
+        Self(BufReader::new(stream))
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let length = self.0.read_line(&mut line).expect("a line");
+        (length > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The next event: its name and its data. None at the end of the stream.
+    fn next(&mut self) -> Option<(String, Value)> {
+        let name = loop {
+            let line = self.line()?;
+            if let Some(name) = line.strip_prefix("event: ") {
+                break name.to_owned();
+            }
+            assert!(
+                !line.starts_with("HTTP") || line.contains(" 200 "),
+                "{line}"
+            );
+        };
+        let line = self.line()?;
+        let data = line.strip_prefix("data: ").expect("data");
+        Some((name, serde_json::from_str(data).expect("JSON")))
+    }
+
+    /// The data of the next event of this name.
+    fn wait_for(&mut self, name: &str) -> Value {
+        loop {
+            let (found, data) = self.next().expect("the stream goes on");
+            if found == name {
+                return data;
+            }
+        }
+    }
+}
+
+fn bearer() -> String {
+    format!("Authorization: Bearer {TOKEN}")
+}
+
+/// The numbers of a sample by their names.
+fn numbers(names: &Value, sample: &Value) -> HashMap<String, f64> {
+    let names = names.as_array().expect("names").iter();
+    let pairs = names.zip(sample.as_array().expect("numbers"));
+    let known =
+        pairs.filter_map(|(name, number)| Some((name.as_str()?.to_owned(), number.as_f64()?)));
+    known.collect()
+}
+
+#[test]
+fn a_page_gets_the_past_at_once_and_then_a_sample_each_second() {
+    let (app, operator, client) = start();
+    client.create_many(2);
+    let mut events = Events::open(&operator, "/api/live", &bearer());
+    let history = events.wait_for("history");
+    let names = history["names"].clone();
+    let (mut succeeded, mut unauthorized, mut rows) = (0.0, 0.0, 0.0);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while (succeeded < 5.0 || unauthorized < 1.0 || rows < 1.0) && Instant::now() < deadline {
+        for _ in 0..5 {
+            assert_eq!(client.get("/v1/pets").status, 200);
+        }
+        client.create_many(1);
+        app.anyone().get("/v1/pets");
+        let sample = numbers(&names, &events.wait_for("sample"));
+        assert!(
+            sample["memory"] > 1e6 && sample["connections"] >= 0.0,
+            "{sample:?}"
+        );
+        succeeded += sample["succeeded"];
+        unauthorized += sample["unauthorized"];
+        rows += sample["rows"];
+        if sample["succeeded"] > 0.0 {
+            assert!(sample["p50"] <= sample["p99"] && sample["p99"] <= sample["p999"]);
+        }
+    }
+    assert!(succeeded >= 5.0 && unauthorized >= 1.0 && rows >= 1.0);
+    let mut later = Events::open(&operator, "/api/live", &bearer());
+    let samples = later.wait_for("history")["samples"].clone();
+    assert!(
+        samples
+            .as_array()
+            .is_some_and(|samples| !samples.is_empty())
+    );
+
+    crate::eventually("the animals are counted", || {
+        let overview = operator.get("/api/overview").json();
+        overview["pets"]["available"].as_i64() >= Some(3) && overview["now"]["memory"].is_number()
+    });
+}
+
+#[test]
+fn the_requests_of_a_key_are_counted_by_status_while_its_page_is_open() {
+    let (app, operator, _) = start();
+    let created = post(
+        &operator,
+        "/api/keys",
+        &json!({"name": "a", "plan": "free"}),
+    )
+    .json();
+    let client = app.client(created["key"].as_str().map(str::to_owned));
+    client.get("/v1/pets");
+    let path = format!("/api/live?key={}", created["id"]);
+    let mut events = Events::open(&operator, &path, &bearer());
+    events.wait_for("history");
+    for path in ["/v1/pets", "/v1/pets", "/v1/pets/9"] {
+        client.get(path);
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let expected = json!({"200": 2, "404": 1});
+    while events.wait_for("key") != expected {
+        assert!(Instant::now() < deadline);
+    }
+}
+
+#[test]
+fn logging_out_ends_the_stream_of_the_session() {
+    let (_app, operator, _) = start();
+    let anyone = operator.with_key(None);
+    let session = post(&anyone, "/api/session", &json!({"token": TOKEN}));
+    let cookie = session.header("set-cookie").expect("a cookie");
+    let cookie = cookie.split(';').next().unwrap_or_default();
+    let mut events = Events::open(&anyone, "/api/live", &format!("Cookie: {cookie}"));
+    events.wait_for("sample");
+    let own = format!("http://{}", anyone.address);
+    let out = anyone.request("DELETE", "/api/session");
+    let out = out.header("Cookie", cookie).header("Origin", &own).send();
+    assert_eq!(out.status, 204, "{out}");
+    let ended = Instant::now();
+    while events.next().is_some() {
+        assert!(
+            ended.elapsed() < Duration::from_secs(5),
+            "the stream goes on"
+        );
+    }
+}
+
+#[test]
+fn the_number_of_open_pages_is_bounded_and_a_shutdown_does_not_wait_for_them() {
+    let (mut app, operator, _) = start();
+    let mut open: Vec<Events> = (0..32)
+        .map(|_| Events::open(&operator, "/api/live", &bearer()))
+        .collect();
+    for events in &mut open {
+        events.wait_for("history");
+    }
+    operator.get("/api/live").is_error(503, "unavailable");
+    assert_eq!(operator.get("/metrics").status, 200);
+    drop(open.split_off(1));
+    crate::eventually("a page can be opened again", || {
+        let mut events = Events::open(&operator, "/api/live", &bearer());
+        events.line().is_some_and(|line| line.contains(" 200 "))
+    });
+    let began = Instant::now();
+    app.stop();
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+}

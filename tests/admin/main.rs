@@ -1,0 +1,40 @@
+//! The admin API: who may see and change what, keys, animals, orders, and the live data.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod access;
+mod keys;
+mod live;
+mod pets;
+
+use std::time::Duration;
+
+use animal_store::config::Config;
+use harness::{App, Client, Response};
+use serde_json::Value;
+
+/// The token of the tests.
+const TOKEN: &str = "0123456789abcdef";
+
+/// A server with a token, who has it, and a client of the API.
+fn start() -> (App, Client, Client) {
+    start_with(|_| {})
+}
+
+fn start_with(change: impl FnOnce(&mut Config)) -> (App, Client, Client) {
+    let (app, _, client) = App::start_with(|config| {
+        config.admin_token = Some(TOKEN.parse().expect("a token"));
+        change(config);
+    });
+    let operator = Client::new(app.admin_address(), Some(TOKEN.into()));
+    (app, operator, client)
+}
+
+fn post(client: &Client, path: &str, body: &Value) -> Response {
+    client.request("POST", path).json(body).send()
+}
+
+/// Waits for what a server does within seconds.
+fn eventually(what: &str, yes: impl FnMut() -> bool) {
+    harness::eventually(Duration::from_secs(20), what, yes);
+}

@@ -1,0 +1,58 @@
+//! Animals and orders through the admin API.
+
+use serde_json::json;
+
+use crate::{post, start};
+
+#[test]
+fn an_animal_is_ordered_sold_and_set_available_again() {
+    let (_app, operator, client) = start();
+    client.create_many(3);
+    let pets = operator.get("/api/pets?limit=2");
+    assert_eq!(pets.json(), client.get("/v1/pets?limit=2").json());
+    let next = pets.header("x-next-cursor").expect("a cursor");
+    let rest = operator.get(&format!("/api/pets?limit=2&cursor={next}"));
+    assert_eq!(rest.json()[0]["id"], 3, "{rest}");
+    assert_eq!(rest.header("x-next-cursor"), None);
+
+    let body = json!({"petId": 1, "shipDate": "2026-12-24T18:00:00Z"});
+    let placed = post(&operator, "/api/orders", &body);
+    assert_eq!(placed.status, 201, "{placed}");
+    let expected = json!({
+        "id": 1, "petId": 1, "quantity": 1, "shipDate": "2026-12-24T18:00:00Z", "complete": false, "state": "open"
+    });
+    assert_eq!(placed.json(), expected);
+    post(&operator, "/api/orders", &body).is_error(409, "conflict");
+    post(&operator, "/api/pets/1/status", &json!({"status": "sold"})).is_error(409, "conflict");
+    let completed = operator.request("POST", "/api/orders/1/complete").send();
+    assert_eq!(completed.json()["state"], "complete", "{completed}");
+    operator
+        .request("POST", "/api/orders/1/cancel")
+        .send()
+        .is_error(409, "conflict");
+    assert_eq!(operator.get("/api/pets/1").json()["status"], "sold");
+
+    let set = post(
+        &operator,
+        "/api/pets/1/status",
+        &json!({"status": "available"}),
+    );
+    assert_eq!(
+        set.json(),
+        json!({"id": 1, "status": "available", "before": "sold", "cancelledOrder": null})
+    );
+    post(&operator, "/api/orders", &json!({"petId": 2}));
+    let forced = json!({"status": "sold", "force": true});
+    let set = post(&operator, "/api/pets/2/status", &forced);
+    assert_eq!(set.json()["cancelledOrder"], 2, "{set}");
+    assert_eq!(
+        operator.get("/api/orders").json().as_array().map(Vec::len),
+        Some(1)
+    );
+
+    operator.get("/api/pets/9").is_error(404, "not_found");
+    post(&operator, "/api/orders", &json!({"petId": 9})).is_error(404, "not_found");
+    post(&operator, "/api/pets/9/status", &forced).is_error(404, "not_found");
+    let bad = post(&operator, "/api/pets/1/status", &json!({"status": "gone"}));
+    bad.is_error(400, "invalid_body");
+}
