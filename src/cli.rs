@@ -17,6 +17,7 @@ mod outcome;
 mod pets;
 mod print;
 mod progress;
+mod restore;
 mod serve;
 mod signals;
 mod table;
@@ -68,6 +69,8 @@ enum Command {
     Orders(orders::Command),
     /// Back up the embedded database, also while the server runs
     Backup(backup::Backup),
+    /// Put a backup in the place of the embedded database
+    Restore(restore::RestoreCommand),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
     /// Print the OpenAPI document
@@ -112,6 +115,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Pets(command) => database::run(async |clock| command.run(clock).await),
         Command::Orders(command) => database::run(async |clock| command.run(clock).await),
         Command::Backup(backup) => database::run(async |_| backup.run().await),
+        Command::Restore(restore) => database::run(async |clock| restore.run(clock).await),
         Command::Migrate(options) => {
             database::run(async |clock| migrate::run(&options, clock).await)
         }

@@ -23,7 +23,10 @@ pub use contract::{
 };
 pub(crate) use contract::{banned_until, old_secret_until};
 pub use row_stream::RowStream;
-pub use sqlite::{BackupError, BackupFolder, BackupFolderError, BackupProgress, back_up};
+pub use sqlite::{
+    BackupError, BackupFolder, BackupFolderError, BackupProgress, Restore, RestoreError, Restored,
+    RevivedKey, RevivedKeys, back_up,
+};
 pub use writer::Commits;
 
 use std::time::Duration;

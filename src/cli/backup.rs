@@ -2,23 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::json;
 use tokio::task;
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::Progress;
-use super::signals::Signals;
+use super::progress::{Progress, watch};
 use crate::new_file::{NewFileError, Overwrite};
 use crate::store::{BackupError, BackupProgress, Database, back_up};
-
-/// The interval at which the bar is redrawn.
-const REDRAW: Duration = Duration::from_millis(100);
 
 /// Back up the embedded database, also while the server runs.
 ///
@@ -47,34 +41,16 @@ impl Backup {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
-        let mut backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
+        let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
         let bar = Progress::of_bytes("backing up");
-        let mut redraw = interval(REDRAW);
-        let mut stopped_by = None;
-        let finished = loop {
-            tokio::select! {
-                finished = &mut backup => break finished,
-                name = signals.first(), if stopped_by.is_none() => stopped_by = Some(name),
-                _ = redraw.tick() => {
-                    if let Some((done, all)) = progress.bytes() {
-                        bar.set(done, all);
-                    }
-                    if stopped_by.is_some() {
-                        progress.interrupt();
-                    }
-                }
-            }
-        };
+        let (finished, stopped_by) = watch(&bar, &progress, backup).await?;
         drop(bar);
-        let bytes = finished
-            .context("the backup failed")?
-            .map_err(|error| match stopped_by {
-                Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),
-                None => failure(error),
-            })?;
+        let bytes = finished.map_err(|error| match stopped_by {
+            Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),
+            None => failure(error),
+        })?;
         let (file, seconds) = (self.file.display(), began.elapsed().as_secs_f64());
         let report = || json!({"file": file.to_string(), "bytes": bytes, "seconds": (seconds * 1e3).round() / 1e3});
         let text = format!("backed up {database} to {file}: {bytes} bytes in {seconds:.1} s");

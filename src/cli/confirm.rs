@@ -6,13 +6,19 @@ use anyhow::Context;
 
 use super::outcome::{Failure, Outcome};
 
-/// Asks for confirmation. Without a terminal there is nobody to ask, which is wrong usage.
-pub(super) fn confirm(consequence: &str) -> Outcome {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Err(Failure::Usage(format!(
+/// Fails if there is no terminal: there would be nobody to ask, which is wrong usage. For commands that take long before they ask.
+pub(super) fn require_terminal(consequence: &str) -> Outcome {
+    match io::stdin().is_terminal() && io::stderr().is_terminal() {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
             "{consequence}: use --yes to confirm"
-        )));
+        ))),
     }
+}
+
+/// Asks for confirmation.
+pub(super) fn confirm(consequence: &str) -> Outcome {
+    require_terminal(consequence)?;
     write!(io::stderr(), "{consequence}. Continue? [y/N] ")
         .and_then(|()| io::stderr().flush())
         .context("cannot ask for confirmation")?;

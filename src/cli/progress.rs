@@ -1,6 +1,17 @@
 //! The progress bar of a command that takes long: on standard error, and only if that is a terminal.
 
+use std::time::Duration;
+
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::task::JoinHandle;
+use tokio::time::interval;
+
+use super::signals::Signals;
+use crate::store::BackupProgress;
+
+/// The interval at which the bar is redrawn.
+const REDRAW: Duration = Duration::from_millis(100);
 
 /// Done, of all, the rate and the remaining time.
 const BYTES: &str =
@@ -24,6 +35,31 @@ impl Progress {
     pub(super) fn set(&self, done: u64, of: u64) {
         self.0.set_length(of);
         self.0.set_position(done);
+    }
+}
+
+/// Shows the progress of work on another thread until it ends. A signal interrupts it; its name is returned.
+pub(super) async fn watch<T>(
+    bar: &Progress,
+    progress: &BackupProgress,
+    mut work: JoinHandle<T>,
+) -> anyhow::Result<(T, Option<&'static str>)> {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut redraw = interval(REDRAW);
+    let mut stopped_by = None;
+    loop {
+        tokio::select! {
+            done = &mut work => return Ok((done.context("a thread has panicked")?, stopped_by)),
+            name = signals.first(), if stopped_by.is_none() => stopped_by = Some(name),
+            _ = redraw.tick() => {
+                if let Some((done, all)) = progress.bytes() {
+                    bar.set(done, all);
+                }
+                if stopped_by.is_some() {
+                    progress.interrupt();
+                }
+            }
+        }
     }
 }
 

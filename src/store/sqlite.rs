@@ -19,6 +19,7 @@ mod orders;
 mod permission;
 mod pets;
 mod readers;
+mod restore;
 mod row;
 mod sweep;
 mod usage;
@@ -30,6 +31,7 @@ use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::{BackupFolder, BackupFolderError};
+pub use restore::{Restore, RestoreError, Restored, RevivedKey, RevivedKeys};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;

@@ -32,6 +32,7 @@ mod ports;
 mod readiness;
 mod refusal;
 mod restart;
+mod restore;
 mod secret_files;
 mod secrets;
 mod slow;

@@ -2,7 +2,7 @@
 //! server is taken, and no writer waits; the write-ahead log grows meanwhile, because the snapshot is needed until the end.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rusqlite::{Connection, InterruptHandle};
@@ -39,13 +39,14 @@ pub enum BackupError {
     },
 }
 
-/// A backup as others see it while it runs.
+/// A backup, or its restoration, as others see it while it runs.
 #[derive(Default)]
 pub struct BackupProgress {
     /// The size that the backup will have, approximately; 0 until it is known.
     total: AtomicU64,
     copy: OnceLock<PathBuf>,
     running: Mutex<Option<InterruptHandle>>,
+    is_interrupted: AtomicBool,
 }
 
 impl BackupProgress {
@@ -61,9 +62,20 @@ impl BackupProgress {
     /// Lets the statement that runs at this moment fail, and so the backup. If none runs, nothing happens: to be called until the
     /// backup ends.
     pub fn interrupt(&self) {
+        self.is_interrupted.store(true, Ordering::Relaxed);
         if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
             running.interrupt();
         }
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Records the file that is written, and the size that it will have.
+    pub(super) fn begins(&self, copy: &Path, total: u64) {
+        self.copy.get_or_init(|| copy.into());
+        self.total.store(total, Ordering::Relaxed);
     }
 
     fn runs(&self, connection: &Connection) {
@@ -97,14 +109,12 @@ pub fn back_up(
     let Some(copy) = new.temporary().to_str() else {
         return Err(failed("its path is not valid UTF-8".into()));
     };
-    progress.copy.get_or_init(|| new.temporary().into());
-
     let copied = Readers::new(source, true).with(|connection| {
         // A database at rest that a server has opened meanwhile is read a second time.
         let emptied = new.file().set_len(0);
         emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         progress.runs(connection);
-        progress.total.store(size(connection)?, Ordering::Relaxed);
+        progress.begins(new.temporary(), size(connection)?);
         new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
     });
     copied.map_err(|error| {
@@ -157,7 +167,7 @@ fn size(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// The first problem in a database that nobody else has open, or `ok`.
-fn check(copy: &Path, progress: &BackupProgress) -> rusqlite::Result<String> {
+pub(super) fn check(copy: &Path, progress: &BackupProgress) -> rusqlite::Result<String> {
     let connection = connect::immutable_reader(copy)?;
     progress.runs(&connection);
     connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))

@@ -13,6 +13,10 @@ const SMALLEST: u64 = 512;
 /// Up to this size a whole file is checked at every start; for larger ones that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
+/// The beginning of the file that has the name of a database while a restore moves the files of one that cannot be opened. The rest
+/// is the name under which that one is kept.
+pub(super) const INTERRUPTED: &str = "A restore of this database was interrupted: run `animal-store restore FILE` again. It is kept as:\n";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
     Missing,
@@ -67,6 +71,10 @@ fn is_without_bytes(path: &Path) -> bool {
 fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     let open_error = |error| OpenError::of(path, &error);
     if length < SMALLEST {
+        // Too small for a database that a process could have open.
+        if std::fs::read(path).is_ok_and(|text| text.starts_with(INTERRUPTED.as_bytes())) {
+            return Err(OpenError::RestoreInterrupted(path.into()));
+        }
         return Err(OpenError::NotADatabase(path.into()));
     }
     // Without a write-ahead log it can be read as if it could not change, which creates no files.

@@ -131,7 +131,8 @@ impl Holder {
     fn write_to(file: &mut File) -> io::Result<()> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
-        writeln!(file, "{} {}", std::process::id(), host())
+        // In one piece: a process that is killed meanwhile leaves an empty file, or a complete one.
+        file.write_all(format!("{} {}\n", std::process::id(), host()).as_bytes())
     }
 }
 

@@ -28,6 +28,9 @@ const WRITE_WAIT: Duration = Duration::from_secs(2);
 /// The suffix of a file until it is complete.
 const UNFINISHED: &str = ".new-";
 
+/// What the name of a database that a restore has replaced has after the name of that database.
+pub(super) const KEPT: &str = ".before-restore-";
+
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
     pub(super) writer: Option<Connection>,
@@ -69,7 +72,12 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     };
     reject_hard_links(path)?;
     let created = migrates && !path.exists() && create(path)?;
+    let found = FileIdentity::at(path.to_owned());
     let (connection, before) = connect(path, mode, notice)?;
+    // A restore may have replaced the file before this process got a lock on it. The log at this path is that of the new one.
+    if found.is_ok_and(|found| !found.is_in_place()) {
+        return Err(OpenError::Replaced(path.into()));
+    }
     let lock = lock.filter(|_| mode.serves());
     let mut files =
         open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
@@ -94,22 +102,26 @@ fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
 }
 
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
-/// lock. A name that an interrupted creation has left behind is removed.
-fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
+/// lock. A name that an interrupted creation or restore has left behind is removed.
+pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());
     };
     if file.nlink() == 1 {
         return Ok(());
     }
-    let unfinished = sibling(path, UNFINISHED);
-    let prefix = unfinished.file_name().unwrap_or_default();
+    let unfinished = [UNFINISHED, KEPT].map(|ending| sibling(path, ending));
     let is_unfinished = |name: OsString| {
-        let name = name.as_encoded_bytes();
-        name.starts_with(prefix.as_encoded_bytes())
+        let mut prefixes = unfinished.iter().filter_map(|path| path.file_name());
+        prefixes.any(|prefix| {
+            let name = name.as_encoded_bytes();
+            name.starts_with(prefix.as_encoded_bytes())
+        })
     };
     let is_same = |other: Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
-    let entries = std::fs::read_dir(folder(&unfinished)).into_iter().flatten();
+    let entries = std::fs::read_dir(folder(&unfinished[0]))
+        .into_iter()
+        .flatten();
     for entry in entries.flatten() {
         if is_unfinished(entry.file_name()) && entry.metadata().is_ok_and(is_same) {
             // One that cannot be removed is found again below.

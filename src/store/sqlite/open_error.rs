@@ -39,6 +39,10 @@ pub(crate) enum OpenError {
         "{path} is damaged ({what}): restore it from a backup, or try the sqlite3 command .recover on a copy"
     )]
     Damaged { path: PathBuf, what: String },
+    #[error("a restore of {0} was interrupted: run `animal-store restore FILE` again")]
+    RestoreInterrupted(PathBuf),
+    #[error("{0} was replaced while it was opened: try again")]
+    Replaced(PathBuf),
     #[error("SQLite {0} can lose commits: build with 3.51.3 or newer")]
     UnsafeSqlite(&'static str),
     #[error("{0}")]

@@ -33,4 +33,5 @@ pub use process::{Output, Process, eventually, run};
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use redis::Redis;
+pub use terminal::run as on_terminal;
 pub use tls::{Authority, Certificate, Signed, TlsClient};

@@ -7,12 +7,7 @@ use std::process::Stdio;
 use crate::process::command;
 
 /// Runs a line of shell on a pseudo-terminal, types something, and gives the exit code and what was shown.
-pub(crate) fn run(
-    folder: &Path,
-    line: &str,
-    vars: &[(&str, &str)],
-    typed: &str,
-) -> (Option<i32>, String) {
+pub fn run(folder: &Path, line: &str, vars: &[(&str, &str)], typed: &str) -> (Option<i32>, String) {
     // util-linux's script is the terminal: its own log is not wanted, its exit code is the command's.
     let mut terminal = command("script", folder, &["-qec", line, "/dev/null"]);
     let mut child = terminal

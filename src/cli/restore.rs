@@ -1,0 +1,124 @@
+//! `animal-store restore`: puts a backup in the place of the embedded database, which no server may use meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use tokio::task;
+
+use super::confirm::{confirm, require_terminal};
+use super::database::CommandOptions;
+use super::outcome::{Failure, Outcome};
+use super::print;
+use super::progress::{Progress, watch};
+use crate::clock::Clock;
+use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
+
+/// Put a backup in the place of the embedded database; no server may use it.
+///
+/// The backup is copied and checked first. The database that it replaces is kept under a name that is printed.
+#[derive(Debug, clap::Args)]
+pub(super) struct RestoreCommand {
+    /// Backup, made with `animal-store backup` or `serve --backup-folder`
+    file: PathBuf,
+    /// Do not ask for confirmation
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    options: CommandOptions,
+}
+
+impl RestoreCommand {
+    pub(super) async fn run(self, clock: &Clock) -> Outcome {
+        let database = self.options.database();
+        let Database::Sqlite(target) = database else {
+            return Err(Failure::Usage(format!(
+                "restore is for the embedded database: restore {database} with pg_restore --clean --if-exists --dbname=URL FILE"
+            )));
+        };
+        let file = self.file.display();
+        if !self.yes {
+            require_terminal(&format!("{file} would replace {database}"))?;
+        }
+        let progress = Arc::new(BackupProgress::default());
+        let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
+        let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
+        let bar = Progress::of_bytes("restoring");
+        let (prepared, stopped_by) = watch(&bar, &progress, preparing).await?;
+        drop(bar);
+        let prepared = prepared.map_err(|error| match stopped_by {
+            Some(signal) => Failure::Failed(format!("stopped by {signal}: nothing was restored")),
+            None => failure(error),
+        })?;
+        if !self.yes {
+            let keys = describe(prepared.revived().as_ref());
+            let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
+            confirm(&format!("{file} replaces {database}{lines}"))?;
+        }
+        let (bytes, format) = (prepared.bytes, prepared.format);
+        let now = clock.now();
+        let done = task::spawn_blocking(move || prepared.put_in_place(now)).await;
+        let done = done.context("the restore failed")?.map_err(failure)?;
+        let kept = done.kept.map(|path| path.display().to_string());
+        let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
+        if let Some(kept) = &kept {
+            text.push_str(&format!("\nthe database before it is kept as {kept}"));
+        }
+        for line in describe(done.revived.as_ref()) {
+            text.push_str(&format!("\n{line}"));
+        }
+        let keys = |which: fn(&RevivedKeys) -> &Vec<RevivedKey>| -> Value {
+            let row = |key: &RevivedKey| json!({"id": key.id.0, "name": key.name});
+            let keys = done.revived.as_ref().map(which);
+            keys.map(|keys| keys.iter().map(row).collect::<Vec<_>>())
+                .into()
+        };
+        let report = || {
+            json!({
+                "database": database.to_string(),
+                "file": file.to_string(),
+                "bytes": bytes,
+                "format": format,
+                "kept": kept,
+                "revokedSince": keys(|revived| &revived.revoked),
+                "rotatedSince": keys(|revived| &revived.rotated),
+            })
+        };
+        print::result(self.options.json, report, &text)
+    }
+}
+
+/// What the restored keys mean, in lines.
+fn describe(revived: Option<&RevivedKeys>) -> Vec<String> {
+    let Some(RevivedKeys { revoked, rotated }) = revived else {
+        let what = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";
+        return vec![what.into()];
+    };
+    let list = |keys: &[RevivedKey]| {
+        let key = |key: &RevivedKey| format!("{} ({})", key.id, key.name);
+        keys.iter().map(key).collect::<Vec<_>>().join(", ")
+    };
+    let mut lines = Vec::new();
+    if !revoked.is_empty() {
+        let keys = list(revoked);
+        lines.push(format!(
+            "keys revoked since the backup are valid again: {keys}"
+        ));
+    }
+    if !rotated.is_empty() {
+        let keys = list(rotated);
+        lines.push(format!(
+            "keys rotated since the backup have their former secrets again: {keys}"
+        ));
+    }
+    lines
+}
+
+/// A file that cannot be a backup is wrong usage only if it is the database itself.
+fn failure(error: RestoreError) -> Failure {
+    match error {
+        RestoreError::SameFile(_) => Failure::Usage(error.to_string()),
+        other => Failure::from(anyhow::Error::from(other)),
+    }
+}

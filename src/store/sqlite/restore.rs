@@ -1,0 +1,429 @@
+//! A backup put in the place of a database that no server uses.
+//!
+//! The backup is copied next to the database, and the copy is checked, before anything changes. Then the old database is moved out of
+//! the way such that a crash at any point leaves the old one or the new one, complete: its write-ahead log, which SQLite would replay
+//! into whatever file has the name, is emptied into it and removed; it gets a second name (a hard link); and the new one is renamed
+//! over the first. A process that has the database open, or is about to, is kept out by SQLite's own exclusive lock.
+//!
+//! The log of a database that cannot be opened cannot be emptied. That one is kept with all its files, and while they are moved a
+//! file that nobody mistakes for a database has its name.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::backup::{BackupProgress, check};
+use super::connect::{self, folder, sibling};
+use super::identity::FileIdentity;
+use super::inspect::{FileState, INTERRUPTED, inspect};
+use super::lock::FileLock;
+use super::open::{KEPT, reject_hard_links};
+use super::open_error::OpenError;
+use super::{migrations, permission};
+use crate::clock::Timestamp;
+use crate::key::KeyId;
+use crate::new_file::{NewFile, NewFileError, Overwrite};
+
+/// How much is copied before the next look at whether to stop.
+const PIECE: u64 = 8 * 1024 * 1024;
+
+/// How long other processes that have the database open have to close it.
+const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
+
+/// Why nothing was restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The backup is the database.
+    #[error("{0} is the database itself: name a backup")]
+    SameFile(PathBuf),
+    /// The file cannot be restored.
+    #[error("{0} {1}")]
+    Source(PathBuf, String),
+    /// The database cannot be replaced.
+    #[error(transparent)]
+    Target(anyhow::Error),
+    /// A file could not be written.
+    #[error(transparent)]
+    File(#[from] NewFileError),
+    /// A step failed.
+    #[error("cannot restore {0}: {1}")]
+    Failed(PathBuf, String),
+}
+
+type Result<T> = std::result::Result<T, RestoreError>;
+
+/// A key whose secrets are others in the backup than they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevivedKey {
+    /// Its ID.
+    pub id: KeyId,
+    /// Its name.
+    pub name: String,
+}
+
+/// Keys whose secrets work again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevivedKeys {
+    /// Revoked since the backup.
+    pub revoked: Vec<RevivedKey>,
+    /// Rotated since the backup: the former secret works again, and the current one does not.
+    pub rotated: Vec<RevivedKey>,
+}
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// Where the old database is kept, if there was one.
+    pub kept: Option<PathBuf>,
+    /// Keys whose secrets work again. None if the old database could not be read.
+    pub revived: Option<RevivedKeys>,
+}
+
+/// A backup that is checked and on disk, next to the database. Nothing of the database has changed yet.
+#[derive(Debug)]
+pub struct Restore {
+    target: PathBuf,
+    old: Old,
+    new: NewFile,
+    /// The size of the backup.
+    pub bytes: u64,
+    /// The format of the backup, which `serve` migrates if it is an earlier one.
+    pub format: i32,
+    // Dropped last.
+    _lock: FileLock,
+}
+
+/// The database that is replaced.
+#[derive(Debug, PartialEq, Eq)]
+enum Old {
+    Missing,
+    Readable,
+    /// It cannot be opened, or its log has no database.
+    Unreadable,
+}
+
+impl Restore {
+    /// Takes the lock of the database at `target`, and copies the backup at `source` next to it. Fails if a server has the database.
+    pub fn prepare(source: &Path, target: &Path, progress: &BackupProgress) -> Result<Self> {
+        let rejected = |error| RestoreError::Target(permission::explain(target, error).into());
+        // The file itself is replaced, not a symbolic link to it.
+        let real = match target.is_symlink() {
+            true => target
+                .canonicalize()
+                .map_err(|error| rejected(OpenError::cannot_open(target, error.to_string())))?,
+            false => target.to_owned(),
+        };
+        let metadata = inspect_source(source, &real)?;
+        if !folder(&real).is_dir() {
+            let what = "its folder does not exist: create it first";
+            return Err(rejected(OpenError::cannot_open(target, what)));
+        }
+        let lock = FileLock::take(&real).map_err(rejected)?;
+        let old = inspect_old(&real).map_err(rejected)?;
+        // Removes names that an interrupted restore has left behind.
+        let one_name = reject_hard_links(&real);
+        if old == Old::Readable {
+            one_name.map_err(rejected)?;
+        }
+
+        let new = NewFile::create(&real, Overwrite::Yes)?;
+        progress.begins(new.temporary(), metadata.len());
+        let failed =
+            |error: &dyn std::fmt::Display| RestoreError::Failed(source.into(), error.to_string());
+        copy(source, &new, progress).map_err(|error| failed(&error))?;
+        new.sync()?;
+        // What is put in place is what was checked, whatever has happened to the backup meanwhile.
+        let state = inspect(new.temporary()).map_err(|error| unsuitable(source, error))?;
+        let FileState::Format(format) = state else {
+            return Err(RestoreError::Source(
+                source.into(),
+                "is empty: name a backup".into(),
+            ));
+        };
+        let verdict = check(new.temporary(), progress).map_err(|error| failed(&error))?;
+        if verdict != "ok" {
+            return Err(damaged(source, &verdict));
+        }
+        let original = real.metadata().ok().filter(|_| old != Old::Missing);
+        new.set_access_of(&original.unwrap_or(metadata))?;
+        let bytes = new.file().metadata().map_err(|error| failed(&error))?.len();
+        Ok(Self {
+            target: real,
+            old,
+            new,
+            bytes,
+            format,
+            _lock: lock,
+        })
+    }
+
+    /// Keys whose secrets will work again. None if the old database cannot be read.
+    pub fn revived(&self) -> Option<RevivedKeys> {
+        if self.old == Old::Missing {
+            return Some(RevivedKeys::default());
+        }
+        let reader = match connect::has_no_log(&self.target) {
+            true => connect::immutable_reader(&self.target),
+            false => connect::reader(&self.target),
+        };
+        self.revived_in(&reader.ok()?)
+    }
+
+    fn revived_in(&self, old: &Connection) -> Option<RevivedKeys> {
+        let new = connect::immutable_reader(self.new.temporary()).ok()?;
+        compare_keys(old, &new).ok()
+    }
+
+    /// Replaces the database, which is kept under a name with this time.
+    pub fn put_in_place(self, now: Timestamp) -> Result<Restored> {
+        match self.old {
+            Old::Missing => {
+                self.new.publish()?;
+                Ok(Restored {
+                    kept: None,
+                    revived: Some(RevivedKeys::default()),
+                })
+            }
+            Old::Readable => self.replace_readable(now),
+            Old::Unreadable => self.replace_unreadable(now),
+        }
+    }
+
+    fn replace_readable(self, now: Timestamp) -> Result<Restored> {
+        let failed = self.failure();
+        let connection = match exclusive(&self.target) {
+            Ok(connection) => connection,
+            Err(error) if is_damage(&error) => return self.replace_unreadable(now),
+            Err(error) => return Err(failed(&error)),
+        };
+        let revived = self.revived_in(&connection);
+        for log in ["-wal", "-shm"].map(|end| sibling(&self.target, end)) {
+            remove(&log).map_err(|error| failed(&error))?;
+        }
+        // Without this, a power failure could bring the log back, next to the new database.
+        self.sync_folder()?;
+        let kept = kept_name(&self.target, now);
+        std::fs::hard_link(&self.target, &kept).map_err(|error| failed(&error))?;
+        self.sync_folder()?;
+        self.new.publish()?;
+        Ok(Restored {
+            kept: Some(kept),
+            revived,
+        })
+    }
+
+    fn replace_unreadable(self, now: Timestamp) -> Result<Restored> {
+        let failed = self.failure();
+        let kept = match interrupted(&self.target) {
+            Some(kept) => kept,
+            None => {
+                let kept = kept_name(&self.target, now);
+                let placeholder = NewFile::create(&self.target, Overwrite::Yes)?;
+                let name = kept.file_name().unwrap_or_default().to_string_lossy();
+                let mut file = placeholder.file();
+                file.write_all(format!("{INTERRUPTED}{name}\n").as_bytes())
+                    .map_err(|error| failed(&error))?;
+                match std::fs::hard_link(&self.target, &kept) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        return Err(failed(&error));
+                    }
+                    _ => {}
+                }
+                self.sync_folder()?;
+                placeholder.publish()?;
+                kept
+            }
+        };
+        for end in ["-wal", "-shm", "-journal"] {
+            match std::fs::rename(sibling(&self.target, end), sibling(&kept, end)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&error)),
+                _ => {}
+            }
+        }
+        self.sync_folder()?;
+        self.new.publish()?;
+        Ok(Restored {
+            kept: Some(kept),
+            revived: None,
+        })
+    }
+
+    fn failure(&self) -> impl Fn(&dyn std::fmt::Display) -> RestoreError + use<> {
+        let target = self.target.clone();
+        move |error| RestoreError::Failed(target.clone(), error.to_string())
+    }
+
+    fn sync_folder(&self) -> Result<()> {
+        let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| self.failure()(&error))
+    }
+}
+
+/// Rejects what cannot be a backup before it is copied.
+fn inspect_source(source: &Path, target: &Path) -> Result<Metadata> {
+    let rejected = |what: &str| Err(RestoreError::Source(source.into(), what.into()));
+    let file = match source.metadata() {
+        Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
+        Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return rejected("does not exist: name a backup");
+        }
+        Err(error) => return rejected(&format!("cannot be read: {error}")),
+    };
+    let is_target = FileIdentity::at(target.into())
+        .is_ok_and(|target| target.is_same_file(&FileIdentity::new(source.into(), &file)));
+    if is_target {
+        return Err(RestoreError::SameFile(source.into()));
+    }
+    if !connect::has_no_log(source) {
+        return rejected(
+            "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
+        );
+    }
+    match inspect(source).map_err(|error| unsuitable(source, error))? {
+        FileState::Format(format) if format > migrations::CURRENT_FORMAT => rejected(&format!(
+            "has format {format}, and this version knows formats up to {}: use a newer animal-store",
+            migrations::CURRENT_FORMAT
+        )),
+        FileState::Format(_) => Ok(file),
+        FileState::Missing | FileState::Empty => rejected("is empty: name a backup"),
+    }
+}
+
+/// Why a file is not a backup.
+fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
+    let what = match error {
+        OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
+        OpenError::NotOurs(_) => {
+            "is a SQLite database of another program: name a backup of Animal Store".into()
+        }
+        OpenError::Damaged { what, .. } => return damaged(source, &what),
+        OpenError::CannotOpen { what, .. } => format!("cannot be read: {what}"),
+        other => format!("cannot be used: {other}"),
+    };
+    RestoreError::Source(source.into(), what)
+}
+
+fn damaged(source: &Path, what: &str) -> RestoreError {
+    let what = format!("is damaged ({what}): restore another backup");
+    RestoreError::Source(source.into(), what)
+}
+
+/// The state of the database. Rejects one that is not replaced, such as that of another program.
+fn inspect_old(target: &Path) -> std::result::Result<Old, OpenError> {
+    match inspect(target) {
+        Ok(FileState::Missing) => Ok(Old::Missing),
+        Ok(FileState::Empty | FileState::Format(_)) => Ok(Old::Readable),
+        Err(
+            OpenError::Damaged { .. }
+            | OpenError::NotADatabase(_)
+            | OpenError::OrphanedLog { .. }
+            | OpenError::RestoreInterrupted(_),
+        ) => Ok(Old::Unreadable),
+        Err(error) => Err(error),
+    }
+}
+
+fn copy(source: &Path, new: &NewFile, progress: &BackupProgress) -> io::Result<()> {
+    let mut source = File::open(source)?;
+    let mut target = new.file();
+    while io::copy(&mut (&mut source).take(PIECE), &mut target)? > 0 {
+        if progress.is_interrupted() {
+            return Err(ErrorKind::Interrupted.into());
+        }
+    }
+    Ok(())
+}
+
+/// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
+/// write-ahead log into it.
+fn exclusive(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(EXCLUSIVE_WAIT)?;
+    // When it is closed, the log at this path is another database's.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connect::configure(&connection)?;
+    // A transaction takes the lock, and the locking mode keeps it.
+    connection.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
+    let is_busy: bool =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
+    if is_busy {
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        let what = "another process uses it: end that one first".to_owned();
+        return Err(rusqlite::Error::SqliteFailure(busy, Some(what)));
+    }
+    Ok(connection)
+}
+
+/// Whether the database, not the access to it, is at fault.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
+/// The name under which a database is kept.
+fn kept_name(target: &Path, now: Timestamp) -> PathBuf {
+    let time = now.to_string().replace(':', "-");
+    let mut kept = sibling(target, &format!("{KEPT}{time}"));
+    let mut number = 2;
+    while ["", "-wal", "-shm", "-journal"]
+        .iter()
+        .any(|end| sibling(&kept, end).symlink_metadata().is_ok())
+    {
+        kept = sibling(target, &format!("{KEPT}{time}-{number}"));
+        number += 1;
+    }
+    kept
+}
+
+/// The name under which an interrupted restore was about to keep the database.
+fn interrupted(target: &Path) -> Option<PathBuf> {
+    // A database is never read so: closing the file would drop SQLite's locks on it.
+    let text = match target.metadata() {
+        Ok(file) if file.size() < 512 => std::fs::read_to_string(target).ok()?,
+        _ => return None,
+    };
+    let name = text.strip_prefix(INTERRUPTED)?.lines().next()?;
+    Some(folder(target).join(name))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn compare_keys(old: &Connection, new: &Connection) -> rusqlite::Result<RevivedKeys> {
+    let mut revived = RevivedKeys::default();
+    let mut then = new.prepare("SELECT hash FROM api_keys WHERE id = ?1 AND revoked_at IS NULL")?;
+    let mut now = old.prepare("SELECT id, name, hash, revoked_at FROM api_keys ORDER BY id")?;
+    let mut rows = now.query(())?;
+    while let Some(row) = rows.next()? {
+        let key = RevivedKey {
+            id: KeyId(row.get(0)?),
+            name: row.get(1)?,
+        };
+        let (hash, revoked_at): (Vec<u8>, Option<i64>) = (row.get(2)?, row.get(3)?);
+        let in_backup = then.query_row([key.id.0], |row| row.get::<_, Vec<u8>>(0));
+        match in_backup {
+            Ok(_) if revoked_at.is_some() => revived.revoked.push(key),
+            Ok(before) if before != hash => revived.rotated.push(key),
+            Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(revived)
+}
