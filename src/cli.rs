@@ -61,7 +61,7 @@ enum Command {
     /// Manage API keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Change animals
+    /// List, change, remove, import and export animals
     #[command(subcommand)]
     Pets(pets::Command),
     /// Place, complete, cancel and list orders

@@ -2,9 +2,11 @@
 
 mod blank;
 mod body;
+mod row;
 mod syntax;
 
 pub use body::InvalidBody;
+pub use row::{CsvColumns, InvalidHeader, PetIds, PetRow};
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +18,9 @@ use blank::is_blank;
 pub struct PetId(pub i64);
 
 impl PetId {
+    /// The largest ID that an animal can bring along: enough are left for new ones.
+    pub const LARGEST_KEPT: i64 = 1 << 62;
+
     /// Parses the canonical spelling of an ID: decimal digits, no sign but `-`, no leading zero.
     pub fn from_path(text: &str) -> Option<Self> {
         let id: i64 = text.parse().ok()?;
@@ -39,6 +44,16 @@ impl PetName {
 
     /// Returns the text as a name, or all rules that it breaks.
     pub fn new(text: String) -> Result<Self, String> {
+        Self::unless_blank(text, is_blank)
+    }
+
+    /// The same by the weakest rules that there have been: an animal that exists keeps its name, also in another store. They took
+    /// only white space for blank.
+    pub fn of_existing(text: String) -> Result<Self, String> {
+        Self::unless_blank(text, char::is_whitespace)
+    }
+
+    fn unless_blank(text: String, is_blank: fn(char) -> bool) -> Result<Self, String> {
         let rules = [
             (text.chars().all(is_blank), "must not be blank"),
             (

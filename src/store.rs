@@ -4,6 +4,7 @@
 mod cache;
 mod contract;
 mod engine;
+mod import;
 mod keys;
 mod orders;
 mod pages;
@@ -16,12 +17,13 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, Changed, Created, Creation, Database, DeploymentId, InvalidDatabaseUrl,
-    KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode,
-    NewKey, Page, PostgresUrl, Result, Retry, Revisions, StoreError, UsageBatch, UsageRecorder,
-    UsageRow,
+    ActionResult, Changed, Conflict, Created, Creation, Database, DeploymentId, ImportError,
+    ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord,
+    KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry, Revisions,
+    StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, old_secret_until};
+pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{
     BackupError, BackupFolder, BackupFolderError, BackupProgress, Restore, RestoreError, Restored,

@@ -38,7 +38,7 @@ impl CommandOptions {
 }
 
 /// Prints why the command waits.
-fn print_wait() {
+pub(super) fn print_wait() {
     print::notice(
         "animal-store: waiting up to 30 s for the database lock, which another process holds",
     );

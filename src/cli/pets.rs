@@ -1,4 +1,11 @@
-//! `animal-store pets`: lists, changes and removes animals. Changes are visible on a running server within a second.
+//! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a second.
+
+mod export;
+mod format;
+mod import;
+mod reader;
+mod writer;
+mod zstd;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -52,6 +59,8 @@ pub(super) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    Import(import::Import),
+    Export(export::Export),
 }
 
 #[derive(Debug, clap::Args)]
@@ -73,6 +82,8 @@ const COLUMNS: [Column; 4] = [
 impl Command {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         match self {
+            Self::Import(import) => import.run(clock).await,
+            Self::Export(export) => export.run(clock).await,
             Self::List {
                 status,
                 limit,

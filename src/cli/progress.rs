@@ -13,20 +13,45 @@ use crate::store::BackupProgress;
 /// The interval at which the bar is redrawn.
 const REDRAW: Duration = Duration::from_millis(100);
 
+use super::print;
+
 /// Done, of all, the rate and the remaining time.
 const BYTES: &str =
     "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// A bar of bytes, which disappears when it is dropped.
+/// The same if it is unknown how many there are.
+const BYTES_OF_STREAM: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
+
+const ANIMALS: &str = "{msg} {human_pos} animals, {per_sec}";
+
+/// A bar, which disappears when it is dropped.
 #[derive(Debug)]
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
     pub(super) fn of_bytes(what: &'static str) -> Self {
+        Self::new(what, BYTES)
+    }
+
+    /// A bar of the bytes of a file, or of a stream whose length is unknown.
+    pub(super) fn of_file(what: &'static str, length: Option<u64>) -> Self {
+        let Some(length) = length else {
+            return Self::new(what, BYTES_OF_STREAM);
+        };
+        let bar = Self::of_bytes(what);
+        bar.0.set_length(length);
+        bar
+    }
+
+    pub(super) fn of_animals(what: &'static str) -> Self {
+        Self::new(what, ANIMALS)
+    }
+
+    fn new(what: &'static str, template: &str) -> Self {
         // Without a terminal indicatif draws nothing.
         let bar = ProgressBar::new(0).with_message(what);
         // A template that cannot be parsed leaves the default style.
-        Self(match ProgressStyle::with_template(BYTES) {
+        Self(match ProgressStyle::with_template(template) {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         })
@@ -35,6 +60,15 @@ impl Progress {
     pub(super) fn set(&self, done: u64, of: u64) {
         self.0.set_length(of);
         self.0.set_position(done);
+    }
+
+    pub(super) fn set_done(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Prints a notice above the bar.
+    pub(super) fn notice(&self, text: &str) {
+        self.0.suspend(|| print::notice(text));
     }
 }
 

@@ -21,6 +21,11 @@ impl InvalidBody {
     }
 }
 
+pub(super) const NOT_AN_INT64: &str =
+    "must be an integer from -9223372036854775808 to 9223372036854775807";
+
+pub(super) const NOT_A_STATUS: &str = "must be one of available, pending, sold";
+
 const NOT_AN_OBJECT: &str =
     "The body must be a JSON object with name, categoryId and, optionally, status.";
 
@@ -33,7 +38,7 @@ impl NewPet {
         // The whole body first: a parser that skips an unknown field would skip invalid UTF-8 in it too.
         let text = std::str::from_utf8(body)
             .map_err(|_| InvalidBody(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
-        let fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
+        let mut fields = Fields::parse(text).map_err(|error| {
             InvalidBody(match error.classify() {
                 serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
                 _ => {
@@ -44,29 +49,48 @@ impl NewPet {
         })?;
 
         let mut problems = Vec::new();
-        for name in fields.repeated {
+        fields.checked(PetName::new, &mut problems).ok_or_else(|| {
+            InvalidBody(format!(
+                "The body is not a valid animal: {}.",
+                problems.join("; ")
+            ))
+        })
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Parses the object of an animal.
+    pub(super) fn parse(text: &'a str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+
+    /// The animal of these fields, or all problems with them. `to_name` has the rules for its name.
+    pub(super) fn checked(
+        &mut self,
+        to_name: fn(String) -> Result<PetName, String>,
+        problems: &mut Vec<String>,
+    ) -> Option<NewPet> {
+        for name in self.repeated.drain(..) {
             problems.push(format!("{name} must be given at most once"));
         }
         let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
 
-        let name = match fields.name.map(|raw| serde_json::from_str(raw.get())) {
+        let name = match self.name.map(|raw| serde_json::from_str(raw.get())) {
             None => Err("is missing: it must be a string".to_owned()),
             Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text".to_owned()),
             Some(Err(_)) => Err("must be a string".to_owned()),
-            Some(Ok(text)) => PetName::new(text),
+            Some(Ok(text)) => to_name(text),
         }
         .map_err(|problem| report("name", &problem));
 
-        let category_id = match fields.category_id.map(|raw| whole(raw.get())) {
+        let category_id = match self.category_id.map(|raw| whole(raw.get())) {
             None => Err("is missing: it must be an integer"),
-            Some(None) => {
-                Err("must be an integer from -9223372036854775808 to 9223372036854775807")
-            }
+            Some(None) => Err(NOT_AN_INT64),
             Some(Some(id)) => Ok(id),
         }
         .map_err(|problem| report("categoryId", problem));
 
-        let status = match fields
+        let status = match self
             .status
             .map(|raw| serde_json::from_str::<String>(raw.get()))
         {
@@ -74,27 +98,24 @@ impl NewPet {
             Some(word) => word
                 .ok()
                 .and_then(|word| word.parse().ok())
-                .ok_or("must be one of available, pending, sold"),
+                .ok_or(NOT_A_STATUS),
         }
         .map_err(|problem| report("status", problem));
 
         match (name, category_id, status) {
-            (Ok(name), Ok(category_id), Ok(status)) if problems.is_empty() => Ok(Self {
+            (Ok(name), Ok(category_id), Ok(status)) if problems.is_empty() => Some(NewPet {
                 name,
                 category_id,
                 status,
             }),
-            _ => Err(InvalidBody(format!(
-                "The body is not a valid animal: {}.",
-                problems.join("; ")
-            ))),
+            _ => None,
         }
     }
 }
 
 /// The exact value of a JSON number, if it is an int64. JSON has one kind of number: `2`, `2.0` and `20e-1` are the same, and some
 /// languages write the second.
-fn whole(text: &str) -> Option<i64> {
+pub(super) fn whole(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
@@ -131,7 +152,8 @@ fn whole(text: &str) -> Option<i64> {
 
 /// The known fields, not yet parsed, and the names of all repeated fields.
 #[derive(Default)]
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
+    pub(super) id: Option<&'a RawValue>,
     name: Option<&'a RawValue>,
     category_id: Option<&'a RawValue>,
     status: Option<&'a RawValue>,
@@ -158,6 +180,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         let mut seen = HashSet::new();
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
+                "id" => fields.id = Some(map.next_value()?),
                 "name" => fields.name = Some(map.next_value()?),
                 "categoryId" => fields.category_id = Some(map.next_value()?),
                 "status" => fields.status = Some(map.next_value()?),

@@ -1,10 +1,12 @@
 //! The contract for animals.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 
 use super::Store;
 use super::contract::{Created, Creation, Page, Result, Retry};
-use super::engine::{dispatch, traced};
+use super::engine::{Engine, dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::page::PetQuery;
@@ -58,6 +60,29 @@ impl Store {
     /// for ten million.
     pub async fn count_pets(&self) -> Result<[i64; PetStatus::ALL.len()]> {
         dispatch!(self.count_pets())
+    }
+
+    /// All animals, or those of one status, as they are at one point in time. MUST NOT delay a writer; the snapshot is held until the
+    /// stream ends.
+    pub async fn pets_at_once(&self, status: Option<PetStatus>) -> Result<RowStream<'_, Pet>> {
+        match &self.engine {
+            Engine::Sqlite(engine) => {
+                let snapshot = Rc::new(engine.snapshot()?);
+                Ok(row_stream(move |last: Option<Pet>| {
+                    let snapshot = Rc::clone(&snapshot);
+                    let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
+                    async move { snapshot.pets_after(after, status) }
+                }))
+            }
+            Engine::Postgres(engine) => {
+                let snapshot = Rc::new(engine.snapshot().await?);
+                Ok(row_stream(move |last: Option<Pet>| {
+                    let snapshot = Rc::clone(&snapshot);
+                    let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
+                    async move { snapshot.pets_after(after, status).await }
+                }))
+            }
+        }
     }
 
     /// Clears the cache, because an animal has changed.

@@ -10,6 +10,7 @@ mod deadline;
 mod engine;
 mod error;
 mod fault;
+mod import;
 mod keys;
 mod migrations;
 mod orders;
@@ -17,6 +18,7 @@ mod pets;
 mod pool;
 mod privileges;
 mod row;
+mod snapshot;
 mod sweep;
 mod tls;
 mod transaction;
@@ -24,6 +26,7 @@ mod usage;
 mod writer;
 
 pub(crate) use engine::Postgres;
+pub(super) use import::PgImport;
 pub(crate) use migrations::CURRENT_FORMAT;
 
 use anyhow::Context;

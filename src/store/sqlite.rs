@@ -7,6 +7,7 @@ mod connect;
 mod creation;
 mod error;
 mod identity;
+mod import;
 mod inspect;
 mod job;
 mod keys;
@@ -21,6 +22,7 @@ mod pets;
 mod readers;
 mod restore;
 mod row;
+mod snapshot;
 mod sweep;
 mod usage;
 mod writer;
@@ -31,6 +33,7 @@ use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::{BackupFolder, BackupFolderError};
+pub(super) use import::SqliteImport;
 pub use restore::{Restore, RestoreError, Restored, RevivedKey, RevivedKeys};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
@@ -65,7 +68,7 @@ impl Sqlite {
             open::open(path, mode, notice).map_err(|error| permission::explain(path, error))?;
         let engine = Self {
             readers: Readers::new(path, opened.writer.is_none()),
-            writer: SqliteWriter::start(opened.writer, opened.files, max_waiting)?,
+            writer: SqliteWriter::start(path, opened.writer, opened.files, max_waiting)?,
             _lock: opened.lock,
         };
         Ok((engine, opened.migration))

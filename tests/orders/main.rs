@@ -4,7 +4,9 @@
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod command;
+mod export;
 mod freshness;
+mod import;
 mod life;
 mod listing;
 mod pets;

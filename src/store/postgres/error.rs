@@ -13,6 +13,9 @@ pub(crate) enum PgError {
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
     #[error("{0}")]
     Unavailable(String),
+    /// A key is taken. Permanent.
+    #[error("{0}")]
+    Taken(String),
     /// Permanent: a retry would fail, too.
     #[error("{0}")]
     Failed(String),
@@ -48,6 +51,7 @@ impl PgError {
                 Self::Conflict(text)
             }
             // Cancelled by a timeout, read-only after a failover, shutting down, starting up, out of a resource.
+            Some(&SqlState::UNIQUE_VIOLATION) => Self::Taken(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
@@ -79,7 +83,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Conflict(text) | PgError::Unavailable(text) => Self::Unavailable(text),
-            PgError::Failed(text) => Self::Failed(text),
+            PgError::Taken(text) | PgError::Failed(text) => Self::Failed(text),
         }
     }
 }

@@ -57,7 +57,10 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
 pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     let mut tries = 1;
     while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
-        let is_temporary = matches!(error, PgError::Conflict(_) | PgError::Failed(_));
+        let is_temporary = matches!(
+            error,
+            PgError::Conflict(_) | PgError::Taken(_) | PgError::Failed(_)
+        );
         if !is_temporary || tries == TRIES {
             return Err(error);
         }

@@ -47,11 +47,8 @@ impl Postgres {
         after: PetId,
         status: Option<PetStatus>,
     ) -> Result<Vec<Pet>> {
-        self.read_many(async |lease| {
-            let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
-            rows.iter().map(read_pet).collect()
-        })
-        .await
+        self.read_many(async |lease| chunk_after(lease, after, status).await)
+            .await
     }
 
     pub(crate) async fn count_pets(&self) -> Result<[i64; PetStatus::ALL.len()]> {
@@ -66,6 +63,15 @@ impl Postgres {
         })
         .await
     }
+}
+
+pub(super) async fn chunk_after(
+    lease: &Lease,
+    after: PetId,
+    status: Option<PetStatus>,
+) -> PgResult<Vec<Pet>> {
+    let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
+    rows.iter().map(read_pet).collect()
 }
 
 async fn rows_after(

@@ -1,6 +1,7 @@
-//! The lock on an embedded file: one server at a time, and none while the file is migrated or replaced.
+//! The locks on an embedded file: one server at a time, and none while the file is migrated or replaced; and one import at a time
+//! that becomes visible.
 //!
-//! It is a lock on a separate file next to the database, `FILE.lock`, because closing any other descriptor of the database
+//! Each is a lock on a separate file next to the database, `FILE.lock` or `FILE.import`, because closing any other descriptor of the database
 //! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
 //! is removed in a graceful shutdown and means nothing without the lock.
 
@@ -16,6 +17,9 @@ use rustix::io::Errno;
 use super::connect::{give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
 use super::open_error::OpenError;
+
+/// The ending of the lock of an import.
+const IMPORT: &str = ".import";
 
 /// How often, and at which interval, the ID of a process is read that has just taken the lock.
 const READS: u32 = 20;
@@ -36,12 +40,21 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the lock of the database at this path, by any of its names. Fails at once if another process has it, and names
-    /// that process.
+    /// Takes the lock of the server of the database at this path, by any of its names. Fails at once if another process has it,
+    /// and names that process.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
+        Self::take_file(database, ".lock")
+    }
+
+    /// Takes the lock of an import.
+    pub(super) fn take_import(database: &Path) -> Result<Self, OpenError> {
+        Self::take_file(database, IMPORT)
+    }
+
+    fn take_file(database: &Path, ending: &str) -> Result<Self, OpenError> {
         let cannot =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
-        let path = sibling(database, ".lock");
+        let path = sibling(database, ending);
         loop {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -86,6 +99,14 @@ impl FileLock {
     pub(super) fn identity(&self) -> &FileIdentity {
         &self.identity
     }
+}
+
+/// Whether an import is becoming visible, which takes the longer the more animals it has.
+pub(super) fn is_importing(database: &Path) -> bool {
+    let Ok(file) = File::open(sibling(database, IMPORT)) else {
+        return false;
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
 impl Drop for FileLock {

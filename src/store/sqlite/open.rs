@@ -92,6 +92,11 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     })
 }
 
+/// A second connection that writes, of a command that has opened the file already.
+pub(super) fn second_writer(path: &Path, notice: fn()) -> Result<Connection, OpenError> {
+    connect(path, Mode::ReadWrite, Some(notice)).map(|(connection, _)| connection)
+}
+
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
 fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
     let next_to_it = |ending| FileIdentity::at(sibling(path, ending));

@@ -45,12 +45,7 @@ impl Sqlite {
         after: PetId,
         status: Option<PetStatus>,
     ) -> Result<Vec<Pet>> {
-        self.read(|connection| {
-            let mut statement = prepare(connection, status)?;
-            query_after(&mut statement, after.0, status, CHUNK.into())?
-                .mapped(|row| read_pet(row))
-                .collect()
-        })
+        self.read(|connection| chunk_after(connection, after, status))
     }
 
     pub(crate) async fn count_pets(&self) -> Result<[i64; PetStatus::ALL.len()]> {
@@ -64,6 +59,17 @@ impl Sqlite {
             Ok(counts)
         })
     }
+}
+
+pub(super) fn chunk_after(
+    connection: &Connection,
+    after: PetId,
+    status: Option<PetStatus>,
+) -> rusqlite::Result<Vec<Pet>> {
+    let mut statement = prepare(connection, status)?;
+    query_after(&mut statement, after.0, status, CHUNK.into())?
+        .mapped(|row| read_pet(row))
+        .collect()
 }
 
 fn prepare(

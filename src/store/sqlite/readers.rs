@@ -10,6 +10,9 @@ use super::connect;
 
 const MAX_IDLE: usize = 16;
 
+/// The inode, size and time of a file, which change when it is written.
+pub(super) type FileStamp = (u64, u64, i64, i64);
+
 #[derive(Debug)]
 pub(super) struct Readers {
     pub(super) path: PathBuf,
@@ -33,7 +36,7 @@ impl Readers {
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         if self.creates_no_files
-            && let Some(result) = self.at_rest(&read)
+            && let Some(result) = self.read_at_rest(&read)
         {
             return result;
         }
@@ -51,9 +54,14 @@ impl Readers {
         Ok(value)
     }
 
+    /// The state of a file that no process has open, if it is to be read without creating files next to it.
+    pub(super) fn at_rest(&self) -> Option<FileStamp> {
+        self.stamp().filter(|_| self.creates_no_files)
+    }
+
     /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
     /// the data read may be inconsistent.
-    fn at_rest<T>(
+    fn read_at_rest<T>(
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
@@ -62,8 +70,8 @@ impl Readers {
         (self.stamp()? == before).then_some(result)
     }
 
-    /// The inode, size and time of the file, which change when it is written. None while there is a write-ahead log.
-    fn stamp(&self) -> Option<(u64, u64, i64, i64)> {
+    /// None while there is a write-ahead log.
+    fn stamp(&self) -> Option<FileStamp> {
         let file = std::fs::metadata(&self.path).ok()?;
         connect::has_no_log(&self.path)
             .then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))

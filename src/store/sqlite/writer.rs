@@ -2,7 +2,7 @@
 //! commit that fails, fails all of them; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::error::{is_busy, is_fatal, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
 use super::job::{Job, Written};
+use super::lock::is_importing;
 use crate::fault::Fault;
 use crate::store::contract::{Created, Creation, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
@@ -20,6 +21,10 @@ use crate::trace::System;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
+
+/// How long a write waits for an import. One of a million animals becomes visible within seconds; one that takes longer than this
+/// has stopped.
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const CHECK: Duration = Duration::from_millis(400);
@@ -35,6 +40,7 @@ pub(super) struct SqliteWriter {
 impl SqliteWriter {
     /// Starts the thread, unless there is no connection that writes. It stops when one of these files is moved or removed.
     pub(super) fn start(
+        path: &Path,
         connection: Option<Connection>,
         files: OpenFiles,
         max_waiting: usize,
@@ -44,6 +50,7 @@ impl SqliteWriter {
             Some(connection) => {
                 let (queue, jobs) = mpsc::channel();
                 let write_loop = WriteLoop {
+                    path: path.into(),
                     connection,
                     files,
                     state: Arc::clone(&state),
@@ -109,6 +116,7 @@ fn check<'a>(files: impl IntoIterator<Item = &'a FileIdentity>) -> std::result::
 
 /// The work of the thread.
 struct WriteLoop {
+    path: PathBuf,
     connection: Connection,
     files: OpenFiles,
     state: Arc<WriterState>,
@@ -157,7 +165,7 @@ impl WriteLoop {
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut done = Vec::with_capacity(writes);
         let mut rest = batch.into_iter();
-        let committed = connection.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
+        let committed = self.begin().and_then(|()| {
             for job in &mut rest {
                 done.extend(job.write(connection)?);
             }
@@ -204,6 +212,20 @@ impl WriteLoop {
                     true => Err(error.into()),
                     false => Ok(()),
                 }
+            }
+        }
+    }
+
+    /// Begins a transaction. Creations wait for an import that becomes visible at this moment, however long that takes.
+    fn begin(&self) -> rusqlite::Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.connection.execute_batch("BEGIN IMMEDIATE") {
+                Err(error)
+                    if is_busy(&error)
+                        && began.elapsed() < IMPORT_TIMEOUT
+                        && is_importing(&self.path) => {}
+                begun => return begun,
             }
         }
     }

@@ -1,0 +1,107 @@
+//! The format of a file with animals, by its name.
+
+use std::path::{Path, PathBuf};
+
+use super::super::outcome::Failure;
+
+/// The format of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    Ndjson,
+    Csv,
+}
+
+/// The compression of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// The ending of a name, and how a file begins.
+    pub(super) const fn signature(self) -> Option<(&'static str, &'static str, &'static [u8])> {
+        match self {
+            Self::None => None,
+            Self::Gzip => Some(("gzip", "gz", &[0x1f, 0x8b])),
+            Self::Zstd => Some(("zstd", "zst", &[0x28, 0xb5, 0x2f, 0xfd])),
+        }
+    }
+}
+
+/// A file, or standard input or output, and its format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileFormat {
+    /// None for standard input or output.
+    pub(super) path: Option<PathBuf>,
+    pub(super) format: Format,
+    pub(super) compression: Compression,
+}
+
+impl FileFormat {
+    /// The format that was chosen, or that of the file's ending. Standard input and output are NDJSON by default.
+    pub(super) fn of(path: &Path, chosen: Option<Format>) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self {
+                path: None,
+                format: chosen.unwrap_or(Format::Ndjson),
+                compression: Compression::None,
+            });
+        }
+        let ending = |path: &Path| {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            ending.map(str::to_lowercase)
+        };
+        let (compression, stem) = match ending(path).as_deref() {
+            Some("gz") => (Compression::Gzip, path.with_extension("")),
+            Some("zst") => (Compression::Zstd, path.with_extension("")),
+            _ => (Compression::None, path.into()),
+        };
+        let format = match (chosen, ending(&stem).as_deref()) {
+            (Some(format), _) => format,
+            (None, Some("ndjson" | "jsonl")) => Format::Ndjson,
+            (None, Some("csv")) => Format::Csv,
+            (None, _) => {
+                return Err(Failure::Usage(format!(
+                    "the format of {} is unknown: use --format ndjson or --format csv, or a name that ends in .ndjson or .csv",
+                    path.display()
+                )));
+            }
+        };
+        Ok(Self {
+            path: Some(path.into()),
+            format,
+            compression,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_that_of_the_ending_or_the_chosen_one() {
+        use Compression::{Gzip, None, Zstd};
+        use Format::{Csv, Ndjson};
+        for (name, chosen, format, compression) in [
+            ("a.ndjson", Option::None, Ndjson, None),
+            ("a.jsonl.gz", Option::None, Ndjson, Gzip),
+            ("dir.x/a.CSV.ZST", Option::None, Csv, Zstd),
+            ("a.csv", Some(Ndjson), Ndjson, None),
+            ("a.gz", Some(Csv), Csv, Gzip),
+            ("a", Some(Csv), Csv, None),
+        ] {
+            let Ok(found) = FileFormat::of(Path::new(name), chosen) else {
+                unreachable!("{name}");
+            };
+            assert_eq!((found.format, found.compression), (format, compression));
+        }
+        for name in ["a", "a.gz", "a.txt", "csv", ".csv"] {
+            assert!(FileFormat::of(Path::new(name), Option::None).is_err());
+        }
+        let standard = FileFormat::of(Path::new("-"), Option::None);
+        assert!(standard.is_ok_and(|it| it.path.is_none() && it.format == Ndjson));
+    }
+}

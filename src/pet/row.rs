@@ -1,0 +1,236 @@
+//! An animal in a file: the fields and rules of the API, and its ID if animals keep theirs.
+
+use super::body::{Fields, NOT_A_STATUS, NOT_AN_INT64, whole};
+use super::{NewPet, PetId, PetName, PetStatus, syntax};
+
+/// Where the IDs of animals in a file come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PetIds {
+    /// From the store. Those in the file are ignored, as in the body of a request.
+    New,
+    /// From the file. The animals exist already, so their names need to satisfy only the rules of their time.
+    Kept,
+}
+
+/// An animal in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PetRow {
+    /// Its ID, if animals keep theirs.
+    pub id: Option<PetId>,
+    /// Everything else.
+    pub pet: NewPet,
+}
+
+impl PetIds {
+    fn to_name(self) -> fn(String) -> Result<PetName, String> {
+        match self {
+            Self::New => PetName::new,
+            Self::Kept => PetName::of_existing,
+        }
+    }
+
+    /// The ID of a row, if it is needed. None if there is a problem with it.
+    fn id(self, text: Option<&str>, problems: &mut Vec<String>) -> Option<Option<PetId>> {
+        if self == Self::New {
+            return Some(None);
+        }
+        match text.map(whole) {
+            Some(Some(id @ 1..=PetId::LARGEST_KEPT)) => Some(Some(PetId(id))),
+            Some(_) => {
+                let most = PetId::LARGEST_KEPT;
+                problems.push(format!("id must be an integer from 1 to {most}"));
+                None
+            }
+            None => {
+                problems.push("id is missing".into());
+                None
+            }
+        }
+    }
+}
+
+impl PetRow {
+    /// Parses a JSON object, or returns all problems with it.
+    pub fn from_json(line: &[u8], ids: PetIds) -> Result<Self, String> {
+        let text = std::str::from_utf8(line).map_err(|_| "not valid UTF-8")?;
+        let mut fields = Fields::parse(text).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => "not a JSON object".to_owned(),
+            _ => {
+                let problem = syntax::problem(text, &error).replace("line 1, ", "");
+                format!("not valid JSON: {problem}")
+            }
+        })?;
+        let mut problems = Vec::new();
+        let id = ids.id(fields.id.map(|raw| raw.get()), &mut problems);
+        let pet = fields.checked(ids.to_name(), &mut problems);
+        match id.zip(pet) {
+            Some((id, pet)) => Ok(Self { id, pet }),
+            None => Err(problems.join("; ")),
+        }
+    }
+
+    /// Parses a record of CSV, or returns all problems with it.
+    pub fn from_record<'a>(
+        field: impl Fn(usize) -> Option<&'a [u8]>,
+        columns: &CsvColumns,
+        ids: PetIds,
+    ) -> Result<Self, String> {
+        let text = |column: usize| match field(column).map(std::str::from_utf8) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(_)) => Err("not valid UTF-8".to_owned()),
+            None => Err("fewer fields than the header line".to_owned()),
+        };
+        let mut problems = Vec::new();
+        let id = ids.id(columns.id.map(text).transpose()?, &mut problems);
+        let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
+        let name = ids.to_name()(text(columns.name)?.to_owned());
+        let name = name.map_err(|problem| report("name", &problem));
+        let category_id = whole(text(columns.category_id)?);
+        let category_id = category_id.ok_or_else(|| report("categoryId", NOT_AN_INT64));
+        // An empty field is one that is omitted.
+        let status = match columns.status.map(text).transpose()? {
+            None | Some("") => Ok(PetStatus::Available),
+            Some(word) => word.parse().map_err(|_| report("status", NOT_A_STATUS)),
+        };
+        match (id, name, category_id, status) {
+            (Some(id), Ok(name), Ok(category_id), Ok(status)) => Ok(Self {
+                id,
+                pet: NewPet {
+                    name,
+                    category_id,
+                    status,
+                },
+            }),
+            _ => Err(problems.join("; ")),
+        }
+    }
+}
+
+/// The places of the fields in a record of CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsvColumns {
+    id: Option<usize>,
+    name: usize,
+    category_id: usize,
+    status: Option<usize>,
+}
+
+/// A header line that does not name the columns.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidHeader {
+    /// A column is not there.
+    #[error("the header line must have a column {0}, as in id,name,categoryId,status")]
+    Missing(&'static str),
+    /// A column is there twice.
+    #[error("the header line has the column {0} twice")]
+    Repeated(&'static str),
+}
+
+impl CsvColumns {
+    /// The names of all columns, as they are written.
+    pub const NAMES: [&'static str; 4] = ["id", "name", "categoryId", "status"];
+
+    /// Finds the columns in a header line. Others are ignored.
+    pub fn find<'a>(
+        header: impl Iterator<Item = &'a [u8]>,
+        ids: PetIds,
+    ) -> Result<Self, InvalidHeader> {
+        let mut places = [None; 4];
+        for (place, title) in header.enumerate() {
+            let known = Self::NAMES.iter().zip(&mut places);
+            for (name, column) in known.filter(|(name, _)| name.as_bytes() == title) {
+                if column.replace(place).is_some() {
+                    return Err(InvalidHeader::Repeated(name));
+                }
+            }
+        }
+        let [id, name, category_id, status] = places;
+        if ids == PetIds::Kept && id.is_none() {
+            return Err(InvalidHeader::Missing("id"));
+        }
+        Ok(Self {
+            id,
+            name: name.ok_or(InvalidHeader::Missing("name"))?,
+            category_id: category_id.ok_or(InvalidHeader::Missing("categoryId"))?,
+            status,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from_csv(header: &str, record: &str, ids: PetIds) -> Result<PetRow, String> {
+        let columns = header.split(',').map(str::as_bytes);
+        let columns = CsvColumns::find(columns, ids).map_err(|error| error.to_string())?;
+        let fields: Vec<&[u8]> = record.split(',').map(str::as_bytes).collect();
+        PetRow::from_record(|place| fields.get(place).copied(), &columns, ids)
+    }
+
+    #[test]
+    fn both_formats_have_the_rules_of_the_api_and_name_every_problem() {
+        let json = br#"{"id":0,"name":" ","categoryId":1.5,"status":"lost"}"#;
+        let problems = "id must be an integer from 1 to 4611686018427387904; name must not be blank; \
+                        categoryId must be an integer from -9223372036854775808 to 9223372036854775807; \
+                        status must be one of available, pending, sold";
+        assert_eq!(PetRow::from_json(json, PetIds::Kept), Err(problems.into()));
+        let header = "status,x,categoryId,name,id";
+        assert_eq!(
+            from_csv(header, "lost,,1.5, ,0", PetIds::Kept),
+            Err(problems.into())
+        );
+        let (_, others) = problems.split_once("; ").unwrap();
+        assert_eq!(PetRow::from_json(json, PetIds::New), Err(others.into()));
+        assert_eq!(
+            from_csv(header, "lost,,1.5, ,0", PetIds::New),
+            Err(others.into())
+        );
+    }
+
+    #[test]
+    fn a_row_keeps_its_id_or_gets_a_new_one() {
+        let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":-3}"#).unwrap();
+        let json = br#"{"id":4611686018427387904,"name":"Rex","categoryId":-3,"x":1}"#;
+        for (ids, id) in [
+            (PetIds::New, None),
+            (PetIds::Kept, Some(PetId(PetId::LARGEST_KEPT))),
+        ] {
+            let row = PetRow {
+                id,
+                pet: pet.clone(),
+            };
+            assert_eq!(PetRow::from_json(json, ids).as_ref(), Ok(&row));
+            let record = "Rex,4611686018427387904,-3,";
+            let from_csv = from_csv("name,id,categoryId,status", record, ids);
+            assert_eq!(from_csv, Ok(row));
+        }
+        let too_large = br#"{"id":4611686018427387905,"name":"Rex","categoryId":-3}"#;
+        assert!(PetRow::from_json(too_large, PetIds::Kept).is_err());
+        assert!(PetRow::from_json(br#"{"name":"Rex","categoryId":1}"#, PetIds::Kept).is_err());
+    }
+
+    #[test]
+    fn a_name_that_older_rules_accepted_is_valid_if_the_animal_keeps_its_id() {
+        let json = "{\"id\":1,\"name\":\"\u{200b}\",\"categoryId\":1}".as_bytes();
+        assert!(PetRow::from_json(json, PetIds::Kept).is_ok());
+        assert!(PetRow::from_json(json, PetIds::New).is_err());
+        let blank = br#"{"id":1,"name":" ","categoryId":1}"#;
+        assert!(PetRow::from_json(blank, PetIds::Kept).is_err());
+    }
+
+    #[test]
+    fn a_header_line_names_each_column_once() {
+        for (header, ids, problem) in [
+            ("name", PetIds::New, "column categoryId,"),
+            ("1,Rex,2,sold", PetIds::New, "column name,"),
+            ("name,categoryId", PetIds::Kept, "column id,"),
+            ("name,name,categoryId", PetIds::New, "column name twice"),
+        ] {
+            let error = from_csv(header, "", ids).unwrap_err();
+            assert!(error.contains(problem), "{header}: {error}");
+        }
+        let error = from_csv("name,categoryId", "Rex", PetIds::New).unwrap_err();
+        assert_eq!(error, "fewer fields than the header line");
+    }
+}

@@ -1,0 +1,56 @@
+//! The import of many animals: they are staged where nobody sees them, and become visible together.
+
+use std::fmt;
+
+use super::error::StoreError;
+use crate::pet::{PetId, PetRow};
+
+/// An animal to import.
+#[derive(Clone, Debug)]
+pub struct ImportRow {
+    /// Its line in the file.
+    pub line: u64,
+    /// The animal, with an ID if animals keep theirs.
+    pub row: PetRow,
+}
+
+/// A row whose ID is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Its line in the file.
+    pub line: u64,
+    /// The ID.
+    pub id: PetId,
+    /// By what it is taken.
+    pub with: TakenBy,
+}
+
+/// What has the ID of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBy {
+    /// Another line of the file.
+    Line,
+    /// An animal of the store.
+    Pet,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.with {
+            TakenBy::Line => "given twice in the file",
+            TakenBy::Pet => "taken by an animal of the store",
+        };
+        write!(f, "id {} is {by}", self.id)
+    }
+}
+
+/// Why nothing was imported.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An animal with one of these IDs was added after the check.
+    #[error("an animal with one of these IDs was added meanwhile")]
+    Taken,
+}

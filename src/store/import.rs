@@ -1,0 +1,61 @@
+//! The contract for an import.
+
+use super::Store;
+use super::contract::{Conflict, ImportError, ImportRow, Result};
+use super::engine::Engine;
+use super::postgres::PgImport;
+use super::sqlite::SqliteImport;
+use crate::pet::PetIds;
+
+/// An import in progress. Dropped before it is published, and also if the process is killed, it MUST leave nothing behind.
+#[derive(Debug)]
+pub struct Import(Staging);
+
+#[derive(Debug)]
+enum Staging {
+    Sqlite(Box<SqliteImport>),
+    Postgres(Box<PgImport>),
+}
+
+impl Store {
+    /// Begins an import. `notice` is called once it has waited for the lock on an embedded file for a second.
+    pub async fn import(&self, ids: PetIds, notice: fn()) -> Result<Import> {
+        Ok(Import(match &self.engine {
+            Engine::Sqlite(engine) => Staging::Sqlite(Box::new(engine.import(ids, notice)?)),
+            Engine::Postgres(engine) => Staging::Postgres(Box::new(engine.import(ids).await?)),
+        }))
+    }
+}
+
+impl Import {
+    /// Stages rows, where nobody sees them. MUST NOT delay a creation by more than a few milliseconds. Rows with an ID that is taken
+    /// are left out; they are reported here or by [`Import::check`].
+    pub async fn stage(
+        &mut self,
+        rows: &[ImportRow],
+        report: &mut dyn FnMut(Conflict),
+    ) -> Result<()> {
+        match &mut self.0 {
+            Staging::Sqlite(import) => import.stage(rows, report),
+            Staging::Postgres(import) => import.stage(rows).await,
+        }
+    }
+
+    /// Checks all staged rows, and leaves out those with an ID that is taken.
+    pub async fn check(&mut self, report: &mut dyn FnMut(Conflict)) -> Result<()> {
+        match &mut self.0 {
+            Staging::Sqlite(_) => Ok(()),
+            Staging::Postgres(import) => import.check(report).await,
+        }
+    }
+
+    /// Makes all staged animals visible in one transaction, and returns their number. New IDs MUST be larger than that of every
+    /// animal committed before, and those of later animals larger than all of these. If an ID was taken meanwhile, nothing is
+    /// imported. Creations of a running server MUST NOT fail because of it.
+    pub async fn publish(self) -> std::result::Result<u64, ImportError> {
+        match self.0 {
+            Staging::Sqlite(import) => import.publish(),
+            Staging::Postgres(import) => import.publish().await,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
+//! copied into the table of animals in one transaction.
+//!
+//! The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
+//! get IDs beyond a gap, which is for those that are created meanwhile.
+
+use std::pin::pin;
+
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::Type;
+
+use super::counters::RAISE;
+use super::deadline::{LONG_TIMEOUT, with_timeout};
+use super::engine::Postgres;
+use super::error::{PgError, PgResult};
+use super::pool::{Lease, Session, SqlValue};
+use crate::pet::{PetId, PetIds};
+use crate::store::contract::{
+    CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
+};
+
+/// A connection for an import, which takes as long as it takes.
+const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
+     SET idle_in_transaction_session_timeout = 0; \
+     CREATE TEMPORARY TABLE staged
+         (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
+
+const COPY: &str = "COPY staged (line, id, name, category_id, status) FROM STDIN BINARY";
+
+const TYPES: [Type; 5] = [Type::INT8, Type::INT8, Type::TEXT, Type::INT8, Type::TEXT];
+
+/// All rows whose ID is taken. The first line with an ID has it.
+const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
+     SELECT line, id, NOT is_first AS by_line FROM
+         (SELECT line, id, line = min(line) OVER (PARTITION BY id) AS is_first FROM staged) AS ranked
+     WHERE NOT is_first OR EXISTS (SELECT 1 FROM pets WHERE pets.id = ranked.id);
+     DELETE FROM staged USING conflicts WHERE staged.line = conflicts.line";
+
+const CONFLICTS: &str =
+    "SELECT line, id, by_line FROM conflicts WHERE line > $1 ORDER BY line LIMIT $2";
+
+const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
+
+const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
+
+const PUBLISH: &str = "INSERT INTO pets (id, name, category_id, status)
+     SELECT $1 + id, name, category_id, status FROM staged ORDER BY id";
+
+const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
+
+/// How many animals are published while the counter is locked: so few that it takes a fraction of the timeout of a creation.
+const FEW: i64 = 5_000;
+
+/// How often an import is tried with a larger gap.
+const MAX_ATTEMPTS: u32 = 5;
+
+pub(crate) struct PgImport {
+    lease: Lease,
+    ids: PetIds,
+    staged: i64,
+}
+
+impl std::fmt::Debug for PgImport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PgImport({})", self.staged)
+    }
+}
+
+impl Postgres {
+    pub(crate) async fn import(&self, ids: PetIds) -> Result<PgImport> {
+        let beginning = async {
+            let lease = self.pool.borrow().await?;
+            lease.batch_execute(SET_UP).await?;
+            Ok(PgImport {
+                lease,
+                ids,
+                staged: 0,
+            })
+        };
+        Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
+    }
+}
+
+impl PgImport {
+    pub(crate) async fn stage(&mut self, rows: &[ImportRow]) -> Result<()> {
+        let copying = async {
+            let sink = self.lease.copy_in(COPY).await?;
+            let mut writer = pin!(BinaryCopyInWriter::new(sink, &TYPES));
+            for (ImportRow { line, row }, number) in rows.iter().zip(self.staged + 1..) {
+                let line = i64::try_from(*line).unwrap_or(i64::MAX);
+                let id = row.id.map_or(number, |id| id.0);
+                let pet = &row.pet;
+                let values: [SqlValue<'_>; 5] = [
+                    &line,
+                    &id,
+                    &pet.name.as_str(),
+                    &pet.category_id,
+                    &pet.status.word(),
+                ];
+                writer.as_mut().write(&values).await?;
+            }
+            writer.finish().await?;
+            PgResult::Ok(())
+        };
+        with_timeout(LONG_TIMEOUT, copying).await?;
+        self.staged += rows.len() as i64;
+        Ok(())
+    }
+
+    /// Leaves out rows whose ID is taken.
+    pub(crate) async fn check(&mut self, report: &mut dyn FnMut(Conflict)) -> Result<()> {
+        if self.ids == PetIds::New {
+            return Ok(());
+        }
+        let checking = async {
+            self.lease.batch_execute(FIND_CONFLICTS).await?;
+            let mut last = -1_i64;
+            let mut count = 0_i64;
+            loop {
+                let values: [SqlValue<'_>; 2] = [&last, &i64::from(CHUNK)];
+                let rows = self.lease.query_cached(CONFLICTS, &values).await?;
+                for row in &rows {
+                    last = row.try_get(0)?;
+                    report(Conflict {
+                        line: last.cast_unsigned(),
+                        id: PetId(row.try_get(1)?),
+                        with: match row.try_get(2)? {
+                            true => TakenBy::Line,
+                            false => TakenBy::Pet,
+                        },
+                    });
+                }
+                count += rows.len() as i64;
+                if rows.len() < CHUNK.into() {
+                    return PgResult::Ok(count);
+                }
+            }
+        };
+        self.staged -= checking.await.map_err(StoreError::from)?;
+        Ok(())
+    }
+
+    pub(crate) async fn publish(self) -> std::result::Result<u64, ImportError> {
+        if self.staged == 0 {
+            return Ok(0);
+        }
+        let published = match self.ids {
+            PetIds::Kept => self.publish_kept().await,
+            PetIds::New if self.staged <= FEW => self.publish_few().await,
+            PetIds::New => self.publish_many().await,
+        };
+        match published {
+            Ok(()) => Ok(self.staged.cast_unsigned()),
+            Err(PgError::Taken(_)) => Err(ImportError::Taken),
+            Err(error) => Err(StoreError::from(error).into()),
+        }
+    }
+
+    async fn publish_few(&self) -> PgResult<()> {
+        self.lease.batch_execute("BEGIN").await?;
+        let last = self.number(LOCK_LAST_ID).await?;
+        self.lease.execute_cached(PUBLISH, &[&last]).await?;
+        self.count_and_commit(last + self.staged).await
+    }
+
+    async fn publish_many(&self) -> PgResult<()> {
+        let mut gap = self.staged;
+        for _ in 0..MAX_ATTEMPTS {
+            let before = self.number(LAST_ID).await?.saturating_add(gap);
+            self.lease.batch_execute("BEGIN").await?;
+            self.lease.execute_cached(PUBLISH, &[&before]).await?;
+            if self.number(LOCK_LAST_ID).await? <= before {
+                return self.count_and_commit(before + self.staged).await;
+            }
+            // More animals were created meanwhile than the gap is wide.
+            self.lease.batch_execute("ROLLBACK").await?;
+            gap *= 8;
+        }
+        let busy = "more animals are created than can be imported: try again later";
+        Err(PgError::Failed(busy.into()))
+    }
+
+    async fn publish_kept(&self) -> PgResult<()> {
+        // First, so that no animal that is created meanwhile gets one of these IDs, and waits for this transaction.
+        let largest = self.number("SELECT max(id) FROM staged").await?;
+        self.lease.execute_cached(COUNT, &[&largest]).await?;
+        self.lease.batch_execute("BEGIN").await?;
+        self.lease.execute_cached(PUBLISH, &[&0_i64]).await?;
+        // They may be in the middle of pages that nodes have cached.
+        self.lease.query_cached(RAISE, &[&"pets"]).await?;
+        self.count_and_commit(largest).await
+    }
+
+    async fn count_and_commit(&self, last: i64) -> PgResult<()> {
+        self.lease.execute_cached(COUNT, &[&last]).await?;
+        Ok(self.lease.batch_execute("COMMIT").await?)
+    }
+
+    async fn number(&self, sql: &str) -> PgResult<i64> {
+        Ok(self.lease.query_one(sql, &[]).await?.try_get(0)?)
+    }
+}

@@ -1,0 +1,212 @@
+//! The import of many animals. They are staged in a file of their own, which has no name, so it is gone with the process, and copied
+//! into the table in one transaction. The lock of an import tells a server that its creations should wait for that.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+
+use super::Sqlite;
+use super::connect::{folder, sibling};
+use super::error::store_error;
+use super::lock::FileLock;
+use super::open;
+use super::open_error::OpenError;
+use crate::pet::{PetId, PetIds};
+use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
+
+/// The beginning of the ending of the file until it has no name any more.
+const STAGED: &str = ".staged-";
+
+/// When a staged file that has a name was left behind by a process that was killed: they lose it at once.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
+
+/// How long an import waits for another one that becomes visible.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
+const SET_UP: &str = "
+    PRAGMA staging.journal_mode = MEMORY;
+    PRAGMA staging.synchronous = OFF;
+    PRAGMA staging.locking_mode = EXCLUSIVE;
+    PRAGMA staging.cache_size = -16000;
+    PRAGMA main.cache_size = -64000;
+    CREATE TABLE staging.pets (
+        id          INTEGER PRIMARY KEY,
+        name        TEXT    NOT NULL,
+        category_id INTEGER NOT NULL,
+        status      TEXT    NOT NULL
+    ) STRICT;";
+
+#[derive(Debug)]
+pub(crate) struct SqliteImport {
+    connection: Connection,
+    path: PathBuf,
+    ids: PetIds,
+    staged: u64,
+}
+
+impl Sqlite {
+    pub(crate) fn import(&self, ids: PetIds, notice: fn()) -> Result<SqliteImport> {
+        let path = &self.readers.path;
+        let failed = |error: OpenError| StoreError::Failed(error.to_string());
+        let connection = open::second_writer(path, notice).map_err(failed)?;
+        let file = staging_file(path)
+            .map_err(|error| StoreError::Failed(format!("cannot stage the animals: {error}")))?;
+        let attached = file.to_str().map_or_else(
+            || Err(rusqlite::Error::InvalidPath(file.clone())),
+            |file| {
+                connection.execute("ATTACH ?1 AS staging", [file])?;
+                connection.execute_batch(SET_UP)
+            },
+        );
+        // SQLite needs no name to go on with it.
+        let _ = std::fs::remove_file(&file);
+        attached.map_err(|error| store_error(&error))?;
+        Ok(SqliteImport {
+            connection,
+            path: path.clone(),
+            ids,
+            staged: 0,
+        })
+    }
+}
+
+/// Creates an empty file next to the database, and removes those that killed processes have left.
+fn staging_file(database: &Path) -> std::io::Result<PathBuf> {
+    let unnamed = sibling(database, STAGED);
+    let folder = folder(&unnamed).canonicalize()?;
+    let prefix = unnamed.file_name().unwrap_or_default().to_owned();
+    for entry in std::fs::read_dir(&folder)?.flatten() {
+        let name = entry.file_name();
+        let is_staged = name
+            .as_encoded_bytes()
+            .starts_with(prefix.as_encoded_bytes());
+        let modified = entry.metadata().and_then(|file| file.modified());
+        if is_staged && modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND)) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    let mut random = [0; 8];
+    getrandom::fill(&mut random)?;
+    let mut name = prefix;
+    name.push(format!("{:016x}", u64::from_ne_bytes(random)));
+    let path = folder.join(name);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(&path)?;
+    Ok(path)
+}
+
+impl SqliteImport {
+    pub(crate) fn stage(
+        &mut self,
+        rows: &[ImportRow],
+        report: &mut dyn FnMut(Conflict),
+    ) -> Result<()> {
+        let (connection, ids) = (&self.connection, self.ids);
+        let mut staged = self.staged;
+        let mut stage = || {
+            // Only the file with the staged rows is written: no writer waits.
+            connection.execute_batch("BEGIN")?;
+            for ImportRow { line, row } in rows {
+                let id = match row.id {
+                    Some(id) => id.0,
+                    None => i64::try_from(staged + 1).unwrap_or(i64::MAX),
+                };
+                if ids == PetIds::Kept
+                    && let Some(with) = taken(connection, id)?
+                {
+                    let (line, id) = (*line, PetId(id));
+                    report(Conflict { line, id, with });
+                    continue;
+                }
+                let pet = &row.pet;
+                connection
+                    .prepare_cached("INSERT INTO staging.pets VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![
+                        id,
+                        pet.name.as_str(),
+                        pet.category_id,
+                        pet.status.word()
+                    ])?;
+                staged += 1;
+            }
+            connection.execute_batch("COMMIT")
+        };
+        stage().map_err(|error| store_error(&error))?;
+        self.staged = staged;
+        Ok(())
+    }
+
+    pub(crate) fn publish(self) -> std::result::Result<u64, ImportError> {
+        if self.staged == 0 {
+            return Ok(0);
+        }
+        let _lock = self.lock()?;
+        match self.copy() {
+            Ok(()) => Ok(self.staged),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                Err(ImportError::Taken)
+            }
+            Err(error) => Err(store_error(&error).into()),
+        }
+    }
+
+    fn lock(&self) -> Result<FileLock> {
+        let began = Instant::now();
+        loop {
+            match FileLock::take_import(&self.path) {
+                Err(OpenError::InUse { .. }) if began.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(RETRY_INTERVAL);
+                }
+                taken => return taken.map_err(|error| StoreError::Failed(error.to_string())),
+            }
+        }
+    }
+
+    /// Copies the staged rows. If it fails, the end of the connection rolls it back.
+    fn copy(&self) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        // Of animals that keep their IDs, or else of new ones after the last that was given out.
+        let before = match self.ids {
+            PetIds::Kept => 0,
+            PetIds::New => connection.query_row(
+                "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pets'",
+                (),
+                |row| row.get::<_, i64>(0),
+            )?,
+        };
+        connection.execute(
+            "INSERT INTO main.pets (id, name, category_id, status)
+             SELECT ?1 + id, name, category_id, status FROM staging.pets ORDER BY id",
+            [before],
+        )?;
+        if self.ids == PetIds::Kept {
+            // They may be in the middle of pages that servers have cached.
+            connection.execute_batch(
+                "UPDATE main.revisions SET number = number + 1 WHERE what = 'pets'",
+            )?;
+        }
+        connection.execute_batch("COMMIT")
+    }
+}
+
+/// What has this ID, if anything.
+fn taken(connection: &Connection, id: i64) -> rusqlite::Result<Option<TakenBy>> {
+    for (select, by) in [
+        ("SELECT 1 FROM staging.pets WHERE id = ?1", TakenBy::Line),
+        ("SELECT 1 FROM main.pets WHERE id = ?1", TakenBy::Pet),
+    ] {
+        let mut select = connection.prepare_cached(select)?;
+        if select.query_row([id], |_| Ok(())).optional()?.is_some() {
+            return Ok(Some(by));
+        }
+    }
+    Ok(None)
+}

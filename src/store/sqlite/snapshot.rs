@@ -1,0 +1,52 @@
+//! The animals at one point in time, read in chunks within one transaction. No writer waits for it, but the write-ahead log grows until
+//! it ends.
+
+use rusqlite::Connection;
+
+use super::error::store_error;
+use super::pets::chunk_after;
+use super::readers::FileStamp;
+use super::{Sqlite, connect};
+use crate::pet::{Pet, PetId, PetStatus};
+use crate::store::contract::{CHUNK, Result, StoreError};
+
+pub(crate) struct Snapshot<'a> {
+    engine: &'a Sqlite,
+    connection: Connection,
+    /// The file as it was, if it is read as if it could not change.
+    at_rest: Option<FileStamp>,
+}
+
+impl Sqlite {
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
+        let at_rest = self.readers.at_rest();
+        let open = || {
+            let connection = match at_rest {
+                Some(_) => connect::immutable_reader(&self.readers.path)?,
+                None => connect::reader(&self.readers.path)?,
+            };
+            connection.execute_batch("BEGIN")?;
+            Ok(connection)
+        };
+        Ok(Snapshot {
+            engine: self,
+            connection: open().map_err(|error: rusqlite::Error| store_error(&error))?,
+            at_rest,
+        })
+    }
+}
+
+impl Snapshot<'_> {
+    pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
+        let read = chunk_after(&self.connection, after, status);
+        let pets = read.map_err(|error| store_error(&error))?;
+        if pets.len() < CHUNK.into()
+            && self.at_rest.is_some()
+            && self.engine.readers.at_rest() != self.at_rest
+        {
+            let what = "the database was changed while it was read: try again";
+            return Err(StoreError::Unavailable(what.into()));
+        }
+        Ok(pets)
+    }
+}

@@ -1,0 +1,172 @@
+//! `pets export`: one point in time, in every format, and a file that is complete or not there.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use harness::{App, Operator};
+use serde_json::{Value, json};
+
+use crate::PROGRAM;
+
+/// An operator with some animals, whose names need quotes.
+fn operator() -> Operator {
+    let operator = Operator::new(PROGRAM);
+    let data = operator.by_hand();
+    for (name, status) in [
+        ("Rex", "available"),
+        ("a, \"b\"", "sold"),
+        (" c\\ ", "sold"),
+    ] {
+        data.add_pet(name, i64::MIN, status);
+    }
+    operator
+}
+
+const CSV: &str = "id,name,categoryId,status\n\
+                   1,Rex,-9223372036854775808,available\n\
+                   2,\"a, \"\"b\"\"\",-9223372036854775808,sold\n\
+                   3, c\\ ,-9223372036854775808,sold\n";
+
+const NDJSON: &str = r#"{"id":1,"name":"Rex","categoryId":-9223372036854775808,"status":"available"}
+{"id":2,"name":"a, \"b\"","categoryId":-9223372036854775808,"status":"sold"}
+{"id":3,"name":" c\\ ","categoryId":-9223372036854775808,"status":"sold"}
+"#;
+
+/// What a program makes of a file.
+fn decompressed(operator: &Operator, program: &str, name: &str) -> String {
+    let output = Command::new(program)
+        .args(["-dc", name])
+        .current_dir(operator.path())
+        .output();
+    String::from_utf8(output.expect("it runs").stdout).expect("text")
+}
+
+#[test]
+fn every_format_and_compression_is_what_others_read() {
+    let operator = operator();
+    for (name, content) in [("a.ndjson", NDJSON), ("a.csv", CSV)] {
+        let line = operator.says(&format!("pets export {name}"));
+        assert!(
+            line.starts_with(&format!("exported 3 animals to {name} in ")),
+            "{line}"
+        );
+        let written = fs::read_to_string(operator.path().join(name)).expect("a file");
+        assert_eq!(written, content);
+        for (ending, program) in [("gz", "gzip"), ("zst", "zstd")] {
+            let name = format!("{name}.{ending}");
+            operator.says(&format!("pets export {name}"));
+            assert_eq!(decompressed(&operator, program, &name), content);
+        }
+    }
+    assert_eq!(operator.says("pets export -"), NDJSON.trim_end());
+    assert_eq!(operator.says("pets export - --format csv"), CSV.trim_end());
+    let sold = operator.says("pets export - --status sold");
+    assert_eq!(sold, NDJSON.split_once('\n').expect("lines").1.trim_end());
+    let report: Value =
+        serde_json::from_str(&operator.says("pets export b.csv --json --status sold"))
+            .expect("JSON");
+    assert_eq!(
+        (&report["animals"], &report["file"]),
+        (&json!(2), &json!("b.csv"))
+    );
+}
+
+#[test]
+fn a_file_is_replaced_only_with_force_and_the_database_never() {
+    let operator = operator();
+    let path = operator.path().join("a.csv");
+    fs::write(&path, "precious").expect("a file");
+    assert_eq!(
+        operator.typed("pets export a.csv").refuses(2),
+        "animal-store: a.csv already exists: choose another name, or use --force to replace it"
+    );
+    assert_eq!(fs::read(&path).expect("a file"), b"precious");
+    operator.says("pets export a.csv --force");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), CSV);
+    operator.typed("pets export a.xml").refuses(2);
+    operator.typed("pets export . --format csv").refuses(2);
+    if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_none() {
+        let line = operator
+            .typed("pets export animals.db --format csv --force")
+            .refuses(2);
+        assert!(line.contains("belongs to the database itself"), "{line}");
+    }
+    let mut names: Vec<_> = fs::read_dir(operator.path())
+        .expect("a folder")
+        .flatten()
+        .collect();
+    names.retain(|entry| {
+        !entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("animals.db")
+    });
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn nobody_has_to_read_it_to_its_end() {
+    let (app, ..) = App::start();
+    let insert = match std::env::var_os("ANIMAL_STORE_TEST_POSTGRES") {
+        Some(_) => "INSERT INTO pets SELECT i, 'pet', i, 'sold' FROM generate_series(1, 20000) AS i",
+        None => "INSERT INTO pets WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                 SELECT i, 'pet', i, 'sold' FROM n",
+    };
+    app.by_hand().change(insert).expect("animals");
+    let mut export = Command::new(PROGRAM)
+        .args(["pets", "export", "-"])
+        .env("ANIMAL_STORE_DATABASE", app.database_url())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut start = [0; 10];
+    let mut output = export.stdout.take().expect("a pipe");
+    output.read_exact(&mut start).expect("text");
+    assert_eq!(start, *br#"{"id":1,"n"#);
+    drop(output);
+    let ended = export.wait_with_output().expect("an end");
+    assert_eq!(
+        (ended.status.code(), ended.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}
+
+#[test]
+fn an_export_beside_changes_is_of_one_point_in_time() {
+    let (app, _, key) = App::start();
+    let store = app.second_store();
+    // Two animals exchange their statuses again and again, in one transaction each time.
+    key.create_many(1_500);
+    let data = app.by_hand();
+    data.change("UPDATE pets SET status = 'sold' WHERE id = 1")
+        .expect("a change");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let data = app.by_hand();
+        let done = &done;
+        scope.spawn(move || {
+            while !done.load(Ordering::SeqCst) {
+                let exchange = "UPDATE pets SET status = CASE status WHEN 'sold' THEN 'available' ELSE 'sold' END WHERE id IN (1, 1500)";
+                data.change(exchange).expect("a change");
+            }
+        });
+        for _ in 0..10 {
+            let export = Command::new(PROGRAM)
+                .args(["pets", "export", "-", "--format", "csv"])
+                .env("ANIMAL_STORE_DATABASE", app.database_url())
+                .output()
+                .expect("it runs");
+            let text = String::from_utf8(export.stdout).expect("text");
+            let sold: Vec<&str> = text.lines().filter(|line| line.ends_with("sold")).collect();
+            if sold.len() != 1 || text.lines().count() != 1_501 {
+                done.store(true, Ordering::SeqCst);
+                panic!("{sold:?}");
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    drop(store);
+}
