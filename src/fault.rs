@@ -1,4 +1,4 @@
-//! Deliberate bugs that the tests must catch. They exist only in builds with the feature `faults`, and there only if
+//! Deliberate bugs that the tests must catch, and later versions that they simulate. They exist only in builds with the feature `faults`, and there only if
 //! `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`); in all other builds `is_on` is always false.
 
 /// A deliberate bug.
@@ -31,6 +31,10 @@ pub enum Fault {
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
     ReadThenWrite,
+    /// Not a bug: a later version, with one more migration of PostgreSQL.
+    LaterVersion,
+    /// Not a bug: a later version, with one more migration of PostgreSQL that nodes of this version cannot live with.
+    LaterBreakingVersion,
 }
 
 impl Fault {

@@ -144,17 +144,20 @@ pub(crate) enum BackgroundTask {
     Certificate,
     /// Makes backups.
     Backup,
+    /// Reports that this node is alive.
+    Heartbeat,
 }
 
 impl BackgroundTask {
     /// Every task, in the order of their counters.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Poll,
         Self::Flush,
         Self::Sweep,
         Self::Check,
         Self::Certificate,
         Self::Backup,
+        Self::Heartbeat,
     ];
 
     /// Its name in the log and in metrics.
@@ -166,6 +169,7 @@ impl BackgroundTask {
             Self::Check => "check",
             Self::Certificate => "certificate",
             Self::Backup => "backup",
+            Self::Heartbeat => "heartbeat",
         }
     }
 }

@@ -17,10 +17,10 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, Changed, Conflict, Created, Creation, Database, DeploymentId, ImportError,
-    ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord,
-    KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry, Revisions,
-    StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, Changed, Conflict, Created, Creation, Database, DeploymentId, Heartbeat,
+    ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList, KeyListQuery,
+    KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry,
+    Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, old_secret_until};
 pub use import::Import;
@@ -101,6 +101,24 @@ impl Store {
     /// The ID of the deployment that the data belongs to. MUST be made once, when the database is created, and stay the same.
     pub async fn deployment(&self) -> Result<DeploymentId> {
         dispatch!(self.deployment())
+    }
+
+    /// Reports that this node is alive, so that no newer version makes the data unusable for it. Called at an interval by a node that
+    /// shares its data.
+    pub async fn heartbeat(&self) -> Result<Heartbeat> {
+        match &self.engine {
+            // The lock on the file excludes other versions.
+            Engine::Sqlite(_) => Ok(Heartbeat::Alive),
+            Engine::Postgres(engine) => engine.heartbeat().await,
+        }
+    }
+
+    /// Reports that this node has ended.
+    pub async fn sign_off(&self) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(engine) => engine.sign_off().await,
+        }
     }
 
     /// The counters of changes. MUST be cheap enough to poll several times a second.

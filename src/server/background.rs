@@ -5,12 +5,15 @@
 
 mod backups;
 mod checks;
+mod heartbeat;
 mod poll;
 mod reload;
 
 use std::future::pending;
+use std::io;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::shared::Shared;
@@ -35,22 +38,35 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
     Ok(loaded)
 }
 
-/// Runs all tasks until the server shuts down.
-pub(super) async fn run(shared: &Shared, mut applied: Revisions, watchdog: Option<Watchdog>) {
+/// Runs all tasks until the server shuts down, or must.
+pub(super) async fn run(
+    shared: &Shared,
+    mut applied: Revisions,
+    watchdog: Option<Watchdog>,
+) -> io::Result<()> {
     let poll_interval = shared.store.poll_interval();
     let poll = async || poll::run(shared, &mut applied).await;
     let flush = async || shared.flush().await;
     let check = async || checks::run(shared).await;
     let sweep = async || sweep(shared).await;
-    tokio::join!(
-        repeat(BackgroundTask::Poll, poll_interval, shared, poll),
-        repeat(BackgroundTask::Flush, FLUSH, shared, flush),
-        repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
-        repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
-        reload::run(shared),
-        backups::run(shared),
-        watchdog::run(watchdog, shared.shutdown.clone()),
-    );
+    let (superseded, mut end) = mpsc::channel(1);
+    let beat = async || heartbeat::beat(shared, &superseded).await;
+    let tasks = async {
+        tokio::join!(
+            repeat(BackgroundTask::Poll, poll_interval, shared, poll),
+            repeat(BackgroundTask::Flush, FLUSH, shared, flush),
+            repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
+            repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
+            reload::run(shared),
+            backups::run(shared),
+            repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
+            watchdog::run(watchdog, shared.shutdown.clone()),
+        );
+    };
+    tokio::select! {
+        () = tasks => Ok(()),
+        Some(reason) = end.recv() => Err(io::Error::other(reason)),
+    }
 }
 
 /// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.

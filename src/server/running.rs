@@ -69,6 +69,10 @@ impl Running {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         let flushed = self.last_flush(deadline).await;
+        // Without it, this node counts as alive for a while.
+        if flushed.is_ok() {
+            drop(self.shared.store.sign_off().await);
+        }
         trace::shut_down();
         flushed.context("cannot store the last second of usage")
     }

@@ -15,7 +15,7 @@ pub use creation::{Created, Creation, Retry};
 pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
-pub use format::{Migration, Mode};
+pub use format::{Heartbeat, Migration, Mode};
 pub use import::{Conflict, ImportError, ImportRow, TakenBy};
 pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
 pub(crate) use key_list::SqlParam;

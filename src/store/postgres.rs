@@ -13,21 +13,26 @@ mod fault;
 mod import;
 mod keys;
 mod migrations;
+mod nodes;
 mod orders;
 mod pets;
 mod pool;
 mod privileges;
 mod row;
 mod snapshot;
+mod steps;
 mod sweep;
 mod tls;
 mod transaction;
+mod unlimited;
 mod usage;
 mod writer;
 
 pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
-pub(crate) use migrations::CURRENT_FORMAT;
+pub(crate) use steps::CURRENT_FORMAT;
+
+use std::sync::atomic::AtomicI64;
 
 use anyhow::Context;
 use tokio_postgres::config::SslNegotiation;
@@ -66,18 +71,24 @@ impl Postgres {
         let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool))
             .await
             .context("--database")?;
-        WrongFormat::check(database, found, migrations::CURRENT_FORMAT, mode)?;
+        let now = steps::current_format();
+        WrongFormat::check(database, found, now, mode)?;
         let before = match found {
-            Some(migrations::CURRENT_FORMAT) => found,
+            Some(format) if format == now => found,
             _ => migrations::run(&pool).await.context("--database")?,
         };
+        let mut node = 0;
         if mode.serves() {
             with_timeout(LONG_TIMEOUT, privileges::check(&pool))
                 .await
                 .context("--database")?;
+            match nodes::register(&pool).await.context("--database")? {
+                Ok(id) => node = id,
+                Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
+            }
         }
-        let engine = Self { pool, writer };
-        let now = migrations::CURRENT_FORMAT;
+        let node = AtomicI64::new(node);
+        let engine = Self { pool, writer, node };
         Ok((engine, Migration { before, now }))
     }
 }

@@ -48,7 +48,7 @@ fn tables(postgres: &Postgres) -> String {
 }
 
 /// Lets every new index take so long, as on a table with very many rows.
-fn slow_down(postgres: &Postgres, seconds: u32) {
+pub(crate) fn slow_down(postgres: &Postgres, seconds: u32) {
     postgres.psql(
         "postgres",
         &format!(

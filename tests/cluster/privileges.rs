@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{PROGRAM, rex};
 
 /// What a server needs, with the table last.
-const NEEDED: [&str; 9] = [
+const NEEDED: [&str; 10] = [
     "SELECT ON animal_store_format",
     "SELECT ON deployment",
     "SELECT ON orders",
@@ -18,6 +18,7 @@ const NEEDED: [&str; 9] = [
     "SELECT, UPDATE ON api_keys",
     "SELECT, INSERT, UPDATE, DELETE ON usage_by_day, use_batches",
     "SELECT, INSERT, UPDATE, DELETE ON idempotency",
+    "SELECT, INSERT, UPDATE, DELETE ON nodes",
 ];
 
 #[test]
@@ -58,6 +59,9 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
         "INSERT ON use_batches",
         "UPDATE ON use_batches",
         "DELETE ON use_batches",
+        "INSERT ON nodes",
+        "UPDATE ON nodes",
+        "DELETE ON nodes",
     ]);
     psql("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM clerk");
     for privileges in NEEDED {

@@ -47,6 +47,18 @@ impl Migration {
     }
 }
 
+/// What a node learns when it reports that it is alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heartbeat {
+    /// It may go on.
+    Alive,
+    /// It counted as dead, and a newer version has migrated the database to a format that it does not know.
+    Superseded {
+        /// The format of the database.
+        format: i64,
+    },
+}
+
 /// Why a database cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WrongFormat {

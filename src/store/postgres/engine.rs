@@ -1,5 +1,6 @@
 //! The engine: connections, and a writer. The other files implement the rest, one per resource.
 
+use std::sync::atomic::AtomicI64;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
@@ -17,6 +18,8 @@ use crate::store::writer::WriterMonitor;
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
     pub(super) writer: PgWriter,
+    /// The ID of this node, if it serves.
+    pub(super) node: AtomicI64,
 }
 
 impl Postgres {

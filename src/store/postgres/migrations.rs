@@ -1,36 +1,16 @@
 //! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
 //! and is also the lock between nodes that start at the same time.
 
-use std::pin::pin;
-use std::time::Duration;
-
-use tokio::time::{Instant, interval_at};
-
 use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
+use super::nodes;
 use super::pool::{Lease, Pool};
+use super::steps::{OlderNodes, Step, WITH_NODES, current_format, steps};
 use super::transaction::{backoff, transact};
-
-/// One script for each format, starting with format 1.
-const SCRIPTS: [&str; 3] = [
-    include_str!("migrations/0001_first.sql"),
-    include_str!("migrations/0002_use_batches.sql"),
-    include_str!("migrations/0003_deployment.sql"),
-];
-
-pub(crate) const CURRENT_FORMAT: i64 = SCRIPTS.len() as i64;
+use super::unlimited::{NO_LIMITS, WAITING, reporting};
 
 /// How often the creation of the lock is tried: two nodes that create the same table at once conflict.
 const TRIES: usize = 20;
-
-/// The interval of log lines about a migration in progress.
-const REPORT: Duration = Duration::from_secs(3);
-
-/// A migration has no time limit, and neither has waiting for that of another node: a new index on a large table can take long. If
-/// this node ends, so do its connection and the transaction.
-const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
-                         SET LOCAL lock_timeout = 0; \
-                         SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// The format of the database; none if it has none of these tables.
 pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
@@ -70,39 +50,31 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
         let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
-        let waiting = "waiting for another node, which is migrating the database";
-        let row = reporting(waiting, transaction.query_one(lock, &[])).await?;
+        let row = reporting(WAITING, transaction.query_one(lock, &[])).await?;
         let before: i64 = row.try_get(0)?;
-        if before > CURRENT_FORMAT {
+        let current = current_format();
+        if before > current {
             return Err(PgError::Failed(format!(
-                "the database has format {before}, and this version knows formats up to {CURRENT_FORMAT}: use a newer animal-store"
+                "the database has format {before}, and this version knows formats up to {current}: use a newer animal-store"
             )));
         }
-        for (script, format) in SCRIPTS.iter().zip(1_i64..) {
-            if format > before {
-                let migrating = format!("migrating the database to format {format}");
-                reporting(&migrating, transaction.batch_execute(script)).await?;
-            }
+        let missing = || steps().filter(|(format, _)| *format > before);
+        let breaking = |(_, step): &(i64, Step)| step.older_nodes == OlderNodes::MustEnd;
+        if let Some((format, _)) = missing().filter(breaking).last()
+            && before >= WITH_NODES
+        {
+            nodes::exclude_older(transaction, format).await?;
+        }
+        for (format, step) in missing() {
+            let migrating = format!("migrating the database to format {format}");
+            reporting(&migrating, transaction.batch_execute(step.script)).await?;
         }
         transaction
-            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&CURRENT_FORMAT])
+            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&current])
             .await?;
         Ok(Some(before).filter(|before| *before != 0))
     })
     .await
-}
-
-/// Waits for `work`, and logs every few seconds that it is in progress.
-async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let began = Instant::now();
-    let mut work = pin!(work);
-    let mut ticks = interval_at(began + REPORT, REPORT);
-    loop {
-        tokio::select! {
-            done = &mut work => return done,
-            _ = ticks.tick() => tracing::info!(seconds = began.elapsed().as_secs(), "{what}"),
-        }
-    }
 }
 
 /// Creates the row that is the lock, if it is missing.

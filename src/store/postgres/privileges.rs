@@ -5,7 +5,7 @@ use super::pool::Pool;
 
 /// What the statements of a server need on each table. `FOR UPDATE` needs UPDATE, too. A command that lacks a privilege fails by
 /// itself, so what only commands need is not here.
-const NEEDED: [(&str, &[&str]); 9] = [
+const NEEDED: [(&str, &[&str]); 10] = [
     ("deployment", &["SELECT"]),
     ("counters", &["SELECT", "UPDATE"]),
     ("revisions", &["SELECT", "UPDATE"]),
@@ -15,6 +15,7 @@ const NEEDED: [(&str, &[&str]); 9] = [
     ("idempotency", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("usage_by_day", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("use_batches", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("nodes", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
 const MISSING: &str = "SELECT current_user::text, needed.object, needed.privilege

@@ -1,0 +1,23 @@
+//! Reports to a database that nodes share that this one is alive, and learns whether a newer version has taken it over.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::server::shared::Shared;
+use crate::store::{self, Heartbeat};
+
+/// A node counts as dead after several of them.
+pub(super) const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Reports once. If this node cannot use the database any more, `superseded` gets the reason.
+pub(super) async fn beat(shared: &Shared, superseded: &mpsc::Sender<String>) -> store::Result<()> {
+    if let Heartbeat::Superseded { format } = shared.store.heartbeat().await? {
+        let reason = format!(
+            "a newer version has migrated the database to format {format}, which this version cannot use"
+        );
+        // There is room for the first one, and it ends the server.
+        let _ = superseded.try_send(reason);
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The nodes that are alive. Each has a row, and renews its time. A migration that older nodes cannot live with is refused while
+//! such a node is alive. A node that was only paused, or cut off from the database, for so long that it counts as dead, finds its
+//! row deleted afterwards, and ends.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use deadpool_postgres::Transaction;
+
+use super::deadline::TIMEOUT;
+use super::engine::Postgres;
+use super::error::{PgError, PgResult};
+use super::pool::{Pool, Session, SqlValue};
+use super::steps::current_format;
+use super::transaction::transact;
+use super::unlimited::{NO_LIMITS, WAITING, reporting};
+use crate::store::contract::{Heartbeat, Result};
+
+/// A node that was not seen for this long, in milliseconds, counts as dead. Several heartbeats may be late.
+const ALIVE: i64 = 30_000;
+
+/// How long the rows of dead nodes are kept, in milliseconds.
+const KEPT: i64 = 3_600_000;
+
+const TAKE_ID: &str =
+    "UPDATE counters SET number = number + 1 WHERE what = 'nodes' RETURNING number";
+
+const LOCK: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
+
+const FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
+
+const INSERT: &str = "INSERT INTO nodes (id, version, format, seen_at)
+     VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000)::int8)";
+
+const RENEW: &str =
+    "UPDATE nodes SET seen_at = (extract(epoch FROM clock_timestamp()) * 1000)::int8 WHERE id = $1";
+
+const DELETE: &str = "DELETE FROM nodes WHERE id = $1";
+
+/// Deletes the nodes of formats before $1 that were not seen for $2 milliseconds.
+const DELETE_DEAD: &str = "DELETE FROM nodes
+     WHERE format < $1 AND seen_at <= (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2";
+
+const OLDER: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER BY id";
+
+/// Registers this node, and returns its ID; or the format of the database, if it is newer than this version's.
+pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
+    transact(pool, async |transaction| {
+        transaction.batch_execute(NO_LIMITS).await?;
+        // First: the format that is read next stays until the end, unless a migration leaves this node alive.
+        let taken = reporting(WAITING, transaction.query_one(TAKE_ID, &[])).await?;
+        let id: i64 = taken.try_get(0)?;
+        let format: i64 = transaction.query_one(FORMAT, &[]).await?.try_get(0)?;
+        if format > current_format() {
+            return Ok(Err(format));
+        }
+        let any = i64::MAX;
+        transaction.execute(DELETE_DEAD, &[&any, &KEPT]).await?;
+        let version = env!("CARGO_PKG_VERSION");
+        let values: [SqlValue<'_>; 3] = [&id, &version, &current_format()];
+        transaction.execute(INSERT, &values).await?;
+        Ok(Ok(id))
+    })
+    .await
+}
+
+/// Fails while a node of a format before this one is alive. Until the transaction ends, no node registers.
+pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) -> PgResult<()> {
+    transaction.query_one(LOCK, &[]).await?;
+    // First: a node that comes back now waits for the end of the migration, and then finds its row deleted.
+    transaction.execute(DELETE_DEAD, &[&format, &ALIVE]).await?;
+    let rows = transaction.query(OLDER, &[&format]).await?;
+    let name = |row: &tokio_postgres::Row| {
+        let (id, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(format!("node {id} (version {version})"))
+    };
+    let alive = rows.iter().map(name).collect::<PgResult<Vec<_>>>()?;
+    match alive.is_empty() {
+        true => Ok(()),
+        false => Err(PgError::Failed(format!(
+            "cannot migrate to format {format} while nodes of an older version are running, which cannot use it: {}; shut them down first (a killed one counts as running for {} s)",
+            alive.join(", "),
+            ALIVE / 1000
+        ))),
+    }
+}
+
+impl Postgres {
+    pub(crate) async fn heartbeat(&self) -> Result<Heartbeat> {
+        let id = self.node.load(Relaxed);
+        let renew =
+            async |transaction: &Transaction<'_>| transaction.execute_cached(RENEW, &[&id]).await;
+        if self.transact(TIMEOUT, renew).await? > 0 {
+            return Ok(Heartbeat::Alive);
+        }
+        Ok(match register(&self.pool).await? {
+            Ok(id) => {
+                self.node.store(id, Relaxed);
+                Heartbeat::Alive
+            }
+            Err(format) => Heartbeat::Superseded { format },
+        })
+    }
+
+    pub(crate) async fn sign_off(&self) -> Result<()> {
+        let id = self.node.load(Relaxed);
+        self.transact(TIMEOUT, async |transaction| {
+            transaction.execute_cached(DELETE, &[&id]).await.map(drop)
+        })
+        .await
+    }
+}

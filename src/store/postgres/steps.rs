@@ -1,0 +1,91 @@
+//! The migrations, and what each means for nodes of other versions.
+
+use crate::fault::Fault;
+
+/// One migration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) script: &'static str,
+    pub(super) older_nodes: OlderNodes,
+}
+
+/// What a migration means for running nodes of the format before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OlderNodes {
+    /// They continue to serve.
+    Continue,
+    /// They cannot: it is refused while there are any.
+    MustEnd,
+}
+
+const fn compatible(script: &'static str) -> Step {
+    let older_nodes = OlderNodes::Continue;
+    Step {
+        script,
+        older_nodes,
+    }
+}
+
+/// One for each format, starting with format 1.
+const STEPS: [Step; 4] = [
+    compatible(include_str!("migrations/0001_first.sql")),
+    compatible(include_str!("migrations/0002_use_batches.sql")),
+    compatible(include_str!("migrations/0003_deployment.sql")),
+    compatible(include_str!("migrations/0004_nodes.sql")),
+];
+
+/// The first format in which nodes are registered.
+pub(super) const WITH_NODES: i64 = 4;
+
+pub(crate) const CURRENT_FORMAT: i64 = STEPS.len() as i64;
+
+/// All migrations, each with its format. A test may simulate a later version, which has one more.
+pub(super) fn steps() -> impl Iterator<Item = (i64, Step)> {
+    (1..).zip(STEPS.into_iter().chain(later_step()))
+}
+
+/// The format of this version.
+pub(super) fn current_format() -> i64 {
+    CURRENT_FORMAT + i64::from(later_step().is_some())
+}
+
+/// The migration that a later version adds.
+fn later_step() -> Option<Step> {
+    let is_on = [Fault::LaterVersion, Fault::LaterBreakingVersion].map(Fault::is_on);
+    let older_nodes = match is_on {
+        [true, _] => OlderNodes::Continue,
+        [_, true] => OlderNodes::MustEnd,
+        _ => return None,
+    };
+    let script = "CREATE TABLE later (id BIGINT); CREATE INDEX later_by_id ON later (id)";
+    Some(Step {
+        script,
+        older_nodes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_operators_says_of_each_format_what_it_means_for_older_nodes() {
+        let page = include_str!("../../../docs/operating.md");
+        let rows = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| format on PostgreSQL |"));
+        let rows: Vec<_> = rows
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        let expected = steps().map(|(format, step)| {
+            let older = match step.older_nodes {
+                _ if format == 1 => "none",
+                OlderNodes::Continue => "continue",
+                OlderNodes::MustEnd => "must end",
+            };
+            format!("| {format} | {older} |")
+        });
+        assert_eq!(rows, expected.collect::<Vec<_>>());
+    }
+}

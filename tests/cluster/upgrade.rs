@@ -1,0 +1,184 @@
+//! Nodes of two versions on one database. The later version is this one with one more migration of PostgreSQL, which nodes of this
+//! version can live with or cannot.
+
+use std::time::{Duration, Instant};
+
+use harness::{Client, Output, Postgres, Process, eventually, run};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, faulty_program, rex};
+
+/// Two heartbeats, on a busy machine.
+const SOON: Duration = Duration::from_secs(12);
+
+/// A later version whose migration nodes of this version cannot live with.
+const BREAKING: &str = "ANIMAL_STORE_FAULT=later-breaking-version";
+
+/// One whose migration they can live with.
+const COMPATIBLE: &str = "ANIMAL_STORE_FAULT=later-version";
+
+struct Deployment {
+    postgres: Postgres,
+    folder: TempDir,
+    key: String,
+}
+
+impl Deployment {
+    fn start() -> Self {
+        let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+        let database = postgres.url();
+        let on = ["--database", &database];
+        run(PROGRAM, folder.path(), &[&["migrate"][..], &on].concat()).exits(0);
+        let create = ["keys", "create", "--name", "a", "--plan", "business"];
+        let key = run(PROGRAM, folder.path(), &[&create[..], &on].concat()).exits(0);
+        Self {
+            key: key.stdout.trim_end().to_owned(),
+            postgres,
+            folder,
+        }
+    }
+
+    /// A node of this version, and a client of it.
+    fn node(&self) -> (Process, Client) {
+        let words = ["--no-first-key", "--database", &self.postgres.url()];
+        let node = Process::serve(PROGRAM, self.folder.path(), &words);
+        let client = node.client(Some(&self.key));
+        (node, client)
+    }
+
+    /// Runs a command of a later version to its end. It would not end if it served.
+    fn later(&self, version: &str, command: &[&str]) -> Output {
+        let (program, database) = (faulty_program(), self.postgres.url());
+        let words = [&["40", "env", version, &program], command].concat();
+        let words = [&words[..], &["--database", &database]].concat();
+        run("timeout", self.folder.path(), &words)
+    }
+
+    /// Lets half a minute pass, for the rows of the nodes.
+    fn age(&self) {
+        let age = "update nodes set seen_at = seen_at - 30000";
+        self.postgres.psql("postgres", age);
+    }
+
+    fn format(&self) -> String {
+        let format = "select format from animal_store_format";
+        self.postgres.psql("postgres", format)
+    }
+
+    /// The IDs of the nodes that have a row.
+    fn nodes(&self) -> String {
+        let ids = "select string_agg(id::text, ' ' order by id) from nodes";
+        self.postgres.psql("postgres", ids)
+    }
+
+    #[track_caller]
+    fn is_refused_because_of(&self, nodes: &str) {
+        let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+        let serve = [&["serve"], &listen[..]].concat();
+        for command in [&["migrate"], &serve[..]] {
+            let line = self.later(BREAKING, command).refuses(1);
+            let words = "cannot migrate to format 5 while nodes of an older version are running";
+            assert!(line.contains(words), "{line}");
+            assert!(
+                line.contains(&format!("it: {nodes}; shut them down")),
+                "{line}"
+            );
+        }
+        assert_eq!(self.format(), "4");
+    }
+}
+
+#[test]
+fn a_migration_that_older_nodes_cannot_live_with_is_refused_until_all_of_them_have_ended() {
+    let deployment = Deployment::start();
+    let ((mut one, client), (mut two, _)) = (deployment.node(), deployment.node());
+    let version = env!("CARGO_PKG_VERSION");
+    let names = [1, 2].map(|id| format!("node {id} (version {version})"));
+    deployment.is_refused_because_of(&names.join(", "));
+    assert_eq!(client.create(&rex()).status, 201);
+
+    one.signal("TERM");
+    assert_eq!(one.ends_within(SOON), Some(0));
+    assert_eq!(deployment.nodes(), "2");
+    deployment.is_refused_because_of(&names[1]);
+
+    // A killed one counts as running for half a minute.
+    two.kill();
+    deployment.is_refused_because_of(&names[1]);
+    deployment.age();
+    deployment.later(BREAKING, &["migrate"]).exits(0);
+    assert_eq!(deployment.format(), "5");
+    assert_eq!(deployment.nodes(), "");
+}
+
+#[test]
+fn a_migration_that_older_nodes_can_live_with_runs_beside_them_and_they_continue_to_report() {
+    let deployment = Deployment::start();
+    let (mut node, client) = deployment.node();
+    deployment.later(COMPATIBLE, &["migrate"]).exits(0);
+    assert_eq!(deployment.format(), "5");
+    deployment.age();
+    let seen = "select count(*) from nodes
+                where seen_at > extract(epoch from clock_timestamp()) * 1000 - 20000";
+    eventually(SOON, "a heartbeat", || {
+        deployment.postgres.psql("postgres", seen) == "1"
+    });
+    assert_eq!(client.create(&rex()).status, 201);
+
+    let words = ["20", PROGRAM, "serve", "--listen", "127.0.0.1:0"];
+    let database = deployment.postgres.url();
+    let words = [&words[..], &["--database", &database]].concat();
+    let line = run("timeout", deployment.folder.path(), &words).refuses(1);
+    assert!(line.ends_with("use a newer animal-store"), "{line}");
+    node.signal("TERM");
+    assert_eq!(node.ends_within(SOON), Some(0));
+}
+
+#[test]
+fn a_node_that_was_paused_while_it_counted_as_dead_ends_when_it_continues() {
+    let deployment = Deployment::start();
+    let (mut node, _) = deployment.node();
+    node.signal("STOP");
+    deployment.age();
+    deployment.later(BREAKING, &["migrate"]).exits(0);
+    node.signal("CONT");
+    assert_eq!(node.ends_within(SOON), Some(1));
+    let log = node.log();
+    let words = "a newer version has migrated the database to format 5";
+    assert!(log.contains(words), "{log}");
+}
+
+#[test]
+fn a_node_that_was_paused_for_very_long_registers_again_if_nothing_was_migrated() {
+    let deployment = Deployment::start();
+    let (mut node, client) = deployment.node();
+    deployment.postgres.psql("postgres", "delete from nodes");
+    eventually(SOON, "a row", || deployment.nodes() == "2");
+    assert_eq!(client.create(&rex()).status, 201);
+    node.signal("TERM");
+    assert_eq!(node.ends_within(SOON), Some(0));
+    assert_eq!(deployment.nodes(), "");
+}
+
+#[test]
+fn no_older_node_starts_while_such_a_migration_is_in_progress() {
+    let deployment = Deployment::start();
+    crate::format::slow_down(&deployment.postgres, 5);
+    std::thread::scope(|scope| {
+        let migrating = scope.spawn(|| deployment.later(BREAKING, &["migrate"]));
+        eventually(SOON, "it migrates", || {
+            let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+            deployment.postgres.psql("postgres", sleeping) == "1"
+        });
+        let began = Instant::now();
+        let words = ["30", PROGRAM, "serve", "--listen", "127.0.0.1:0"];
+        let database = deployment.postgres.url();
+        let words = [&words[..], &["--database", &database]].concat();
+        let output = run("timeout", deployment.folder.path(), &words).exits(1);
+        let last = output.stderr.lines().last().unwrap_or_default();
+        assert!(last.contains("has format 5"), "{}", output.stderr);
+        assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");
+        migrating.join().expect("a migration").exits(0);
+    });
+    assert_eq!(deployment.nodes(), "");
+}
