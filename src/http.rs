@@ -3,6 +3,7 @@
 
 mod accept;
 mod activity;
+mod asset;
 mod body;
 #[cfg(feature = "otel")]
 mod client;
@@ -32,6 +33,7 @@ mod tls;
 mod worker;
 
 pub use accept::{DRAIN, accept};
+pub use asset::Asset;
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;

@@ -23,13 +23,19 @@ const OURSELVES: &str = "./test";
 const SERVERS: [&str; 2] = ["cargo run --release", "animal-store serve"];
 
 /// Kinds of blocks that are no commands, or that need what a test does not have.
-const NOT_RUN: [&str; 6] = [
+const NOT_RUN: [&str; 11] = [
     "toml",
     "yaml",
     "sh needs-systemd",
     "sh needs-apt",
     "sh needs-docker",
     "sh needs-kubernetes",
+    "sh needs-operator",
+    // Run by ./test page.
+    "sh client",
+    "python client",
+    "javascript client",
+    "rust client",
 ];
 
 /// Where the pages say that a server is: its API, and its admin listener.

@@ -30,7 +30,7 @@ pub(super) fn announce<'a>(
 ) {
     if let Stability::Deprecated(deprecation) = operation.stability() {
         response.deprecation = HEADERS[operation as usize].as_ref();
-        response.link = Some(link(deprecation, base()));
+        response.link = Some(link(operation, deprecation.successor, base()));
     }
 }
 
@@ -56,37 +56,38 @@ thread_local! {
 
 /// A link, and its inputs.
 struct Link {
-    successor: &'static str,
+    operation: Operation,
     https: bool,
     host_and_path: Vec<u8>,
     value: HeaderValue,
 }
 
 impl Link {
-    fn new(successor: &'static str, base: LinkBase<'_>) -> Self {
+    fn new(operation: Operation, successor: &str, base: LinkBase<'_>) -> Self {
+        let name = operation.name();
         Self {
-            successor,
+            operation,
             https: base.https,
             host_and_path: base.host_and_path.to_owned(),
             value: header::value(format!(
                 "<{base}/v1{successor}>; rel=\"successor-version\", \
-                 <{base}/docs>; rel=\"deprecation\"; type=\"text/html\""
+                 <{base}/docs#{name}>; rel=\"deprecation\"; type=\"text/html\""
             )),
         }
     }
 
-    fn is_of(&self, successor: &'static str, base: LinkBase<'_>) -> bool {
-        std::ptr::eq(self.successor, successor)
+    fn is_of(&self, operation: Operation, base: LinkBase<'_>) -> bool {
+        self.operation == operation
             && self.https == base.https
             && self.host_and_path == base.host_and_path
     }
 }
 
-fn link(Deprecation { successor, .. }: &Deprecation, base: LinkBase<'_>) -> HeaderValue {
+fn link(operation: Operation, successor: &str, base: LinkBase<'_>) -> HeaderValue {
     LAST.with_borrow_mut(|last| {
         match last {
-            Some(last) if last.is_of(successor, base) => last,
-            _ => last.insert(Link::new(successor, base)),
+            Some(last) if last.is_of(operation, base) => last,
+            _ => last.insert(Link::new(operation, successor, base)),
         }
         .value
         .clone()

@@ -1,108 +1,185 @@
-//! The page at `/docs`: Swagger UI with the OpenAPI document, its files and its Content-Security-Policy. Nothing is loaded from elsewhere.
+//! The reference at `/docs`, rendered ahead from `openapi.yaml` and `docs/api.md` (see the package `reference`), its files, and
+//! its Content-Security-Policy. Nothing is loaded from elsewhere.
+//!
+//! After a change of a source run `ANIMAL_STORE_TEST_WRITE=1 cargo test --workspace --lib docs`.
 
-use bytes::Bytes;
-use swagger_ui_redist::{SwaggerUi, SwaggerUiStaticFile};
+use std::sync::OnceLock;
 
-/// The page itself. Its references are relative, so that it works behind a path prefix too.
-const PAGE: &str = include_str!("docs/index.html");
+use super::url::BaseUrl;
+use crate::http::Asset;
 
-/// Starts Swagger UI. A separate file, because the policy allows no script inside the page.
-const START: &str = include_str!("docs/start.js");
+/// The page. Its references are relative, so that it works behind a path prefix too.
+const PAGE: &str = include_str!("docs/page.html");
 
-/// A file of the page.
-#[derive(Clone, Debug)]
-pub(crate) struct Asset {
-    pub content_type: &'static str,
-    pub body: Bytes,
+/// The same text for tools.
+const MARKDOWN: &str = include_str!("docs/page.md");
+
+/// The server that the texts are about, in a deployment without a public URL. The script of the page replaces it by the real one.
+const ORIGIN: &str = "http://127.0.0.1:8080";
+
+/// The files of the page: name, ending, type and content. The basics of the style are shared by all pages.
+const FILES: [(&str, &str, &str, &str); 3] = [
+    (
+        "page",
+        "css",
+        "text/css; charset=utf-8",
+        concat!(
+            include_str!("../assets/base.css"),
+            include_str!("docs/page.css")
+        ),
+    ),
+    (
+        "page",
+        "js",
+        "text/javascript; charset=utf-8",
+        include_str!("docs/page.js"),
+    ),
+    (
+        "icon",
+        "svg",
+        "image/svg+xml",
+        include_str!("../assets/icon.svg"),
+    ),
+];
+
+/// The reference of a deployment.
+#[derive(Debug)]
+pub(crate) struct Docs {
+    /// The public URL without `/v1`.
+    root: Option<String>,
+    /// By their path. Made at the first request, so that they cost nothing at the start.
+    assets: OnceLock<Vec<(String, Asset)>>,
 }
 
-/// Returns the file at a path: `/docs` is the page, the others are below it.
-pub(crate) fn asset(path: &str) -> Option<Asset> {
-    use SwaggerUiStaticFile::{Css, Favicon16, Favicon32, IndexCss, Js};
-    let name = path.strip_prefix("/docs")?;
-    let (content_type, body) = match name {
-        "" => ("text/html; charset=utf-8", PAGE.as_bytes()),
-        "/start.js" => ("text/javascript; charset=utf-8", START.as_bytes()),
-        "/swagger-ui-bundle.js" => ("text/javascript; charset=utf-8", bundled(Js)?),
-        "/swagger-ui.css" => ("text/css; charset=utf-8", bundled(Css)?),
-        "/index.css" => ("text/css; charset=utf-8", bundled(IndexCss)?),
-        "/favicon-16x16.png" => ("image/png", bundled(Favicon16)?),
-        "/favicon-32x32.png" => ("image/png", bundled(Favicon32)?),
-        _ => return None,
-    };
-    Some(Asset {
-        content_type,
-        body: Bytes::from_static(body),
-    })
-}
-
-/// A file of the crate.
-fn bundled(file: SwaggerUiStaticFile) -> Option<&'static [u8]> {
-    SwaggerUi::static_files()
-        .iter()
-        .find(|(name, _)| *name == file)
-        .map(|(_, body)| *body)
-}
-
-/// The `Content-Security-Policy` of the page. It may send requests to its own server and to these origins, such as
-/// `https://api.example.com`, which are the other servers of the document.
-pub(crate) fn content_security_policy(origins: &[&str]) -> String {
-    let mut connect = String::from("'self'");
-    for origin in origins {
-        connect.push(' ');
-        connect.push_str(origin);
+impl Docs {
+    pub(crate) fn new(public: Option<&BaseUrl>) -> Self {
+        Self {
+            root: public.map(|url| url.root().to_owned()),
+            assets: OnceLock::new(),
+        }
     }
-    // Swagger UI's style sheet contains its icons as `data:` images.
+
+    /// Returns the file at a path: `/docs` is the page, and the same as Markdown is at `/docs/api.md` and `/llms.txt`.
+    pub(crate) fn asset(&self, path: &str) -> Option<&Asset> {
+        let assets = self.assets.get_or_init(|| self.build());
+        let found = assets.iter().find(|(known, _)| known == path);
+        found.map(|(_, asset)| asset)
+    }
+
+    fn build(&self) -> Vec<(String, Asset)> {
+        let root = self.root.as_deref().unwrap_or(ORIGIN);
+        // A URL has no other character that is markup.
+        let mut page = PAGE.replace(ORIGIN, &root.replace('&', "&amp;"));
+        let mut assets = Vec::new();
+        for (name, ending, content_type, body) in FILES {
+            let asset = Asset::immutable(content_type, body);
+            let hashed = format!("docs/{name}-{}.{ending}", asset.hash());
+            page = page.replace(
+                &format!("\"docs/{name}.{ending}\""),
+                &format!("\"{hashed}\""),
+            );
+            assets.push((format!("/{hashed}"), asset));
+        }
+        let markdown = MARKDOWN.replace(ORIGIN, root);
+        let texts = [
+            ("/docs", "text/html; charset=utf-8", page),
+            (
+                "/docs/api.md",
+                "text/markdown; charset=utf-8",
+                markdown.clone(),
+            ),
+            ("/llms.txt", "text/plain; charset=utf-8", markdown),
+        ];
+        assets.extend(texts.map(|(path, kind, text)| (path.to_owned(), Asset::new(kind, text))));
+        assets
+    }
+}
+
+/// The `Content-Security-Policy` of the page. It may send requests to its own server and to this origin, that of the public URL.
+pub(crate) fn content_security_policy(public: Option<&BaseUrl>) -> String {
+    let connect = match public {
+        Some(url) => format!("'self' {}", url.origin()),
+        None => "'self'".to_owned(),
+    };
     format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src {connect}; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src {connect}; \
+         base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::api::operation::{Operation, Stability};
 
-    /// Every `href` and `src` in the page.
-    fn references() -> Vec<&'static str> {
-        PAGE.split(['<', '>'])
-            .flat_map(|tag| {
-                tag.split_once("href=\"")
-                    .or_else(|| tag.split_once("src=\""))
-            })
-            .filter_map(|(_, rest)| rest.split('"').next())
-            .collect()
+    const GUIDE: &str = include_str!("../../docs/api.md");
+
+    /// Every value of an attribute in the page.
+    fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
+        let start = format!(" {attribute}=\"");
+        let rests = page.split(start.as_str()).skip(1);
+        rests.filter_map(|rest| rest.split('"').next()).collect()
     }
 
     #[test]
-    fn the_page_and_all_files_that_it_refers_to_exist() {
-        let page = asset("/docs").unwrap();
-        assert_eq!(page.content_type, "text/html; charset=utf-8");
-        let references = references();
-        assert!(references.len() >= 6, "{references:?}");
-        for reference in references {
-            if reference.starts_with("openapi.") {
-                continue;
+    fn the_docs_are_rendered_from_their_sources() {
+        let openapi = serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let reference = reference::render(&openapi, GUIDE);
+        assert_eq!(reference::ORIGIN, ORIGIN);
+        for (name, expected, found) in [
+            ("page.html", reference.html, PAGE),
+            ("page.md", reference.markdown, MARKDOWN),
+        ] {
+            if std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some() {
+                let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/docs");
+                std::fs::write(format!("{folder}/{name}"), &expected).unwrap();
+            } else {
+                assert!(
+                    expected == found,
+                    "{name} is out of date: ANIMAL_STORE_TEST_WRITE=1 cargo test --workspace --lib docs"
+                );
             }
-            let asset = asset(&format!("/{reference}")).unwrap_or_else(|| panic!("{reference}"));
-            assert!(!asset.body.is_empty(), "{reference}");
         }
     }
 
     #[test]
-    fn the_page_refers_to_nothing_elsewhere() {
-        for reference in references() {
-            assert!(
-                reference.starts_with("docs/") || reference.starts_with("openapi."),
-                "{reference}"
-            );
+    fn every_reference_leads_to_a_file_or_an_anchor_and_none_elsewhere() {
+        let docs = Docs::new(None);
+        let assets = docs.build();
+        let page = &assets.iter().find(|(path, _)| path == "/docs").unwrap().1;
+        let page = format!("{page:?}");
+        // The bytes are printed escaped.
+        let page = page.replace("\\\"", "\"");
+        let anchors: BTreeSet<_> = values(&page, "id").into_iter().collect();
+        assert_eq!(
+            anchors.len(),
+            values(&page, "id").len(),
+            "an anchor occurs twice"
+        );
+        let references = [values(&page, "href"), values(&page, "src")].concat();
+        assert!(references.len() > 100, "{references:?}");
+        for reference in references {
+            let leads = match reference.strip_prefix('#') {
+                Some(anchor) => anchors.contains(anchor),
+                None if reference.starts_with("openapi.") => true,
+                None => docs.asset(&format!("/{reference}")).is_some(),
+            };
+            assert!(leads, "{reference}");
         }
-        assert!(!START.contains("//cdn") && !START.contains("http"));
+        for (attribute, kind) in [("for", "labels"), ("aria-controls", "controls")] {
+            for id in values(&page, attribute) {
+                assert!(anchors.contains(id), "{kind} {id}");
+            }
+        }
     }
 
     #[test]
     fn the_page_has_no_script_or_style_inside() {
-        assert!(!PAGE.contains("<style") && !PAGE.contains("style="));
+        assert!(
+            !PAGE.contains("<style") && !PAGE.contains(" style=") && !PAGE.contains(" onclick")
+        );
         for script in PAGE.split("<script").skip(1) {
             let (_, inside) = script.split_once('>').unwrap();
             assert!(inside.starts_with("</script>"), "{inside}");
@@ -110,37 +187,121 @@ mod tests {
     }
 
     #[test]
+    fn every_operation_parameter_and_error_code_has_an_anchor() {
+        let anchors = values(PAGE, "id");
+        let source = include_str!("error.rs");
+        let (_, kinds) = source.split_once("fn kind(").unwrap();
+        let (kinds, _) = kinds.split_once("\n    }\n").unwrap();
+        let codes = kinds.split('"').skip(1).step_by(2);
+        let of_admin = [
+            "missing_admin_token",
+            "invalid_admin_token",
+            "forbidden",
+            "conflict",
+        ];
+        let codes: BTreeSet<_> = codes.filter(|code| !of_admin.contains(code)).collect();
+        let described: BTreeSet<_> = anchors
+            .iter()
+            .filter_map(|id| id.strip_prefix("errors-"))
+            .collect();
+        assert!(codes.len() > 15, "{codes:?}");
+        assert_eq!(described, codes);
+        for operation in Operation::ALL {
+            assert!(anchors.contains(&operation.name()));
+            assert!(MARKDOWN.contains(&format!("({})", operation.name())));
+        }
+        for id in [
+            "listPets-limit",
+            "createPet-Idempotency-Key",
+            "createPet-body-name",
+            "header-retry-after",
+        ] {
+            assert!(anchors.contains(&id), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_guide_has_the_dates_of_deprecated_operations_and_names_beta_ones() {
+        for operation in Operation::ALL {
+            let name = operation.name();
+            let section = |title: &str| {
+                let (_, section) = PAGE.split_once(&format!("<h2 id=\"{title}\">")).unwrap();
+                section.split_once("</section>").unwrap().0
+            };
+            let link = format!("href=\"#{name}\"");
+            let is_in = |title: &str| section(title).contains(&link);
+            match operation.stability() {
+                Stability::Stable => {}
+                Stability::Beta => assert!(is_in("beta"), "{name}"),
+                Stability::Deprecated(deprecation) => {
+                    assert!(is_in("deprecations"), "{name}");
+                    for time in [deprecation.since, deprecation.sunset] {
+                        let day = time.day().to_string();
+                        let [year, month, day] = day.split('-').collect::<Vec<_>>()[..] else {
+                            panic!("{day}");
+                        };
+                        let month = ["November", "December"][month.parse::<usize>().unwrap() - 11];
+                        let written = format!("{} {month} {year}", day.trim_start_matches('0'));
+                        assert!(section("deprecations").contains(&written), "{written}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_public_url_replaces_the_address_in_examples() {
+        let public: BaseUrl = "https://animals.example/a&b/v1".parse().unwrap();
+        let docs = Docs::new(Some(&public));
+        for (path, expected) in [
+            ("/docs", "https://animals.example/a&amp;b</b>/v1/pets"),
+            ("/llms.txt", "https://animals.example/a&b/v1/pets"),
+        ] {
+            let text = format!("{:?}", docs.asset(path).unwrap());
+            assert!(text.contains(expected) && !text.contains(ORIGIN), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_files_together_have_at_most_200_kb_compressed() {
+        let docs = Docs::new(None);
+        let sizes = docs
+            .build()
+            .into_iter()
+            .map(|(path, asset)| (path, asset.compressed().len()));
+        let sizes: Vec<_> = sizes.collect();
+        let total: usize = sizes.iter().map(|(_, size)| size).sum();
+        assert!(total <= 200_000, "{total}: {sizes:?}");
+    }
+
+    #[test]
     fn other_paths_have_no_file() {
+        let docs = Docs::new(None);
         for path in [
             "",
             "/",
             "/doc",
             "/docs/",
             "/docsx",
-            "/docs/../docs",
-            "/docs/index.html",
+            "/docs/page.css",
+            "/docs/page.html",
             "/Docs",
             "docs",
-            "/v1/docs",
         ] {
-            assert!(asset(path).is_none(), "{path}");
+            assert!(docs.asset(path).is_none(), "{path}");
         }
     }
 
     #[test]
     fn the_policy_allows_only_what_is_named() {
         assert_eq!(
-            content_security_policy(&[]),
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-             base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            content_security_policy(None),
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
         );
-        let policy = content_security_policy(&[
-            "https://api.example.com",
-            "https://staging.example.com:8443",
-        ]);
-        assert!(policy.contains(
-            "connect-src 'self' https://api.example.com https://staging.example.com:8443; "
-        ));
+        let public = "https://api.example.com:8443/animals/v1".parse().unwrap();
+        let policy = content_security_policy(Some(&public));
+        assert!(policy.contains("connect-src 'self' https://api.example.com:8443; "));
         assert!(!policy.contains("unsafe"));
     }
 }

@@ -126,7 +126,7 @@ pub(crate) struct Call<'a> {
 pub(crate) enum PublicPage {
     /// `/` and `/docs/`, which redirect to the docs.
     Root,
-    /// `/docs` and its files.
+    /// `/docs` and its files, and `/llms.txt`.
     Docs,
     OpenApiJson,
     OpenApiYaml,
@@ -260,7 +260,7 @@ impl PublicPage {
             "/openapi.yaml" => Self::OpenApiYaml,
             "/livez" => Self::Live,
             "/readyz" => Self::Ready,
-            "/docs" => Self::Docs,
+            "/docs" | "/llms.txt" => Self::Docs,
             _ if path.starts_with("/docs/") => Self::Docs,
             _ => return None,
         })

@@ -124,8 +124,9 @@ impl Response {
     pub(super) fn into_parts(mut self, id: &RequestId) -> (HeaderMap, Body) {
         let mut headers = self.template().clone();
         self.fill(&mut headers, id);
-        if !self.more.is_empty() {
-            headers.extend(self.more);
+        for (name, value) in self.more {
+            // A file of a page has a `Vary`, and CORS adds one.
+            headers.append(name, value);
         }
         if self.close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));

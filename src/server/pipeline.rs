@@ -216,7 +216,7 @@ impl Pipeline {
             return match route {
                 Route::Public(page) => {
                     let pages = &self.shared.pages;
-                    pages.show(page, request.path, head.query, &self.shared.readiness)
+                    pages.show(page, request.path, head, &self.shared.readiness)
                 }
                 Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
                 Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(PUBLIC_METHODS)),

@@ -90,7 +90,9 @@ fn every_response_can_be_read_by_a_page_of_a_listed_origin_and_by_no_other() {
         let send = |origin: &str| {
             let response = client.request(method, path).header("Origin", origin).send();
             assert_eq!(response.status, status, "{response}");
-            assert_eq!(response.header("vary"), Some("Origin"), "{response}");
+            // A page may have another one.
+            let vary = ("vary".to_owned(), "Origin".to_owned());
+            assert!(response.headers.contains(&vary), "{response}");
             response
         };
         let response = send(SHOP);

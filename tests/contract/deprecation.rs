@@ -27,7 +27,7 @@ fn is_announced(app: &App, response: &Response) {
         .split(", ")
         .collect();
     let instead = format!("<{root}/v1/pets?status=available>; rel=\"successor-version\"");
-    let docs = format!("<{root}/docs>; rel=\"deprecation\"");
+    let docs = format!("<{root}/docs#getPet>; rel=\"deprecation\"");
     assert!(
         links.iter().any(|link| link.starts_with(&instead)),
         "{response}"
@@ -71,7 +71,10 @@ fn the_links_of_the_announcement_are_below_the_public_url() {
         link.contains("<https://animals.example/v1/pets?status=available>"),
         "{link}"
     );
-    assert!(link.contains("<https://animals.example/docs>"), "{link}");
+    assert!(
+        link.contains("<https://animals.example/docs#getPet>"),
+        "{link}"
+    );
 }
 
 #[test]

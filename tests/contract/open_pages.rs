@@ -3,9 +3,11 @@
 use harness::App;
 use serde_json::{Value, json};
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 8] = [
     "/",
     "/docs",
+    "/docs/api.md",
+    "/llms.txt",
     "/openapi.json",
     "/openapi.yaml",
     "/livez",
@@ -19,8 +21,15 @@ fn the_root_leads_to_the_docs() {
     assert_eq!((root.status, root.header("location")), (302, Some("/docs")));
 }
 
+/// Every path below `/docs/` that the page refers to.
+fn files(page: &str) -> Vec<String> {
+    let quoted = page.split('"').skip(1).step_by(2);
+    let files = quoted.filter(|text| text.starts_with("docs/"));
+    files.map(|file| format!("/{file}")).collect()
+}
+
 #[test]
-fn the_docs_are_a_page_with_nothing_from_elsewhere() {
+fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
     let (_app, anyone, _) = App::start();
     let docs = anyone.get("/docs");
     assert_eq!(docs.status, 200);
@@ -28,39 +37,91 @@ fn the_docs_are_a_page_with_nothing_from_elsewhere() {
         docs.header("content-type"),
         Some("text/html; charset=utf-8")
     );
-    let page = String::from_utf8(docs.body.clone()).unwrap();
-    assert!(
-        !page.contains("http://") && !page.contains("https://"),
-        "{page}"
+    assert_eq!(
+        docs.header("content-security-policy"),
+        Some(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        )
     );
+    let (_app, anyone, _) = App::start_with(|config| {
+        config.public_url = Some("https://animals.example/v1".parse().unwrap());
+    });
+    let docs = anyone.get("/docs");
     let policy = docs.header("content-security-policy").unwrap();
     assert!(
-        policy.starts_with("default-src 'none'; script-src 'self';"),
+        policy.contains("connect-src 'self' https://animals.example;"),
         "{policy}"
     );
-    assert!(!policy.contains("unsafe"), "{policy}");
+    let page = String::from_utf8(docs.body).unwrap();
+    assert!(page.contains("https://animals.example</b>/v1/pets"));
 }
 
 #[test]
-fn every_file_that_the_docs_name_is_there_with_its_type() {
+fn every_file_that_the_docs_name_is_there_with_its_type_and_may_be_kept() {
     let (_app, anyone, _) = App::start();
     let page = String::from_utf8(anyone.get("/docs").body).unwrap();
-    let mut files = 0;
-    for reference in page
-        .split(['"', '\''])
-        .filter(|text| text.contains("docs/"))
-    {
-        let file = anyone.get(&format!("/{}", reference.trim_start_matches(['.', '/'])));
-        assert_eq!(file.status, 200, "{reference}");
-        let right = match reference.rsplit('.').next() {
-            Some("css") => "text/css; charset=utf-8",
-            Some("js") => "text/javascript; charset=utf-8",
-            _ => "image/png",
+    let files = files(&page);
+    assert!(files.len() >= 4, "{files:?}");
+    for path in files {
+        let file = anyone.get(&path);
+        assert_eq!(file.status, 200, "{path}");
+        let (kind, caching) = match path.rsplit('.').next() {
+            Some("css") => ("text/css; charset=utf-8", "immutable"),
+            Some("js") => ("text/javascript; charset=utf-8", "immutable"),
+            Some("svg") => ("image/svg+xml", "immutable"),
+            _ => ("text/markdown; charset=utf-8", "no-cache"),
         };
-        assert_eq!(file.header("content-type"), Some(right), "{reference}");
-        files += 1;
+        assert_eq!(file.header("content-type"), Some(kind), "{path}");
+        let cached = file.header("cache-control").unwrap();
+        assert!(cached.ends_with(caching), "{path}: {cached}");
     }
-    assert!(files >= 3, "{page}");
+}
+
+#[test]
+fn the_same_text_is_there_as_markdown() {
+    let (_app, anyone, _) = App::start();
+    let [text, tools] = ["/docs/api.md", "/llms.txt"].map(|path| anyone.get(path));
+    assert_eq!(
+        tools.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    assert_eq!(text.body, tools.body);
+    let text = String::from_utf8(text.body).unwrap();
+    assert!(text.starts_with("# Animal Store API\n"), "{text}");
+    for part in ["`GET /v1/pets`", "`rate_limited`", "Idempotency-Key"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_page_is_compressed_for_clients_that_accept_it_and_sent_once() {
+    let (_app, anyone, _) = App::start();
+    for path in ["/docs", "/docs/api.md", "/openapi.json", "/openapi.yaml"] {
+        let plain = anyone.get(path);
+        assert_eq!(plain.header("content-encoding"), None);
+        let accepting = anyone
+            .request("GET", path)
+            .header("Accept-Encoding", "gzip");
+        let compressed = accepting.clone().send();
+        assert_eq!(
+            compressed.header("content-encoding"),
+            Some("gzip"),
+            "{path}"
+        );
+        assert!(compressed.body.starts_with(&[0x1f, 0x8b]));
+        assert!(compressed.body.len() * 3 < plain.body.len(), "{path}");
+        for (response, request) in [
+            (plain, anyone.request("GET", path)),
+            (compressed, accepting),
+        ] {
+            assert_eq!(response.header("vary"), Some("accept-encoding"));
+            let tag = response.header("etag").unwrap();
+            let again = request.header("If-None-Match", tag).send();
+            assert_eq!((again.status, again.header("etag")), (304, Some(tag)));
+            assert!(again.body.is_empty() && again.header("content-length").is_none());
+        }
+    }
 }
 
 #[test]
@@ -150,6 +211,8 @@ fn an_unknown_path_outside_v1_is_404() {
         "//v1/pets",
         "/docsx",
         "/docs/nothing.js",
+        "/docs/page.css",
+        "/llms-full.txt",
         "/docs/../livez",
         "/livez/",
         "/openapi",

@@ -38,7 +38,8 @@ const TRANSPORT: &str = "http";
 const SERVICES: [&str; 2] = ["server", "admin"];
 
 /// What a request and a response are made of: all that the rest may know of the transport.
-const MESSAGES: [&str; 5] = [
+const MESSAGES: [&str; 6] = [
+    "http::asset",
     "http::head",
     "http::header",
     "http::rejection",

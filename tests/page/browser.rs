@@ -1,6 +1,7 @@
 //! Chromium, headless, driven through chromedriver's HTTP interface.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,9 +17,26 @@ pub(crate) struct Browser {
     session: String,
 }
 
+/// Keys that are no characters, as WebDriver writes them.
+pub(crate) const TAB: &str = "\u{e004}";
+pub(crate) const ENTER: &str = "\u{e007}";
+pub(crate) const ESCAPE: &str = "\u{e00c}";
+pub(crate) const RIGHT: &str = "\u{e014}";
+pub(crate) const DOWN: &str = "\u{e015}";
+
 impl Browser {
     /// A new browser with nothing in its memory.
     pub(crate) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &json!({}))
+    }
+
+    /// One that runs no scripts of pages.
+    pub(crate) fn start_without_scripts(folder: &Path) -> Self {
+        let preferences = json!({"profile.managed_default_content_settings.javascript": 2});
+        Self::start_with(folder, &preferences)
+    }
+
+    fn start_with(folder: &Path, preferences: &Value) -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -42,9 +60,10 @@ impl Browser {
         };
         let profile = format!("--user-data-dir={}", folder.join("browser").display());
         let options = json!({
+            "prefs": preferences,
             "args": [
                 "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-                "--disable-background-networking", "--disable-component-update", "--window-size=1200,2400", profile
+                "--disable-background-networking", "--disable-component-update", "--window-size=1440,1000", profile
             ]
         });
         let capabilities =
@@ -62,71 +81,105 @@ impl Browser {
     }
 
     pub(crate) fn open(&self, url: &str) {
-        self.ask(
-            "POST",
-            &format!("{}/url", self.session),
-            &json!({"url": url}),
-        );
+        self.post("/url", &json!({"url": url}));
     }
 
     /// Runs a script in the page.
     pub(crate) fn run(&self, script: &str, args: Value) -> Value {
-        self.ask(
-            "POST",
-            &format!("{}/execute/sync", self.session),
-            &json!({"script": script, "args": args}),
-        )
+        self.post("/execute/sync", &json!({"script": script, "args": args}))
     }
 
-    /// Clicks what the selector finds, once it is there.
+    /// Clicks in the middle of what the selector finds, as a mouse does.
     pub(crate) fn click(&self, selector: &str) {
-        let script =
-            "const found = document.querySelector(arguments[0]); found?.click(); return !!found";
-        self.wait(selector, script, json!([selector]));
+        // The header would cover what is at the edge.
+        let script = "document.querySelector(arguments[0]).scrollIntoView({block: 'center'})";
+        self.run(script, json!([selector]));
+        let found = self.post(
+            "/element",
+            &json!({"using": "css selector", "value": selector}),
+        );
+        let id = found
+            .as_object()
+            .and_then(|element| element.values().next()?.as_str())
+            .expect("an element");
+        self.post(&format!("/element/{id}/click"), &json!({}));
     }
 
-    /// Types a value into a field, as React notices it.
-    pub(crate) fn fill(&self, selector: &str, value: &str) {
-        let script = "const field = document.querySelector(arguments[0]); if (!field) return false; \
-                      Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, arguments[1]); \
-                      field.dispatchEvent(new Event('input', {bubbles: true})); return true";
-        self.wait(selector, script, json!([selector, value]));
+    /// Presses keys, one after the other, wherever the focus is.
+    pub(crate) fn press(&self, keys: &str) {
+        let strokes = keys.chars().flat_map(|key| {
+            ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key.to_string()}))
+        });
+        let strokes: Vec<Value> = strokes.collect();
+        let actions = json!([{"type": "key", "id": "keyboard", "actions": strokes}]);
+        self.post("/actions", &json!({ "actions": actions }));
+    }
+
+    /// Clicks into a field and types.
+    pub(crate) fn fill(&self, selector: &str, text: &str) {
+        self.click(selector);
+        self.press(text);
     }
 
     /// The text of what the selector finds; empty if there is none.
     pub(crate) fn text(&self, selector: &str) -> String {
-        let script =
-            "return document.querySelector(arguments[0])?.firstChild?.textContent?.trim() ?? ''";
-        self.run(script, json!([selector]))
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
+        let script = "return document.querySelector(arguments[0])?.textContent.trim() ?? ''";
+        let text = self.run(script, json!([selector]));
+        text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// What the page wrote to its console, violations of its policy among it.
+    /// Waits until what the selector finds contains a text, and returns all of its text.
+    pub(crate) fn wait_for(&self, selector: &str, text: &str) -> String {
+        let mut seen = String::new();
+        eventually(TIMEOUT, &format!("{text} in {selector}"), || {
+            seen = self.text(selector);
+            seen.contains(text)
+        });
+        seen
+    }
+
+    /// Sends a command of the DevTools protocol.
+    pub(crate) fn tell(&self, command: &str, parameters: Value) {
+        let body = json!({"cmd": command, "params": parameters});
+        self.post("/goog/cdp/execute", &body);
+    }
+
+    /// Shows pages in this size, in light or dark.
+    pub(crate) fn look(&self, width: u32, height: u32, scheme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+        self.tell("Emulation.setDeviceMetricsOverride", size);
+        let scheme = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.tell("Emulation.setEmulatedMedia", scheme);
+    }
+
+    /// What the page wrote to its console, violations of its policy among it. A status of 400 or more is not the page's doing.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let log = self.ask(
-            "POST",
-            &format!("{}/se/log", self.session),
-            &json!({"type": "browser"}),
-        );
-        log.as_array()
-            .expect("a list")
-            .iter()
-            .map(|entry| entry["message"].to_string())
+        let log = self.post("/se/log", &json!({"type": "browser"}));
+        let entries = log.as_array().expect("a list").iter();
+        let messages = entries.map(|entry| entry["message"].to_string());
+        messages
+            .filter(|message| !message.contains("the server responded with a status of 4"))
             .collect()
     }
 
-    /// Writes a picture of the page to where ANIMAL_STORE_SCREENSHOT says, for people who want to look.
-    pub(crate) fn screenshot(&self) {
-        if let Ok(path) = std::env::var("ANIMAL_STORE_SCREENSHOT") {
-            let picture = self.ask("GET", &format!("{}/screenshot", self.session), &json!({}));
-            std::fs::write(path, picture.as_str().expect("base64")).expect("a file");
-        }
+    /// Writes a picture of the page.
+    pub(crate) fn screenshot(&self, path: &Path) {
+        let picture = self.ask("GET", &format!("{}/screenshot", self.session), &json!({}));
+        let mut decoder = Command::new("base64")
+            .arg("-d")
+            .stdin(Stdio::piped())
+            .stdout(fs::File::create(path).expect("a file"))
+            .spawn()
+            .expect("base64");
+        let picture = picture.as_str().expect("base64").as_bytes();
+        let mut input = decoder.stdin.take().expect("a pipe");
+        input.write_all(picture).expect("all of it");
+        drop(input);
+        assert!(decoder.wait().expect("base64").success());
     }
 
-    fn wait(&self, what: &str, script: &str, args: Value) {
-        eventually(TIMEOUT, what, || self.run(script, args.clone()) == true);
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("{}{path}", self.session), body)
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {

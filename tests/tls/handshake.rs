@@ -101,8 +101,8 @@ fn many_requests_on_one_connection_and_a_body_larger_than_a_record_arrive_whole(
         let list = key.request("GET", "/v1/pets").send_on(&mut connection);
         assert_eq!(list.ids(), [1, 2, 3]);
     }
-    let asset = key.get("/docs/swagger-ui-bundle.js");
-    assert!(asset.status == 200 && asset.body.len() > 1_000_000);
+    let asset = key.get("/docs");
+    assert!(asset.status == 200 && asset.body.len() > 80_000);
 }
 
 #[test]

@@ -1,0 +1,318 @@
+// The page can be read without this. It fills in the address and the key, shows one language at a time, searches, and sends
+// requests to the server that it came from, and to no other.
+"use strict";
+
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const one = (selector, within = document) => within.querySelector(selector);
+
+/** An element with these properties and children. */
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+/** The URL of the server without /v1, also behind a path prefix. */
+const root = new URL(".", location.href).href.replace(/\/$/, "");
+for (const place of all("b.origin")) place.textContent = root;
+
+// The key: kept by this tab, until it is closed.
+const keys = all("b.key").map((place) => [place, place.textContent]);
+const keyForm = one("#key");
+const secret = one("#secret");
+let key = "";
+
+function useKey(value) {
+  key = value;
+  if (key) sessionStorage.setItem("key", key);
+  else sessionStorage.removeItem("key");
+  for (const [place, placeholder] of keys) place.textContent = key || placeholder;
+  document.body.classList.toggle("has-key", key !== "");
+  one(".forget").hidden = !key;
+  one(".state", keyForm).textContent = key ? `In use: ${key.slice(0, 8)}…` : "";
+}
+
+keyForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  useKey(secret.value.trim());
+  secret.value = "";
+});
+one(".forget").addEventListener("click", () => {
+  useKey("");
+  secret.focus();
+});
+useKey(sessionStorage.getItem("key") ?? "");
+
+// Languages: a choice is made for all examples at once.
+function choose(language) {
+  for (const tab of all("[role=tab]")) {
+    const chosen = tab.dataset.language === language;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  for (const panel of all("[role=tabpanel]")) panel.toggleAttribute("data-on", panel.dataset.language === language);
+  sessionStorage.setItem("language", language);
+}
+
+for (const tabs of all("[role=tablist]")) {
+  const choices = all("[role=tab]", tabs);
+  // What the reader looks at stays where it is, although examples above it change their height.
+  const chooseAt = (tab) => {
+    const before = tab.getBoundingClientRect().top;
+    choose(tab.dataset.language);
+    scrollBy({ top: tab.getBoundingClientRect().top - before, behavior: "instant" });
+  };
+  tabs.addEventListener("click", (event) => {
+    if (event.target.matches("[role=tab]")) chooseAt(event.target);
+  });
+  tabs.addEventListener("keydown", (event) => {
+    const place = choices.indexOf(event.target);
+    const next = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: choices.length - 1 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    const tab = choices[(next + choices.length) % choices.length];
+    chooseAt(tab);
+    tab.focus();
+  });
+}
+if (sessionStorage.getItem("language")) choose(sessionStorage.getItem("language"));
+
+// Copy buttons.
+async function copy(code) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent);
+  // Without HTTPS a browser has no clipboard for scripts, but it copies a selection.
+  getSelection().selectAllChildren(code);
+  document.execCommand("copy");
+  getSelection().removeAllRanges();
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest(".copy");
+  if (!button) return;
+  await copy(one("code", button.closest(".code"))).then(
+    () => (button.textContent = "Copied"),
+    () => (button.textContent = "Not copied"),
+  );
+  setTimeout(() => (button.textContent = "Copy"), 1500);
+});
+
+// Contents: the current section, and the menu on narrow screens.
+const contents = one("#contents");
+const menu = one(".menu");
+const links = new Map(all("#contents li a").map((link) => [link.hash.slice(1), link]));
+const headings = [...links.keys()].map((id) => document.getElementById(id));
+let current;
+
+function follow() {
+  const passed = headings.filter((heading) => heading.getBoundingClientRect().top < 140);
+  const now = links.get((passed.at(-1) ?? headings[0]).id);
+  if (now === current) return;
+  current?.removeAttribute("aria-current");
+  now.setAttribute("aria-current", "location");
+  current = now;
+  const [box, frame] = [now.getBoundingClientRect(), contents.getBoundingClientRect()];
+  if (box.top < frame.top || box.bottom > frame.bottom) contents.scrollTop += box.top - frame.top - frame.height / 2;
+}
+
+function toggleMenu(open) {
+  menu.setAttribute("aria-expanded", open);
+  contents.classList.toggle("open", open);
+  one("main").inert = open && getComputedStyle(menu).display !== "none";
+}
+
+addEventListener("scroll", () => requestAnimationFrame(follow), { passive: true });
+menu.addEventListener("click", () => toggleMenu(!contents.classList.contains("open")));
+contents.addEventListener("click", (event) => event.target.closest("a") && toggleMenu(false));
+follow();
+
+// Search: every heading, parameter, field and header, by its name, then by its text.
+const search = one("#search");
+const found = one("#found");
+const entries = all("main h1, main h2, main h3, .fields > div").map((element) => {
+  const named = one("dt", element) ?? element;
+  const title = named.textContent.replace(/\s*#\s*$/, "").replace(/\s+/g, " ").trim();
+  const section = one("h1, h2", element.closest("section"));
+  const text = (element.matches("div") ? element : element.closest(".text")).textContent;
+  return {
+    id: element.id,
+    title: one("code", named) && element.matches("div") ? one("code", named).textContent : title,
+    section: section === element ? "" : section.firstChild.textContent.trim(),
+    text: text.toLowerCase(),
+  };
+});
+
+function rank(entry, words) {
+  const title = entry.title.toLowerCase();
+  if (words.every((word) => title.startsWith(word))) return 3;
+  if (words.every((word) => title.includes(word))) return 2;
+  return words.every((word) => title.includes(word) || entry.text.includes(word)) ? 1 : 0;
+}
+
+function find() {
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  found.hidden = words.length === 0;
+  const ranked = entries.map((entry) => [rank(entry, words), entry]).filter(([rank]) => rank > 0);
+  const best = ranked.sort(([one], [other]) => other - one).slice(0, 12);
+  one("p", found).textContent = best.length ? `${best.length} ${best.length === 1 ? "result" : "results"}` : "Nothing found.";
+  one("ul", found).replaceChildren(
+    ...best.map(([, entry]) => make("li", {}, make("a", { href: `#${entry.id}` }, entry.title, make("small", {}, entry.section)))),
+  );
+}
+
+function closeSearch() {
+  found.hidden = true;
+  search.value = "";
+  toggleMenu(false);
+}
+
+search.addEventListener("input", find);
+found.addEventListener("click", (event) => event.target.closest("a") && closeSearch());
+one(".search").addEventListener("keydown", (event) => {
+  const stops = [search, ...all("a", found)];
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step && !found.hidden) {
+    event.preventDefault();
+    stops[Math.min(Math.max(stops.indexOf(document.activeElement) + step, 0), stops.length - 1)].focus();
+  } else if (event.key === "Enter" && event.target === search && stops[1]) {
+    stops[1].click();
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    if (!found.hidden) search.focus();
+    closeSearch();
+  } else if (event.key === "/" && !event.target.closest("input, textarea, select")) {
+    event.preventDefault();
+    toggleMenu(true);
+    search.focus();
+  }
+});
+document.addEventListener("click", (event) => {
+  if (!event.target.closest(".search")) found.hidden = true;
+});
+
+// The budget: the rate headers of the last response.
+const budget = one(".budget");
+const gauge = one(".gauge", budget);
+let reset = 0;
+
+function showBudget(headers, arrived) {
+  const [limit, left, end] = ["Limit", "Remaining", "Reset"].map((name) => Number(headers.get(`X-RateLimit-${name}`)));
+  if (!limit) return;
+  // By the server's clock, which may differ from that of this computer.
+  reset = arrived + (end * 1000 - Date.parse(headers.get("Date")));
+  budget.hidden = false;
+  gauge.ariaValueMax = limit;
+  gauge.ariaValueNow = left;
+  gauge.ariaValueText = `${left} of ${limit} requests`;
+  gauge.classList.toggle("low", left <= limit / 4);
+  gauge.classList.toggle("empty", left === 0);
+  gauge.firstElementChild.style.width = `${(100 * left) / limit}%`;
+  budget.dataset.text = `${left} of ${limit} left`;
+  showReset();
+}
+
+function showReset() {
+  const seconds = Math.ceil((reset - performance.now()) / 1000);
+  const when = seconds > 5999 ? `${Math.round(seconds / 3600)} h` : `${seconds} s`;
+  one("p", budget).textContent = seconds > 0 ? `${budget.dataset.text}, resets in ${when}` : `${budget.dataset.text}, now reset`;
+}
+
+setInterval(() => budget.hidden || showReset(), 1000);
+
+// Try it.
+function request(form) {
+  let path = form.dataset.path;
+  const query = new URLSearchParams();
+  const options = { method: form.dataset.method, headers: new Headers(), cache: "no-store" };
+  if (key) options.headers.set("Authorization", `Bearer ${key}`);
+  for (const field of all("[data-in]", form)) {
+    const place = field.dataset.in;
+    if (place === "path") path = path.replace(`{${field.name}}`, encodeURIComponent(field.value));
+    else if (place === "body") {
+      options.body = field.value;
+      options.headers.set("Content-Type", "application/json");
+    } else if (field.value === "") continue;
+    else if (place === "query") query.set(field.name, field.value);
+    else options.headers.set(field.name, field.value);
+  }
+  return [`${root}/v1${path}${query.size ? `?${query}` : ""}`, options];
+}
+
+/** JSON with line breaks, unless that would change it: a number can be too large for JavaScript. */
+function indented(text) {
+  try {
+    const value = JSON.parse(text);
+    return JSON.stringify(value) === text ? JSON.stringify(value, null, 2) : text;
+  } catch {
+    return text;
+  }
+}
+
+function countdown(seconds) {
+  const line = make("span", { className: "wait", role: "timer" });
+  const end = performance.now() + seconds * 1000;
+  const tick = () => {
+    const left = Math.ceil((end - performance.now()) / 1000);
+    line.textContent = left > 0 ? `Retry in ${left} s` : "You can retry now.";
+    if (left > 0 && (line.isConnected || left === seconds)) setTimeout(tick, 250);
+  };
+  tick();
+  return line;
+}
+
+function headerRow([name, value]) {
+  const id = `header-${name}`;
+  const label = document.getElementById(id) ? make("a", { href: `#${id}` }, name) : name;
+  return make("div", {}, make("dt", {}, label), make("dd", {}, value));
+}
+
+function show(form, response, text, took) {
+  const { status, statusText, headers } = response;
+  const line = [make("span", { className: status < 400 ? "status ok" : "status" }, `${status} ${statusText}`.trim()), make("span", {}, `${took} ms`)];
+  if (status >= 400) {
+    const code = text.match(/^{"code":"(\w+)"/)?.[1];
+    if (document.getElementById(`errors-${code}`)) line.push(make("a", { href: `#errors-${code}` }, code));
+  }
+  if (headers.has("Retry-After")) line.push(countdown(Number(headers.get("Retry-After"))));
+  const body = make("pre", { className: "wrap", tabIndex: 0, role: "group", ariaLabel: "Body of the response" }, make("code", {}, indented(text)));
+  const result = [make("dl", { className: "received" }, ...[...headers].map(headerRow)), make("div", { className: "code" }, body)];
+  const next = headers.get("Link")?.match(/[?&]cursor=(\w+)[^>]*>; rel="next"/)?.[1];
+  if (next) {
+    const button = make("button", { type: "button", className: "next quiet" }, "Next page");
+    button.addEventListener("click", () => {
+      form.elements.cursor.value = next;
+      form.requestSubmit();
+    });
+    result.push(button);
+  }
+  return [line, result];
+}
+
+async function send(form) {
+  const began = performance.now();
+  try {
+    const response = await fetch(...request(form));
+    const text = await response.text();
+    const arrived = performance.now();
+    showBudget(response.headers, arrived);
+    return show(form, response, text, Math.round(arrived - began));
+  } catch (error) {
+    return [[make("span", { className: "wait" }, `No response: ${error.message}`)], []];
+  }
+}
+
+for (const form of all(".try form")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = one("[type=submit]", form);
+    button.disabled = true;
+    const [line, result] = await send(form);
+    one(".line", form.parentElement).replaceChildren(...line);
+    one(".result", form.parentElement).replaceChildren(...result);
+    button.disabled = false;
+    // A disabled button loses the focus of a keyboard.
+    if (document.activeElement === document.body) button.focus();
+    one(".line", form.parentElement).scrollIntoView({ block: "nearest" });
+  });
+}

@@ -1,0 +1,203 @@
+//! The page for everyone: by keyboard, with a screen reader, on a phone, in light and dark, and without JavaScript.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, DOWN, ENTER, ESCAPE, RIGHT, TAB};
+use crate::{Docs, part};
+
+/// What axe finds at the levels A and AA.
+fn violations(browser: &Browser) -> Value {
+    let modules = std::env::var("ANIMAL_STORE_NODE_MODULES")
+        .expect("run this through ./test page, which installs axe-core");
+    let axe = Path::new(&modules).join("axe-core/axe.min.js");
+    let axe = fs::read_to_string(axe).expect("axe-core");
+    let levels = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+    // Once for each page that is loaded.
+    browser.run(&format!("if (!window.axe) {{{axe}}}"), json!([]));
+    let script = "return axe.run(document, {runOnly: arguments[0], resultTypes: ['violations']}).then(found => \
+                  found.violations.map(rule => [rule.id, rule.nodes.map(node => node.html)]))";
+    browser.run(script, json!([levels]))
+}
+
+/// Elements that are laid out over each other, or beyond the right edge.
+const MISPLACED: &str = r"
+    const found = [];
+    if (document.documentElement.scrollWidth > innerWidth) found.push('the page scrolls sideways');
+    for (const parent of document.querySelectorAll('header, .page, main, main *:not(pre, pre *)')) {
+        const boxes = [...parent.children]
+            .filter(child => child.checkVisibility() && !['absolute', 'fixed', 'sticky'].includes(getComputedStyle(child).position))
+            .flatMap(child => [...child.getClientRects()].map(box => [child, box]))
+            .filter(([, box]) => box.width > 1 && box.height > 1);
+        for (const [one, a] of boxes) for (const [other, b] of boxes) {
+            const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (one !== other && across > 2 && down > 6) found.push(`${one.outerHTML.slice(0, 80)} over ${other.outerHTML.slice(0, 80)}`);
+        }
+    }
+    return found";
+
+#[track_caller]
+fn is_sound(docs: &Docs, state: &str) {
+    for (width, scheme) in [
+        (1440, "light"),
+        (768, "light"),
+        (360, "light"),
+        (360, "dark"),
+        (1440, "dark"),
+    ] {
+        docs.browser.look(width, 900, scheme);
+        let found = docs.browser.run(MISPLACED, json!([]));
+        assert_eq!(found, json!([]), "{state}, {width} pixels");
+        // The colours of a scheme are the same in every width.
+        if scheme == "dark" || width == 1440 {
+            let found = violations(&docs.browser);
+            assert_eq!(found, json!([]), "{state}, {width} pixels, {scheme}");
+        }
+    }
+    docs.browser.look(1440, 900, "light");
+}
+
+#[test]
+fn axe_finds_nothing_and_nothing_overlaps_in_any_state() {
+    let docs = Docs::open(4);
+    is_sound(&docs, "loaded");
+    docs.enter_key();
+    docs.send("createPet");
+    docs.browser.fill("#search", "limit");
+    is_sound(&docs, "with a key, a result and a search");
+    docs.browser.press(ESCAPE);
+    while !docs.send("listPets").starts_with("429") {}
+    docs.browser.click("#listPets-example-rust-tab");
+    is_sound(&docs, "after a 429, with examples in Rust");
+    docs.browser.look(360, 800, "dark");
+    docs.browser.click(".menu");
+    for scheme in ["dark", "light"] {
+        docs.browser.look(360, 800, scheme);
+        assert_eq!(violations(&docs.browser), json!([]), "the menu, {scheme}");
+    }
+    assert_eq!(docs.browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_checks_of_the_page_would_find_a_violation_and_an_overlap() {
+    let docs = Docs::open(60);
+    docs.browser.run(
+        "const image = document.createElement('img'); image.src = 'docs/none.svg'; \
+         document.querySelector('h1').append(image); document.querySelector('h2').style.marginTop = '-50px'; \
+         document.querySelector('h1').style.width = '3000px'",
+        json!([]),
+    );
+    assert!(violations(&docs.browser).to_string().contains("image-alt"));
+    let found = docs.browser.run(MISPLACED, json!([]));
+    assert!(found.to_string().contains("sideways"), "{found}");
+}
+
+#[test]
+fn everything_can_be_done_by_keyboard() {
+    let docs = Docs::open(60);
+    let browser = &docs.browser;
+    let focus = || {
+        let script = "return document.activeElement.id || document.activeElement.className || document.activeElement.tagName";
+        browser
+            .run(script, json!([]))
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    browser.press(TAB);
+    assert_eq!(focus(), "skip");
+    browser.press(ENTER);
+    assert_eq!(focus(), "main");
+
+    browser.press("/");
+    assert_eq!(focus(), "search");
+    browser.press("rate_limited");
+    browser.wait_for("#found", "rate_limited");
+    browser.press(&format!("{DOWN}{ENTER}"));
+    assert_eq!(
+        browser.run("return location.hash", json!([])),
+        "#errors-rate_limited"
+    );
+    assert_eq!(browser.text("#contents [aria-current]"), "Errors");
+
+    // Every control has a place in the order of focus, and shows it.
+    let unreachable = "return [...document.querySelectorAll('main button, main input, main summary, main pre, main a, main select, main textarea')] \
+        .filter(element => element.checkVisibility() && element.tabIndex < 0 && element.role !== 'tab').map(element => element.outerHTML)";
+    assert_eq!(browser.run(unreachable, json!([])), json!([]));
+    browser.run("document.querySelector('#secret').focus()", json!([]));
+    let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+    assert_eq!(browser.run(outline, json!([])), "solid");
+    browser.press(&format!("{}{ENTER}", docs.key));
+    browser.wait_for("#key .state", "In use");
+
+    browser.run(
+        "document.querySelector('#listPets-example-sh-tab').focus()",
+        json!([]),
+    );
+    browser.press(RIGHT);
+    assert_eq!(focus(), "listPets-example-python-tab");
+    let shown = "return document.querySelector('#createPet-example-python').checkVisibility()";
+    assert_eq!(browser.run(shown, json!([])), true, "of all examples");
+
+    let details = format!("{} details", part("listPets"));
+    let summary = "document.querySelector(arguments[0]).querySelector('summary').focus()";
+    browser.run(summary, json!([details]));
+    browser.press(&format!("{ENTER}{TAB}"));
+    assert_eq!(focus(), "try-listPets-limit");
+    browser.press(&format!("5{ENTER}"));
+    browser.wait_for(&format!("{} .line", part("listPets")), "200");
+}
+
+#[test]
+fn the_contents_show_the_current_section_and_every_anchor_leads_to_its_place() {
+    let docs = Docs::open(60);
+    let browser = &docs.browser;
+    for (anchor, current) in [
+        ("listPets", "List all animals"),
+        ("errors-rate_limited", "Errors"),
+        ("createPet-body-name", "Add an animal"),
+        ("header-retry-after", "Response headers"),
+        ("back-off", "Back off"),
+    ] {
+        docs.show(&format!("/docs#{anchor}"));
+        let found = browser.wait_for("#contents [aria-current]", current);
+        assert!(found.contains(current), "{anchor}: {found}");
+        let top = "return document.getElementById(arguments[0]).getBoundingClientRect().top";
+        let top = browser.run(top, json!([anchor])).as_f64().unwrap_or(-1.0);
+        assert!((56.0..600.0).contains(&top), "{anchor} is at {top}");
+    }
+}
+
+#[test]
+fn without_javascript_all_text_is_there() {
+    let docs = Docs::open_in(60, Browser::start_without_scripts);
+    let browser = &docs.browser;
+    let unseen = "const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT); const unseen = []; \
+        for (let node; node = walker.nextNode();) if (node.data.trim() && !node.parentElement.closest('.try, .scripted, .copy, .tabs') \
+        && !node.parentElement.checkVisibility()) unseen.push(node.data); return unseen";
+    assert_eq!(browser.run(unseen, json!([])), json!([]));
+    for code in ["#back-off-client-rust", "#createPet-example-python"] {
+        let shown = "return document.querySelector(arguments[0]).checkVisibility()";
+        assert_eq!(browser.run(shown, json!([code])), true, "{code}");
+    }
+    for hidden in [".try", "#search", ".copy", ".menu", "#key"] {
+        let shown = "return document.querySelector(arguments[0]).checkVisibility()";
+        assert_eq!(browser.run(shown, json!([hidden])), false, "{hidden}");
+    }
+    assert!(
+        browser
+            .text("#createPet-example-sh code")
+            .contains("127.0.0.1:8080")
+    );
+    for width in [360, 768, 1440] {
+        browser.look(width, 900, "light");
+        assert_eq!(
+            browser.run(MISPLACED, json!([])),
+            json!([]),
+            "{width} pixels"
+        );
+    }
+}

@@ -1,0 +1,179 @@
+//! The examples, run as the page shows them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{App, enterprise};
+use tempfile::TempDir;
+
+use crate::Docs;
+
+const LANGUAGES: [&str; 4] = ["sh", "python", "javascript", "rust"];
+
+/// The packages of Rust that the examples name. Without TLS, which a server on this machine does not need.
+const MANIFEST: &str = "[package]\nname = \"examples\"\nedition = \"2024\"\n\n[dependencies]\n\
+    ureq = { version = \"3.3\", default-features = false, features = [\"json\"] }\nserde_json = \"1\"\n\n[workspace]\n";
+
+/// Runs programs of all languages. Those in Rust are compiled together, once.
+struct Programs {
+    folder: TempDir,
+    rust: PathBuf,
+}
+
+impl Programs {
+    /// With these programs in Rust, by their names.
+    fn new(rust: &[(String, String)]) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        // Where its dependencies stay compiled.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+        let package = target.join("package");
+        let programs = package.join("src/bin");
+        let _ = fs::remove_dir_all(&programs);
+        fs::create_dir_all(&programs).expect("a folder");
+        fs::write(package.join("Cargo.toml"), MANIFEST).expect("a file");
+        for (name, code) in rust {
+            fs::write(programs.join(format!("{name}.rs")), code).expect("a file");
+        }
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--quiet"])
+            .current_dir(&package)
+            .env("CARGO_TARGET_DIR", &target)
+            .output()
+            .expect("cargo");
+        assert!(output.status.success(), "{output:?}");
+        Self {
+            folder,
+            rust: target.join("debug"),
+        }
+    }
+
+    fn run(&self, language: &str, name: &str, code: &str, key: &str) -> String {
+        let tool =
+            |variable: &str, or: &str| std::env::var(variable).unwrap_or_else(|_| or.to_owned());
+        let (program, file) = match language {
+            "sh" => ("bash".to_owned(), format!("{name}.sh")),
+            "python" => (tool("ANIMAL_STORE_PYTHON", "python3"), format!("{name}.py")),
+            "javascript" => (tool("ANIMAL_STORE_NODE", "node"), format!("{name}.mjs")),
+            _ => (self.rust.join(name).display().to_string(), String::new()),
+        };
+        let mut command = Command::new(program);
+        if !file.is_empty() {
+            fs::write(self.folder.path().join(&file), code).expect("a file");
+            command.arg(file);
+        }
+        let output = command
+            .current_dir(self.folder.path())
+            .env("KEY", key)
+            .output()
+            .expect("run this through ./test page, which installs the languages");
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "{name} in {language}: {shown}{output:?}\n{code}"
+        );
+        shown
+    }
+}
+
+#[test]
+fn the_example_of_every_operation_does_in_every_language_what_it_says() {
+    let docs = Docs::open(1000);
+    docs.enter_key();
+    let operations = [
+        ("createPet", "\"name\":\"Rex\""),
+        ("listPets", "\"name\":\"Rex\""),
+        ("getPet", "\"name\":\"Rex\""),
+        ("listOrders", "[]"),
+    ];
+    let code = |operation: &str, language: &str| {
+        docs.browser
+            .text(&format!("#{operation}-example-{language} code"))
+    };
+    let rust = operations.map(|(operation, _)| (operation.to_lowercase(), code(operation, "rust")));
+    let programs = Programs::new(&rust);
+    for (operation, expected) in operations {
+        for language in LANGUAGES {
+            let code = code(operation, language);
+            let shown = programs.run(language, &operation.to_lowercase(), &code, "");
+            // Each language prints objects in its own way.
+            let plain: String = shown.chars().filter(|c| !c.is_whitespace()).collect();
+            let plain = plain
+                .replace('\'', "\"")
+                .replace("{id", "{\"id\"")
+                .replace("name:", "\"name\":");
+            assert!(
+                plain.contains(expected),
+                "{operation} in {language}: {shown}"
+            );
+        }
+    }
+    // The same Idempotency-Key in all languages: one animal.
+    let pets = docs.server.client(Some(&docs.key)).get("/v1/pets");
+    assert_eq!(pets.ids(), [1], "{pets}");
+}
+
+/// A server whose clock follows the real one, two seconds before the end of a minute: whoever runs out of requests waits two seconds,
+/// not a minute.
+fn before_a_minute_ends<T>(app: &App, what: impl FnOnce() -> T) -> T {
+    app.clock.advance(Duration::from_secs(48));
+    let (clock, done) = (app.clock.clone(), AtomicBool::new(false));
+    let done = &done;
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let mut last = Instant::now();
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(20));
+                // Never behind the clock of the client.
+                clock.advance(last.elapsed().mul_f64(1.1));
+                last = Instant::now();
+            }
+        });
+        let result = what();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn the_client_in_every_language_waits_as_long_as_it_is_told_and_lists_every_animal() {
+    let page = include_str!("../../docs/api.md");
+    let code = |language: &str| {
+        let (_, rest) = page
+            .split_once(&format!("```{language} client\n"))
+            .expect("a client");
+        let (code, _) = rest.split_once("```\n").expect("an end");
+        // Small pages, so that five animals are more requests than the key has.
+        code.replace("limit=100", "limit=1")
+    };
+    // The address is in the program, so it is compiled for the server that it will talk to.
+    let apps = LANGUAGES.map(|language| {
+        let (app, _, key) = App::start();
+        key.create_many(5);
+        let code = code(language).replace("http://127.0.0.1:8080", &app.origin());
+        (language, app, code)
+    });
+    let programs = Programs::new(&[("client".to_owned(), apps[3].2.clone())]);
+    for (language, mut app, code) in apps {
+        let limited = app.key(enterprise(3, 1000));
+        let key = limited.key.clone().expect("a key");
+        let began = Instant::now();
+        let shown = before_a_minute_ends(&app, || programs.run(language, "client", &code, &key));
+        for number in 1..=5 {
+            let name = format!("pet {number}");
+            assert_eq!(shown.matches(&name).count(), 1, "{language}: {shown}");
+        }
+        assert!(
+            began.elapsed() > Duration::from_secs(1),
+            "{language} did not wait"
+        );
+        app.stop();
+        let log = app.log();
+        let refused = log
+            .lines()
+            .filter(|line| line.contains(" 429 ") || line.contains("status=429"));
+        assert_eq!(refused.count(), 1, "{language} retried too early:\n{log}");
+    }
+}

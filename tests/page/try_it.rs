@@ -1,0 +1,180 @@
+//! Requests that are sent from the page.
+
+use std::path::Path;
+
+use harness::eventually;
+use serde_json::json;
+
+use crate::{Docs, TIMEOUT, part};
+
+#[test]
+fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    // An icon is for the tab, not for the page.
+    let loaded = "return performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname) \
+                  .filter(path => !path.includes('/icon-'))";
+    let files = browser.run(loaded, json!([]));
+    let files = files.as_array().expect("a list");
+    assert!(
+        files.len() <= 2,
+        "three requests with the page itself: {files:?}"
+    );
+
+    let without = docs.send("listPets");
+    assert!(without.contains("401") && without.contains("missing_api_key"));
+    docs.enter_key();
+    let created = docs.send("createPet");
+    assert!(created.starts_with("201 Created"), "{created}");
+    let result = |operation: &str| browser.text(&format!("{} .result", part(operation)));
+    let seen = result("createPet");
+    assert!(
+        seen.contains("\"id\": 1,") && seen.contains("/v1/pets/1"),
+        "{seen}"
+    );
+    for operation in ["listPets", "getPet"] {
+        assert!(docs.send(operation).starts_with("200"), "{operation}");
+        assert!(result(operation).contains("\"name\": \"Rex\""));
+    }
+    assert!(docs.send("listOrders").starts_with("200"));
+
+    // A second animal, and the second page.
+    browser.run(
+        "document.querySelector('#try-createPet-body').value = '{\"name\":\"Big\",\"categoryId\":9007199254740993}'",
+        json!([]),
+    );
+    assert!(docs.send("createPet").starts_with("201"));
+    assert!(
+        result("createPet").contains("9007199254740993"),
+        "no digit of a large number is lost"
+    );
+    browser.fill("#try-listPets-limit", "1");
+    docs.send("listPets");
+    browser.click(&format!("{} .next", part("listPets")));
+    browser.wait_for(&format!("{} .result", part("listPets")), "Big");
+    browser.fill("#try-listPets-limit", "x");
+    let refused = docs.send("listPets");
+    assert!(
+        refused.contains("400") && refused.contains("invalid_parameter"),
+        "{refused}"
+    );
+
+    let elsewhere = "return performance.getEntriesByType('resource').map(entry => entry.name)";
+    for url in browser
+        .run(elsewhere, json!([]))
+        .as_array()
+        .expect("a list")
+    {
+        let url = url.as_str().expect("a URL");
+        assert!(url.starts_with(&docs.origin()), "{url}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_key_is_in_the_examples_and_in_this_tab_only() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    let example = "#createPet-example-sh code";
+    assert!(browser.text(example).contains("YOUR_API_KEY"));
+    assert!(
+        browser
+            .text(example)
+            .contains(&format!("{}/v1/pets", docs.origin()))
+    );
+    docs.enter_key();
+    assert!(
+        browser
+            .text(example)
+            .contains(&format!("Bearer {}", docs.key))
+    );
+    let places = "return [location.href, document.cookie, JSON.stringify(localStorage), \
+                  document.querySelector('#secret').value].join()";
+    let places = browser.run(places, json!([]));
+    assert!(!places.to_string().contains(&docs.key), "{places}");
+    docs.show("/docs");
+    assert!(browser.text(example).contains(&docs.key), "after a reload");
+    browser.click(".forget");
+    assert!(browser.text(example).contains("YOUR_API_KEY"));
+    docs.show("/docs");
+    assert!(browser.text(example).contains("YOUR_API_KEY"));
+
+    let permission = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
+    browser.tell("Browser.grantPermissions", permission);
+    browser.click("#createPet-example-sh .copy");
+    browser.wait_for("#createPet-example-sh .copy", "Copied");
+    let copied = browser.run("return navigator.clipboard.readText()", json!([]));
+    assert_eq!(copied, browser.text(example));
+}
+
+#[test]
+fn the_budget_falls_until_a_429_counts_down() {
+    let docs = Docs::open(5);
+    docs.enter_key();
+    let browser = &docs.browser;
+    let gauge = "const gauge = document.querySelector('.gauge'); \
+                 return [gauge.ariaValueNow, gauge.ariaValueMax, gauge.firstElementChild.style.width]";
+    let mut seen = Vec::new();
+    // The minute may end once.
+    let refused = (0..12).find_map(|_| {
+        let line = docs.send("listPets");
+        seen.push(browser.run(gauge, json!([])));
+        line.starts_with("429").then_some(line)
+    });
+    let refused = refused.expect("a 429");
+    assert!(seen.contains(&json!(["4", "5", "80%"])), "{seen:?}");
+    assert!(seen.contains(&json!(["1", "5", "20%"])), "{seen:?}");
+    assert_eq!(seen.last(), Some(&json!(["0", "5", "0%"])));
+    assert!(refused.contains("rate_limited"), "{refused}");
+    let link = format!("{} .line a", part("listPets"));
+    let href = browser.run(
+        "return document.querySelector(arguments[0]).hash",
+        json!([link]),
+    );
+    assert_eq!(href, "#errors-rate_limited");
+
+    let timer = format!("{} [role=timer]", part("listPets"));
+    let first = browser.text(&timer);
+    assert!(
+        first.starts_with("Retry in ") || first.starts_with("You can"),
+        "{first}"
+    );
+    eventually(TIMEOUT, "a countdown", || browser.text(&timer) != first);
+    assert!(browser.text(".budget p").contains("0 of 5 left"));
+}
+
+#[test]
+fn pictures_of_the_page_are_in_the_docs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let pictures = ["docs-desktop.png", "docs-phone.png"];
+    if std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some() {
+        let docs = Docs::open(60);
+        // No picture shows a key.
+        let script = "useKey(arguments[0]); for (const place of document.querySelectorAll('b.origin')) \
+                      place.textContent = 'https://animals.example'";
+        let hide = "sessionStorage.clear(); for (const [place, placeholder] of keys) place.textContent = placeholder";
+        for (picture, width, height, scheme) in [
+            (pictures[0], 1280, 640, "light"),
+            (pictures[1], 390, 720, "dark"),
+        ] {
+            docs.browser.look(width, height, scheme);
+            docs.show("/docs#createPet");
+            docs.browser.run(script, json!([docs.key]));
+            docs.send("createPet");
+            docs.browser.run(hide, json!([]));
+            let place = "document.activeElement.blur(); document.querySelector('#createPet').scrollIntoView(); \
+                         document.querySelector('section[aria-labelledby=createPet] .try').scrollIntoView({block: arguments[0]})";
+            let block = if width < 500 { "start" } else { "end" };
+            docs.browser.run(place, json!([block]));
+            docs.browser.screenshot(&folder.join(picture));
+        }
+    }
+    for picture in pictures {
+        let size = folder
+            .join(picture)
+            .metadata()
+            .expect("ANIMAL_STORE_TEST_WRITE=1 ./test page")
+            .len();
+        assert!((10_000..150_000).contains(&size), "{picture}: {size}");
+    }
+}
