@@ -22,6 +22,7 @@ mod redis;
 mod retries;
 mod same;
 mod tls;
+mod transfer;
 mod upgrade;
 mod usage;
 mod walking;

@@ -20,6 +20,7 @@ mod faults;
 mod files;
 mod format;
 mod healthcheck;
+mod import;
 mod life;
 mod memory;
 mod metrics;

@@ -1,0 +1,134 @@
+//! Animals that move between engines in files: each arrives as it left, with its ID.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Postgres, run};
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+const ANIMALS: i64 = 100_000;
+
+/// Numbers that look random and are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u32) -> u32 {
+        u32::try_from(self.next() >> 32).expect("32 bits") % bound
+    }
+
+    /// A name of any characters that names may have.
+    fn name(&mut self, number: i64) -> String {
+        // A name of nothing that is visible, which earlier versions accepted.
+        if number % 50 == 0 {
+            return [
+                "\u{200b}",
+                "\u{2800}\u{fe0f}",
+                "\u{ad}",
+                "\u{e0001}\u{3164}",
+            ][number as usize / 50 % 4]
+                .into();
+        }
+        let length = if number % 100 == 1 {
+            255
+        } else {
+            1 + self.below(12)
+        };
+        let mut name: String = (0..length)
+            .map(|_| match self.below(4) {
+                0 => {
+                    [',', '"', '\'', '\\', ' ', ';', '\u{2028}', '\u{feff}'][self.below(8) as usize]
+                }
+                1 => char::from(b'!' + self.below(90) as u8),
+                _ => loop {
+                    let character = char::from_u32(self.below(0x11_0000));
+                    if let Some(character) = character.filter(|it| !it.is_control()) {
+                        break character;
+                    }
+                },
+            })
+            .collect();
+        if name.chars().all(char::is_whitespace) {
+            name.pop();
+            name.push('x');
+        }
+        name
+    }
+
+    fn category(&mut self, number: i64) -> i64 {
+        match number % 4 {
+            0 => i64::MIN,
+            1 => i64::MAX,
+            _ => self.next().cast_signed(),
+        }
+    }
+}
+
+/// Fills a database by hand. Their IDs have gaps, and the last is the largest that there may be.
+fn fill(path: &Path) {
+    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+    let mut file = Connection::open(path).expect("a database");
+    let transaction = file.transaction().expect("a transaction");
+    let mut id = 0;
+    for number in 1..=ANIMALS {
+        id = match number {
+            ANIMALS => 1 << 62,
+            _ => id + 1 + i64::from(numbers.below(3)),
+        };
+        let status = ["available", "pending", "sold"][numbers.below(3) as usize];
+        let (name, category) = (numbers.name(number), numbers.category(number));
+        transaction
+            .prepare_cached(
+                "INSERT INTO pets (id, name, category_id, status) VALUES (?1, ?2, ?3, ?4)",
+            )
+            .and_then(|mut insert| insert.execute(params![id, name, category, status]))
+            .expect("an animal");
+    }
+    transaction.commit().expect("a commit");
+}
+
+#[test]
+fn a_hundred_thousand_random_animals_are_the_same_in_both_formats_and_on_both_engines() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let pets = |words: &[&str]| {
+        run(PROGRAM, folder.path(), &[&["pets"], words].concat()).exits(0);
+    };
+    let source = "sqlite:source.db";
+    run(PROGRAM, folder.path(), &["migrate", "--database", source]).exits(0);
+    fill(&folder.path().join("source.db"));
+    pets(&["export", "source.ndjson", "--database", source]);
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("a file");
+    let expected = read("source.ndjson");
+    assert_eq!(
+        expected.iter().filter(|byte| **byte == b'\n').count() as i64,
+        ANIMALS
+    );
+    for (way, (there, back)) in [
+        ("there.ndjson.zst", "back.csv"),
+        ("there.csv.gz", "back.ndjson"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let nodes = postgres.create_database(&format!("transfer{way}"));
+        let other = format!("sqlite:other{way}.db");
+        pets(&["export", there, "--database", source]);
+        pets(&["import", there, "--keep-ids", "--database", &nodes]);
+        pets(&["export", "nodes.ndjson", "--force", "--database", &nodes]);
+        assert!(read("nodes.ndjson") == expected, "{there}");
+        pets(&["export", back, "--database", &nodes]);
+        pets(&["import", back, "--keep-ids", "--database", &other]);
+        pets(&["export", "other.ndjson", "--force", "--database", &other]);
+        assert!(read("other.ndjson") == expected, "{back}");
+    }
+}

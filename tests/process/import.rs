@@ -1,0 +1,135 @@
+//! `pets import` and `export` on the embedded database: creations that wait for an import, and disks that are full or fail.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use harness::Process;
+use rusqlite::Connection;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{PROGRAM, folder, large_key, run};
+
+const DATABASE: &str = "animal-store.db";
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn count(folder: &Path) -> i64 {
+    let connection = Connection::open(folder.join(DATABASE)).expect("a database");
+    let count = connection.query_row("SELECT count(*) FROM pets", (), |row| row.get(0));
+    count.expect("a count")
+}
+
+/// A folder with a database and a file of so many animals.
+fn with_animals(count: usize) -> TempDir {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
+    fs::write(folder.path().join("a.ndjson"), line.repeat(count)).expect("a file");
+    folder
+}
+
+#[test]
+fn creations_wait_for_an_import_longer_than_for_any_other_lock() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
+    let client = server.client(Some(&key));
+    let create = || {
+        let animal = json!({"name": "Rex", "categoryId": 1});
+        client.create(&animal).status
+    };
+    // As an import does it: one lock on its own file, and then the lock of a writer.
+    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
+    for (imports, status) in [(true, 201), (false, 503)] {
+        let operation = match imports {
+            true => FlockOperation::LockExclusive,
+            false => FlockOperation::Unlock,
+        };
+        flock(&lock, operation).expect("a lock");
+        other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+        std::thread::scope(|scope| {
+            let created = scope.spawn(create);
+            // A creation waits two seconds for any other process.
+            std::thread::sleep(Duration::from_secs(4));
+            assert_eq!(created.is_finished(), !imports);
+            other.execute_batch("COMMIT").expect("no lock");
+            assert_eq!(created.join().expect("a response"), status);
+        });
+    }
+    assert_eq!(create(), 201);
+}
+
+#[test]
+fn a_disk_that_is_full_imports_nothing_and_leaves_no_file() {
+    let folder = with_animals(20_000);
+    let before = names(folder.path());
+    let aside = TempDir::new().expect("a folder");
+    let calls = aside.path().join("calls");
+    let calls = calls.to_str().expect("text");
+    // While rows are staged, and while they are copied.
+    for first in [40, 350] {
+        let inject = format!("inject=pwrite64:error=ENOSPC:when={first}+");
+        let strace = ["-f", "-o", calls, "-e", &inject];
+        let import = [PROGRAM, "pets", "import", "a.ndjson"];
+        let output = harness::run("strace", folder.path(), &[&strace[..], &import].concat());
+        let line = output.refuses(1);
+        assert!(
+            line.contains("cannot import a.ndjson: ") && line.contains("disk is full"),
+            "{first}: {line}"
+        );
+        assert_eq!(count(folder.path()), 0, "{first}");
+        assert_eq!(names(folder.path()), before, "{first}");
+    }
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    assert_eq!(count(folder.path()), 20_000);
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn an_export_to_a_disk_that_fails_is_one_line_and_leaves_no_file() {
+    let folder = with_animals(100);
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    let before = names(folder.path());
+    let shell = format!("exec {PROGRAM} pets export - > /dev/full");
+    let output = harness::run("sh", folder.path(), &["-c", &shell]);
+    let line = output.refuses(1);
+    assert!(
+        line.contains("cannot write to standard output: No space left"),
+        "{line}"
+    );
+    let aside = TempDir::new().expect("a folder");
+    let calls = aside.path().join("calls");
+    let inject = [
+        "-f",
+        "-o",
+        calls.to_str().expect("text"),
+        "-e",
+        "inject=fsync:error=EIO",
+    ];
+    let export = [PROGRAM, "pets", "export", "b.csv"];
+    let output = harness::run("strace", folder.path(), &[&inject[..], &export].concat());
+    let line = output.refuses(1);
+    assert!(line.contains("cannot write b.csv: Input/output"), "{line}");
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
+fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
+    let folder = with_animals(1_200);
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    let before = names(folder.path());
+    let output = run(folder.path(), &[], &["pets", "export", "-"]).exits(0);
+    assert_eq!(output.stdout.lines().count(), 1_200);
+    assert_eq!(names(folder.path()), before);
+}
