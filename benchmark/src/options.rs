@@ -52,6 +52,8 @@ pub(crate) enum Row {
     Keys,
     /// Startup time, idle memory and memory under load
     Start,
+    /// The import of a million animals, compared with bare SQLite and PostgreSQL
+    Import,
     /// Latency at half the peak rate
     Tail,
     /// Three nodes on PostgreSQL and Redis, compared with one embedded node

@@ -19,6 +19,7 @@ pub(crate) struct Results {
     pub(crate) sizes: Vec<Size>,
     pub(crate) keys: Vec<Keys>,
     pub(crate) start: Option<Start>,
+    pub(crate) imports: Vec<Import>,
     pub(crate) nodes: Option<Nodes>,
     pub(crate) tail: Vec<Tail>,
     pub(crate) peers: Vec<Peer>,
@@ -102,6 +103,26 @@ pub(crate) struct Start {
     pub(crate) milliseconds: f64,
     pub(crate) memory_at_rest: u64,
     pub(crate) memory_under_load: u64,
+}
+
+/// The import of many animals on an engine, in seconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Import {
+    pub(crate) engine: String,
+    pub(crate) animals: usize,
+    /// The engine alone, inserting the same animals.
+    pub(crate) bare_seconds: f64,
+    pub(crate) seconds: f64,
+    /// The part that makes staged animals visible.
+    pub(crate) publish_seconds: f64,
+}
+
+impl Import {
+    /// The rate, relative to that of the engine alone.
+    pub(crate) fn ratio(&self) -> f64 {
+        self.bare_seconds / self.seconds
+    }
 }
 
 /// Latency in microseconds at a fixed rate.

@@ -3,6 +3,7 @@
 mod compared;
 mod encrypted;
 mod growth;
+mod import;
 mod nodes;
 mod peers;
 mod post;
@@ -41,6 +42,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         sizes: Vec::new(),
         keys: Vec::new(),
         start: None,
+        imports: Vec::new(),
         nodes: None,
         tail: Vec::new(),
         peers: Vec::new(),
@@ -74,6 +76,9 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     }
     if wants(Row::Peers) {
         results.peers = peers::run(bench)?;
+    }
+    if wants(Row::Import) {
+        results.imports = import::run(bench)?;
     }
     // Filling the largest database takes long, so both rows share it.
     let mut largest = None;

@@ -4,7 +4,7 @@ use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
 use crate::figure::Figure;
 use crate::results::{
-    Compared, Encrypted, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail,
+    Compared, Encrypted, Import, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail,
 };
 
 const REQUESTS: &str = "requests/s";
@@ -37,6 +37,9 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     }
     tables.extend(results.nodes.as_ref().map(nodes));
     tables.extend(results.start.as_ref().map(start));
+    if !results.imports.is_empty() {
+        tables.push(imports(&results.imports));
+    }
     if !results.tail.is_empty() {
         tables.push(tail(&results.tail));
     }
@@ -223,6 +226,39 @@ fn start(row: &Start) -> Table {
             line("idle memory", megabytes(row.memory_at_rest)),
             line("memory under load", megabytes(row.memory_under_load)),
         ],
+    }
+}
+
+fn imports(rows: &[Import]) -> Table {
+    let per_second = |row: &Import, seconds: f64| whole(row.animals as f64 / seconds);
+    Table {
+        title: "Import",
+        note: "`pets import` of a file of NDJSON into a new database, and the engine alone with the same animals: SQLite with one \
+               statement per animal in one transaction, and PostgreSQL with one COPY. The last column is the time from the last \
+               animal that is staged until all are visible. Creations wait for that with SQLite, and for its last milliseconds with \
+               PostgreSQL."
+            .into(),
+        head: vec![
+            "engine",
+            "animals",
+            "animals/s",
+            "engine alone",
+            "import / engine alone",
+            "until visible",
+        ],
+        rows: rows
+            .iter()
+            .map(|row| {
+                vec![
+                    row.engine.clone(),
+                    count(row.animals as u64),
+                    per_second(row, row.seconds),
+                    per_second(row, row.bare_seconds),
+                    times(row.ratio()),
+                    format!("{:.2} s", row.publish_seconds),
+                ]
+            })
+            .collect(),
     }
 }
 

@@ -102,19 +102,25 @@ impl Import {
         let checked = import.check(&mut |conflict| bad.conflict(conflict)).await;
         checked.with_context(failure)?;
         bad.rejected()?;
+        let staged = Instant::now();
         let imported = import.publish().await.with_context(failure)?;
+        let publish_seconds = rounded(staged.elapsed().as_secs_f64());
         bad.print_rest();
         let bad = bad.count;
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
-        let report =
-            || json!({"imported": imported, "bad": bad, "seconds": (seconds * 1e3).round() / 1e3});
+        let report = || json!({"imported": imported, "bad": bad, "seconds": rounded(seconds), "publishSeconds": publish_seconds});
         let mut text = format!("imported {imported} animals from {name} in {seconds:.1} s");
         if bad > 0 {
             text.push_str(&format!("; {bad} bad lines were left out"));
         }
         print::result(self.options.json, report, &text)
     }
+}
+
+/// Seconds with three digits behind the point.
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }
 
 async fn stage(
