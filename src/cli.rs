@@ -3,6 +3,7 @@
 mod allocator;
 mod backup;
 mod confirm;
+mod copy;
 mod database;
 #[cfg(test)]
 mod default_file;
@@ -71,6 +72,8 @@ enum Command {
     Backup(backup::Backup),
     /// Put a backup in the place of the embedded database
     Restore(restore::RestoreCommand),
+    /// Copy everything into another, empty database: from one machine to several nodes, or back
+    Copy(copy::Copy),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
     /// Print the OpenAPI document
@@ -116,6 +119,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Orders(command) => database::run(async |clock| command.run(clock).await),
         Command::Backup(backup) => database::run(async |_| backup.run().await),
         Command::Restore(restore) => database::run(async |clock| restore.run(clock).await),
+        Command::Copy(copy) => database::run(async |_| copy.run().await),
         Command::Migrate(options) => {
             database::run(async |clock| migrate::run(&options, clock).await)
         }

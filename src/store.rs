@@ -3,6 +3,7 @@
 
 mod cache;
 mod contract;
+mod copy;
 mod engine;
 mod import;
 mod keys;
@@ -17,12 +18,13 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, Changed, Conflict, Created, Creation, Database, DeploymentId, Heartbeat,
-    ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList, KeyListQuery,
-    KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Retry,
-    Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, Changed, Conflict, Contents, Created, Creation, Database, DeploymentId,
+    Heartbeat, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList,
+    KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
+    Retry, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, old_secret_until};
+pub use copy::{CopiedTable, CopyError, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{

@@ -23,7 +23,7 @@ const OURSELVES: &str = "./test";
 const SERVERS: [&str; 2] = ["cargo run --release", "animal-store serve"];
 
 /// Kinds of blocks that are no commands, or that need what a test does not have.
-const NOT_RUN: [&str; 11] = [
+const NOT_RUN: [&str; 12] = [
     "toml",
     "yaml",
     "sh needs-systemd",
@@ -36,6 +36,8 @@ const NOT_RUN: [&str; 11] = [
     "python client",
     "javascript client",
     "rust client",
+    // Run by tests/cluster/copy.rs.
+    "sh needs-postgresql",
 ];
 
 /// Where the pages say that a server is: its API, and its admin listener.

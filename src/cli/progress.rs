@@ -24,6 +24,8 @@ const BYTES_OF_STREAM: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
 const ANIMALS: &str = "{msg} {human_pos} animals, {per_sec}";
 
+const ROWS: &str = "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
+
 /// A bar, which disappears when it is dropped.
 #[derive(Debug)]
 pub(super) struct Progress(ProgressBar);
@@ -45,6 +47,10 @@ impl Progress {
 
     pub(super) fn of_animals(what: &'static str) -> Self {
         Self::new(what, ANIMALS)
+    }
+
+    pub(super) fn of_rows(what: &'static str) -> Self {
+        Self::new(what, ROWS)
     }
 
     fn new(what: &'static str, template: &str) -> Self {

@@ -9,6 +9,7 @@ mod key;
 mod key_list;
 mod key_state;
 mod postgres_url;
+mod tables;
 mod usage;
 
 pub use creation::{Created, Creation, Retry};
@@ -23,6 +24,10 @@ pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
 pub(crate) use key_state::{banned_until, old_secret_until};
 pub use postgres_url::{InvalidDatabaseUrl, PostgresUrl};
+pub use tables::Contents;
+pub(crate) use tables::{
+    COUNTED, Counters, Kind, PIECE, REQUIRED_EMPTY, Row, TABLES, Table, Value,
+};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;

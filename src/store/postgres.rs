@@ -4,6 +4,7 @@
 //! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no advisory locks, no LISTEN.
 
 mod connector;
+mod copy;
 mod counters;
 mod creation;
 mod deadline;
@@ -28,6 +29,7 @@ mod unlimited;
 mod usage;
 mod writer;
 
+pub(crate) use copy::{PgSource, PgTarget};
 pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
 pub(crate) use steps::CURRENT_FORMAT;

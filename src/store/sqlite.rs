@@ -4,6 +4,7 @@
 mod backup;
 mod backup_folder;
 mod connect;
+mod copy;
 mod creation;
 mod error;
 mod identity;
@@ -33,6 +34,7 @@ use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::{BackupFolder, BackupFolderError};
+pub(crate) use copy::{SqliteSource, SqliteTarget, is_same_file};
 pub(super) use import::SqliteImport;
 pub use restore::{Restore, RestoreError, Restored, RevivedKey, RevivedKeys};
 

@@ -9,6 +9,7 @@
 
 mod changes;
 mod clocks;
+mod copy;
 mod exact;
 mod far;
 mod format;

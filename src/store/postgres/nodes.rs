@@ -16,7 +16,7 @@ use super::unlimited::{NO_LIMITS, WAITING, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// A node that was not seen for this long, in milliseconds, counts as dead. Several heartbeats may be late.
-const ALIVE: i64 = 30_000;
+pub(super) const ALIVE: i64 = 30_000;
 
 /// How long the rows of dead nodes are kept, in milliseconds.
 const KEPT: i64 = 3_600_000;
@@ -24,7 +24,8 @@ const KEPT: i64 = 3_600_000;
 const TAKE_ID: &str =
     "UPDATE counters SET number = number + 1 WHERE what = 'nodes' RETURNING number";
 
-const LOCK: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
+/// While it is locked, no node registers.
+pub(super) const LOCK: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
 
 const FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
 
@@ -39,6 +40,10 @@ const DELETE: &str = "DELETE FROM nodes WHERE id = $1";
 /// Deletes the nodes of formats before $1 that were not seen for $2 milliseconds.
 const DELETE_DEAD: &str = "DELETE FROM nodes
      WHERE format < $1 AND seen_at <= (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $2";
+
+/// The number of nodes that were seen within the last $1 milliseconds.
+pub(super) const COUNT_ALIVE: &str = "SELECT count(*) FROM nodes
+     WHERE seen_at > (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $1";
 
 const OLDER: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER BY id";
 

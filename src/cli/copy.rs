@@ -1,0 +1,96 @@
+//! `animal-store copy`: everything in one database, into another one that is empty.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::outcome::{Failure, Outcome};
+use super::print;
+use super::progress::Progress;
+use crate::config::{DatabaseOptions, FileOption};
+use crate::store::{CopiedTable, CopyError, Database, copy};
+
+/// Copy everything into another, empty database: from one machine to several nodes, or back.
+///
+/// No server may use either of them. Both are compared at the end, and nothing is committed unless they are equal.
+#[derive(Debug, clap::Args)]
+pub(super) struct Copy {
+    /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
+    #[arg(long, value_name = "URL")]
+    from: Database,
+    /// Database without animals, orders and keys, or a new one
+    #[arg(long, value_name = "URL")]
+    to: Database,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// File whose first line is the password for PostgreSQL; other users must not be able to read it
+    #[arg(long, value_name = "FILE")]
+    database_password_file: Option<PathBuf>,
+    /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    ca_cert: Option<PathBuf>,
+    #[command(flatten)]
+    file: FileOption,
+}
+
+impl Copy {
+    pub(super) async fn run(self) -> Outcome {
+        let began = Instant::now();
+        if self.database_password_file.is_some()
+            && ![&self.from, &self.to].into_iter().any(lacks_password)
+        {
+            let what = "--database-password-file requires a postgres://… URL without a password in --from or --to";
+            return Err(Failure::Usage(what.into()));
+        }
+        let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
+        let bar = Progress::of_rows("copying");
+        let copied = copy(&from, &to, |done, all| bar.set(done, all)).await;
+        drop(bar);
+        let tables = copied.map_err(|error| match error {
+            CopyError::SameDatabase => Failure::Usage(error.to_string()),
+            other => Failure::from(anyhow::Error::from(other)),
+        })?;
+        let seconds = began.elapsed().as_secs_f64();
+        let report = || {
+            let row = |table: &CopiedTable| {
+                let checksum = format!("{:032x}", table.contents.checksum);
+                json!({"table": table.name, "rows": table.contents.rows, "checksum": checksum})
+            };
+            json!({
+                "from": from.to_string(),
+                "to": to.to_string(),
+                "seconds": (seconds * 1e3).round() / 1e3,
+                "tables": tables.iter().map(row).collect::<Vec<_>>(),
+            })
+        };
+        let count = |name: &str| {
+            let table = tables.iter().find(|table| table.name == name);
+            table.map_or(0, |table| table.contents.rows)
+        };
+        let (pets, orders, keys) = (count("pets"), count("orders"), count("api_keys"));
+        let text = format!(
+            "copied {from} to {to} in {seconds:.1} s: {pets} animals, {orders} orders, {keys} keys; both have the same rows in all tables"
+        );
+        print::result(self.json, report, &text)
+    }
+
+    /// The database with the password and the CAs of the other options, where they apply to it.
+    fn with_options(&self, database: &Database) -> Result<Database, Failure> {
+        let options = DatabaseOptions {
+            database: database.clone(),
+            database_password_file: self
+                .database_password_file
+                .clone()
+                .filter(|_| lacks_password(database)),
+            ca_cert: self.ca_cert.clone(),
+            file: self.file.clone(),
+        };
+        Ok(options.database()?)
+    }
+}
+
+fn lacks_password(database: &Database) -> bool {
+    matches!(database, Database::Postgres(_)) && !database.has_password()
+}

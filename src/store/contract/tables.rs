@@ -1,0 +1,200 @@
+//! The tables that both engines have, and their rows, for copies from one to the other.
+
+use sha2::{Digest, Sha256};
+
+/// How many rows are copied at once.
+pub(crate) const PIECE: usize = 500;
+
+/// The type of a column, which has another name on each engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Int,
+    Text,
+    Bytes,
+}
+
+use Kind::{Bytes, Int, Text};
+
+/// A table that both engines have, with the columns that are copied: all.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [(&'static str, Kind)],
+}
+
+/// All tables. The counters of IDs are not one: SQLite keeps them elsewhere.
+pub(crate) const TABLES: [Table; 8] = [
+    Table {
+        name: "pets",
+        columns: &[
+            ("id", Int),
+            ("name", Text),
+            ("category_id", Int),
+            ("status", Text),
+        ],
+    },
+    Table {
+        name: "orders",
+        columns: &[
+            ("id", Int),
+            ("pet_id", Int),
+            ("quantity", Int),
+            ("ship_date", Int),
+            ("status", Text),
+            ("placed_at", Int),
+            ("ended_at", Int),
+        ],
+    },
+    Table {
+        name: "api_keys",
+        columns: &[
+            ("id", Int),
+            ("name", Text),
+            ("plan", Text),
+            ("per_minute", Int),
+            ("per_day", Int),
+            ("prefix", Text),
+            ("hash", Bytes),
+            ("old_hash", Bytes),
+            ("old_until", Int),
+            ("created_at", Int),
+            ("expires_at", Int),
+            ("revoked_at", Int),
+            ("last_used_at", Int),
+            ("banned_at", Int),
+            ("banned_until", Int),
+            ("unbanned_at", Int),
+            ("revision", Int),
+        ],
+    },
+    Table {
+        name: "usage_by_day",
+        columns: &[
+            ("day", Text),
+            ("api_key_id", Int),
+            ("requests", Int),
+            ("refused", Int),
+        ],
+    },
+    Table {
+        name: "idempotency",
+        columns: &[
+            ("api_key_id", Int),
+            ("idempotency_key", Bytes),
+            ("fingerprint", Bytes),
+            ("pet_id", Int),
+            ("created_at", Int),
+        ],
+    },
+    Table {
+        name: "use_batches",
+        columns: &[("recorder", Text), ("number", Int), ("made_at", Int)],
+    },
+    Table {
+        name: "revisions",
+        columns: &[("what", Text), ("number", Int)],
+    },
+    Table {
+        name: "deployment",
+        columns: &[("number", Int), ("id", Text)],
+    },
+];
+
+/// The tables that must be empty in the target.
+pub(crate) const REQUIRED_EMPTY: [&str; 3] = ["pets", "orders", "api_keys"];
+
+/// The tables whose IDs are counted.
+pub(crate) const COUNTED: [&str; 3] = ["pets", "orders", "api_keys"];
+
+/// The last ID given out, for each of [`COUNTED`].
+pub(crate) type Counters = [i64; 3];
+
+impl Table {
+    /// The names of the columns, as SQL has them.
+    pub(crate) fn column_list(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
+    pub(crate) fn select(&self) -> String {
+        format!("SELECT {} FROM {}", self.column_list(), self.name)
+    }
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+pub(crate) type Row = Vec<Value>;
+
+/// The rows of a table: how many, and a checksum that does not depend on their order, which is not the same on both engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The number of rows.
+    pub rows: u64,
+    /// The sum of the first 128 bits of the SHA-256 of each row.
+    pub checksum: u128,
+}
+
+impl Contents {
+    pub(crate) fn add(&mut self, row: &[Value]) {
+        let mut hash = Sha256::new();
+        for value in row {
+            let (kind, bytes): (u8, &[u8]) = match value {
+                Value::Null => (0, &[]),
+                Value::Int(number) => (1, &number.to_be_bytes()),
+                Value::Text(text) => (2, text.as_bytes()),
+                Value::Bytes(bytes) => (3, bytes),
+            };
+            hash.update([kind]);
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        let (first, _) = hash.split_at(16);
+        let first = first.try_into().map_or(0, u128::from_be_bytes);
+        self.rows += 1;
+        self.checksum = self.checksum.wrapping_add(first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(rows: &[Row]) -> Contents {
+        let mut contents = Contents::default();
+        rows.iter().for_each(|row| contents.add(row));
+        contents
+    }
+
+    #[test]
+    fn a_checksum_depends_on_every_value_and_not_on_the_order_of_rows() {
+        let text = |text: &str| Value::Text(text.into());
+        let (one, two) = (
+            vec![Value::Int(1), text("a")],
+            vec![Value::Int(2), text("b")],
+        );
+        let both = contents(&[one.clone(), two.clone()]);
+        assert_eq!(both, contents(&[two.clone(), one.clone()]));
+        for other in [
+            vec![Value::Int(1), text("b")],
+            vec![Value::Null, text("a")],
+            vec![text("1"), text("a")],
+            vec![Value::Int(1), Value::Bytes(b"a".to_vec())],
+            vec![Value::Int(1), text("a"), Value::Null],
+        ] {
+            assert_ne!(contents(&[other, two.clone()]), both);
+        }
+        assert_ne!(
+            contents(&[vec![text("ab"), text("")]]),
+            contents(&[vec![text("a"), text("b")]])
+        );
+        assert_ne!(contents(&[one.clone(), one.clone(), two]), both);
+    }
+}

@@ -1,0 +1,252 @@
+//! A database on PostgreSQL as the source and as the target of a copy.
+
+use std::error::Error;
+use std::pin::Pin;
+
+use bytes::BytesMut;
+use futures_util::TryStreamExt;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use super::engine::Postgres;
+use super::error::PgError;
+use super::nodes::{ALIVE, COUNT_ALIVE, LOCK};
+use super::pool::Lease;
+use super::unlimited::NO_LIMITS;
+use crate::store::contract::{
+    COUNTED, Counters, Database, Kind, Mode, PIECE, PostgresUrl, Result as StoreResult, Row,
+    TABLES, Table, Value,
+};
+
+/// A connection in a transaction. If it is dropped before the commit, PostgreSQL rolls the transaction back.
+struct Session {
+    lease: Lease,
+    // Dropped last: it runs the connection.
+    _engine: Postgres,
+}
+
+impl Session {
+    async fn open(
+        database: &Database,
+        url: &PostgresUrl,
+        mode: Mode,
+        begin: &str,
+    ) -> anyhow::Result<Self> {
+        let (engine, _) = Postgres::open(database, url, mode, 1).await?;
+        let lease = engine.pool.borrow().await?;
+        // Until the end no node starts: it waits.
+        let script = format!("{begin}; {NO_LIMITS}; {LOCK}");
+        lease.batch_execute(&script).await.map_err(PgError::from)?;
+        Ok(Self {
+            lease,
+            _engine: engine,
+        })
+    }
+
+    async fn execute(&self, script: &str) -> StoreResult<()> {
+        Ok(self
+            .lease
+            .batch_execute(script)
+            .await
+            .map_err(PgError::from)?)
+    }
+
+    async fn number(&self, sql: &str) -> StoreResult<i64> {
+        let row = self
+            .lease
+            .query_one(sql, &[])
+            .await
+            .map_err(PgError::from)?;
+        Ok(row.try_get(0).map_err(PgError::from)?)
+    }
+
+    /// The number of nodes that are alive.
+    async fn nodes(&self) -> StoreResult<i64> {
+        let row = self.lease.query_one(COUNT_ALIVE, &[&ALIVE]).await;
+        let row = row.map_err(PgError::from)?;
+        Ok(row.try_get(0).map_err(PgError::from)?)
+    }
+
+    async fn count(&self, table: &Table) -> StoreResult<u64> {
+        let count = self
+            .number(&format!("SELECT count(*) FROM {}", table.name))
+            .await?;
+        Ok(count.unsigned_abs())
+    }
+
+    async fn each(
+        &self,
+        table: &Table,
+        mut piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        let nothing: [i64; 0] = [];
+        let found = self.lease.query_raw(&table.select(), nothing).await;
+        let mut found = Box::pin(found.map_err(PgError::from)?);
+        let mut rows = Vec::with_capacity(PIECE);
+        while let Some(row) = found.try_next().await.map_err(PgError::from)? {
+            let value = |(column, (_, kind)): (usize, &(&str, Kind))| read(&row, column, *kind);
+            let values: Result<Row, _> = table.columns.iter().enumerate().map(value).collect();
+            rows.push(values.map_err(PgError::from)?);
+            if rows.len() == PIECE {
+                piece(std::mem::take(&mut rows)).await?;
+            }
+        }
+        piece(rows).await
+    }
+}
+
+/// A snapshot of a database.
+pub(crate) struct PgSource(Session);
+
+impl PgSource {
+    pub(crate) async fn open(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+        let session = Session::open(database, url, Mode::ReadOnly, begin).await?;
+        Ok(Self(session))
+    }
+
+    pub(crate) async fn nodes(&self) -> StoreResult<i64> {
+        self.0.nodes().await
+    }
+
+    pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
+        self.0.count(table).await
+    }
+
+    pub(crate) async fn each(
+        &self,
+        table: &Table,
+        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        self.0.each(table, piece).await
+    }
+
+    pub(crate) async fn counters(&self) -> StoreResult<Counters> {
+        let mut counters = Counters::default();
+        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+            let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
+            *counter = self.0.number(&sql).await?;
+        }
+        Ok(counters)
+    }
+}
+
+/// A database in a transaction that writes.
+pub(crate) struct PgTarget(Session);
+
+impl PgTarget {
+    pub(crate) async fn open(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
+        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
+        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
+        let session = Session::open(database, url, Mode::Migrate, begin).await?;
+        Ok(Self(session))
+    }
+
+    pub(crate) async fn nodes(&self) -> StoreResult<i64> {
+        self.0.nodes().await
+    }
+
+    pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
+        self.0.count(table).await
+    }
+
+    pub(crate) async fn each(
+        &self,
+        table: &Table,
+        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        self.0.each(table, piece).await
+    }
+
+    pub(crate) async fn clear(&self) -> StoreResult<()> {
+        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
+        self.0
+            .execute(&TABLES.iter().map(delete).collect::<String>())
+            .await
+    }
+
+    /// Begins to load a table.
+    pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoading> {
+        let columns = table.column_list();
+        let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
+        let sink = self.0.lease.copy_in(&sql).await.map_err(PgError::from)?;
+        let of_kind = |(_, kind): &(&str, Kind)| match kind {
+            Kind::Int => Type::INT8,
+            Kind::Text => Type::TEXT,
+            Kind::Bytes => Type::BYTEA,
+        };
+        let types: Vec<Type> = table.columns.iter().map(of_kind).collect();
+        Ok(PgLoading(Box::pin(BinaryCopyInWriter::new(sink, &types))))
+    }
+
+    pub(crate) async fn set_counters(&self, counters: Counters) -> StoreResult<()> {
+        let set = |(number, name): (i64, &str)| {
+            format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
+        };
+        self.0
+            .execute(
+                &counters
+                    .into_iter()
+                    .zip(COUNTED)
+                    .map(set)
+                    .collect::<String>(),
+            )
+            .await
+    }
+
+    pub(crate) async fn commit(self) -> StoreResult<()> {
+        self.0.execute("COMMIT").await
+    }
+}
+
+/// A table that is loaded.
+pub(crate) struct PgLoading(Pin<Box<BinaryCopyInWriter>>);
+
+impl PgLoading {
+    pub(crate) async fn write(&mut self, rows: &[Row]) -> StoreResult<()> {
+        for row in rows {
+            let written = self.0.as_mut().write_raw(row.iter()).await;
+            written.map_err(PgError::from)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn finish(mut self) -> StoreResult<()> {
+        let finished = self.0.as_mut().finish().await;
+        Ok(finished.map(drop).map_err(PgError::from)?)
+    }
+}
+
+fn read(
+    row: &tokio_postgres::Row,
+    column: usize,
+    kind: Kind,
+) -> Result<Value, tokio_postgres::Error> {
+    let value = match kind {
+        Kind::Int => row.try_get::<_, Option<i64>>(column)?.map(Value::Int),
+        Kind::Text => row.try_get::<_, Option<String>>(column)?.map(Value::Text),
+        Kind::Bytes => row.try_get::<_, Option<Vec<u8>>>(column)?.map(Value::Bytes),
+    };
+    Ok(value.unwrap_or(Value::Null))
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Bytes(bytes) => bytes.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
+}

@@ -1,0 +1,196 @@
+//! An embedded database as the source and as the target of a copy. Both hold the lock of a server: none may use the file meanwhile.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
+
+use super::error::store_error;
+use super::identity::FileIdentity;
+use super::{Sqlite, connect};
+use crate::store::contract::{
+    COUNTED, Counters, Mode, PIECE, Result, Row, StoreError, TABLES, Table, Value,
+};
+
+/// How long a command that uses the file at the same time is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// Whether both paths name one file, or will when it is created.
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| FileIdentity::at(path.to_owned());
+    match (identity(one), identity(other)) {
+        (Ok(one), Ok(other)) => one.is_same_file(&other),
+        _ => one == other,
+    }
+}
+
+/// A snapshot of a database.
+pub(crate) struct SqliteSource {
+    connection: Connection,
+    // Dropped last: it has the lock.
+    _engine: Sqlite,
+}
+
+impl SqliteSource {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: false }, 1, None)?;
+        let connection = connect::reader(path)?;
+        connection.execute_batch("BEGIN")?;
+        Ok(Self {
+            connection,
+            _engine: engine,
+        })
+    }
+
+    pub(crate) fn count(&self, table: &Table) -> Result<u64> {
+        count(&self.connection, table)
+    }
+
+    pub(crate) async fn each(
+        &self,
+        table: &Table,
+        piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
+    ) -> Result<()> {
+        each(&self.connection, table, piece).await
+    }
+
+    /// The counters of AUTOINCREMENT, which a table has from its first row on.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        let mut counters = Counters::default();
+        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+            let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
+            let read = self.connection.query_row(sql, [name], |row| row.get(0));
+            *counter = read.map_err(failed)?;
+        }
+        Ok(counters)
+    }
+}
+
+/// A database in a transaction that writes.
+pub(crate) struct SqliteTarget {
+    connection: Connection,
+    _engine: Sqlite,
+}
+
+impl SqliteTarget {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: true }, 1, None)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(LOCK_WAIT)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connect::configure(&connection)?;
+        // They would give every key another revision.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        Ok(Self {
+            connection,
+            _engine: engine,
+        })
+    }
+
+    pub(crate) fn count(&self, table: &Table) -> Result<u64> {
+        count(&self.connection, table)
+    }
+
+    pub(crate) async fn each(
+        &self,
+        table: &Table,
+        piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
+    ) -> Result<()> {
+        each(&self.connection, table, piece).await
+    }
+
+    pub(crate) fn clear(&self) -> Result<()> {
+        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
+        let script: String = TABLES.iter().map(delete).collect();
+        self.connection.execute_batch(&script).map_err(failed)
+    }
+
+    pub(crate) fn insert(&self, table: &Table, rows: Vec<Row>) -> Result<()> {
+        let places = vec!["?"; table.columns.len()].join(", ");
+        let sql = format!(
+            "INSERT INTO {} ({}) VALUES ({places})",
+            table.name,
+            table.column_list()
+        );
+        let mut insert = self.connection.prepare_cached(&sql).map_err(failed)?;
+        for row in rows {
+            insert.execute(params_from_iter(row)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_counters(&self, counters: Counters) -> Result<()> {
+        for (counter, name) in counters.into_iter().zip(COUNTED) {
+            let set = || -> rusqlite::Result<()> {
+                let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
+                self.connection.execute(sql, [name])?;
+                let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
+                self.connection.execute(sql, (name, counter))?;
+                Ok(())
+            };
+            set().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn commit(self) -> Result<()> {
+        self.connection.execute_batch("COMMIT").map_err(failed)
+    }
+}
+
+fn failed(error: rusqlite::Error) -> StoreError {
+    store_error(&error)
+}
+
+fn count(connection: &Connection, table: &Table) -> Result<u64> {
+    let sql = format!("SELECT count(*) FROM {}", table.name);
+    let count = connection.query_row(&sql, (), |row| row.get::<_, i64>(0));
+    Ok(count.map_err(failed)?.unsigned_abs())
+}
+
+async fn each(
+    connection: &Connection,
+    table: &Table,
+    mut piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
+) -> Result<()> {
+    let mut select = connection.prepare(&table.select()).map_err(failed)?;
+    let mut found = select.query(()).map_err(failed)?;
+    let mut rows = Vec::with_capacity(PIECE);
+    while let Some(row) = found.next().map_err(failed)? {
+        let value = |column| row.get_ref(column).map(Value::from);
+        let values: rusqlite::Result<Row> = (0..table.columns.len()).map(value).collect();
+        rows.push(values.map_err(failed)?);
+        if rows.len() == PIECE {
+            piece(std::mem::take(&mut rows)).await?;
+        }
+    }
+    piece(rows).await
+}
+
+impl From<ValueRef<'_>> for Value {
+    fn from(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Int(number),
+            // No column has fractions: the tables are STRICT.
+            ValueRef::Real(number) => Self::Text(number.to_string()),
+            ValueRef::Text(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
+        }
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
