@@ -134,7 +134,13 @@ impl<'a> Document<'a> {
 
     /// Code in a sentence, with a link to what it names.
     pub(crate) fn inline_code(&self, code: &str) -> String {
-        let html = code::filled(&format!("<code>{}</code>", escape(code)));
+        // A hyphen must not break the name of a header.
+        let class = if code.len() <= 24 {
+            " class=\"short\""
+        } else {
+            ""
+        };
+        let html = code::filled(&format!("<code{class}>{}</code>", escape(code)));
         match self.anchor(code) {
             Some(anchor) => format!("<a href=\"#{anchor}\">{html}</a>"),
             None => html,

@@ -39,7 +39,9 @@ pub(crate) fn marks(schema: &Value, document: &Document<'_>) -> Vec<String> {
     if resolved["maximum"] != i64::MAX {
         marks.extend(range("minimum", "maximum"));
     }
-    marks.extend(range("minLength", "maxLength").map(|range| format!("{range} characters")));
+    if !resolved["maxLength"].is_null() {
+        marks.extend(range("minLength", "maxLength").map(|range| format!("{range} characters")));
+    }
     for (name, word) in [("default", "default"), ("const", "always")] {
         let value = match &schema[name] {
             Value::Null => &resolved[name],
@@ -142,19 +144,14 @@ pub(crate) fn headers(document: &Document<'_>) -> Part {
         };
         known.push(name);
         let mut description = guide::html(text(&header["description"]), document);
-        let example = plain(&header["example"]);
-        if !example.is_empty() {
-            description += &format!(
-                "\n<p class=\"example\"><code>{}</code></p>",
-                escape(&example)
-            );
+        let mut marks = marks(&header["schema"], document);
+        let example = escape(&plain(&header["example"]));
+        match example.len() {
+            0 => {}
+            1..=24 => marks.push(format!("such as <code>{example}</code>")),
+            _ => description += &format!("\n<p class=\"example\"><code>{example}</code></p>"),
         }
-        entries.push(entry(
-            &id,
-            name,
-            &marks(&header["schema"], document),
-            &description,
-        ));
+        entries.push(entry(&id, name, &marks, &description));
     }
     let text = heading(2, "headers", "Response headers") + &list(&entries);
     Part {

@@ -203,18 +203,21 @@ impl Section {
     fn finish(mut self) -> Part {
         self.end_row();
         // Text behind the last code goes on beside it.
-        let more = match &mut self.rows[..] {
-            [_, .., (_, beside)] if beside.is_empty() => self.rows.pop(),
-            _ => None,
-        };
+        let mut more = String::new();
+        while let [_, .., (text, beside)] = &self.rows[..]
+            && beside.is_empty()
+        {
+            more.insert_str(0, text);
+            self.rows.pop();
+        }
         let last = self.rows.len() - 1;
         let rows = self
             .rows
             .iter()
             .enumerate()
             .map(|(number, (text, beside))| {
-                let more = more.as_ref().filter(|_| number == last);
-                row(text, beside, more.map_or("", |(text, _)| text))
+                let more = if number == last { more.as_str() } else { "" };
+                row(text, beside, more)
             });
         let rows: String = rows.collect();
         let html = format!(

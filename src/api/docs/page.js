@@ -16,7 +16,25 @@ function make(tag, properties = {}, ...children) {
 const root = new URL(".", location.href).href.replace(/\/$/, "");
 for (const place of all("b.origin")) place.textContent = root;
 
-// The key: kept by this tab, until it is closed.
+/** What this tab remembers until it is closed. A browser may forbid that: then it is forgotten with the page. */
+const memory = {
+  get(name) {
+    try {
+      return sessionStorage.getItem(name) ?? "";
+    } catch {
+      return "";
+    }
+  },
+  set(name, value) {
+    try {
+      sessionStorage.setItem(name, value);
+    } catch {
+      // As above.
+    }
+  },
+};
+
+// The key.
 const keys = all("b.key").map((place) => [place, place.textContent]);
 const keyForm = one("#key");
 const secret = one("#secret");
@@ -24,8 +42,7 @@ let key = "";
 
 function useKey(value) {
   key = value;
-  if (key) sessionStorage.setItem("key", key);
-  else sessionStorage.removeItem("key");
+  memory.set("key", key);
   for (const [place, placeholder] of keys) place.textContent = key || placeholder;
   document.body.classList.toggle("has-key", key !== "");
   one(".forget").hidden = !key;
@@ -41,7 +58,7 @@ one(".forget").addEventListener("click", () => {
   useKey("");
   secret.focus();
 });
-useKey(sessionStorage.getItem("key") ?? "");
+useKey(memory.get("key"));
 
 // Languages: a choice is made for all examples at once.
 function choose(language) {
@@ -51,7 +68,7 @@ function choose(language) {
     tab.tabIndex = chosen ? 0 : -1;
   }
   for (const panel of all("[role=tabpanel]")) panel.toggleAttribute("data-on", panel.dataset.language === language);
-  sessionStorage.setItem("language", language);
+  memory.set("language", language);
 }
 
 for (const tabs of all("[role=tablist]")) {
@@ -75,7 +92,7 @@ for (const tabs of all("[role=tablist]")) {
     tab.focus();
   });
 }
-if (sessionStorage.getItem("language")) choose(sessionStorage.getItem("language"));
+if (memory.get("language")) choose(memory.get("language"));
 
 // Copy buttons.
 async function copy(code) {
@@ -104,8 +121,13 @@ const headings = [...links.keys()].map((id) => document.getElementById(id));
 let current;
 
 function follow() {
-  const passed = headings.filter((heading) => heading.getBoundingClientRect().top < 140);
-  const now = links.get((passed.at(-1) ?? headings[0]).id);
+  const top = (heading) => heading.getBoundingClientRect().top;
+  const passed = headings.filter((heading) => top(heading) < 140);
+  let now = links.get((passed.at(-1) ?? headings[0]).id);
+  // The last sections cannot be scrolled to the top.
+  const chosen = links.get(location.hash.slice(1));
+  const atEnd = innerHeight + scrollY > document.documentElement.scrollHeight - 4;
+  if (atEnd && chosen && top(document.getElementById(location.hash.slice(1))) > 0) now = chosen;
   if (now === current) return;
   current?.removeAttribute("aria-current");
   now.setAttribute("aria-current", "location");
@@ -121,6 +143,8 @@ function toggleMenu(open) {
 }
 
 addEventListener("scroll", () => requestAnimationFrame(follow), { passive: true });
+addEventListener("hashchange", follow);
+matchMedia("(max-width: 899px)").addEventListener("change", () => toggleMenu(false));
 menu.addEventListener("click", () => toggleMenu(!contents.classList.contains("open")));
 contents.addEventListener("click", (event) => event.target.closest("a") && toggleMenu(false));
 follow();

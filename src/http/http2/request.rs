@@ -103,8 +103,9 @@ async fn send<S: Service>(
     let status = response.status;
     let (mut headers, body) = response.into_parts(id);
     headers.insert(DATE, date(context.worker.service.now()));
-    // A response without content must not announce a length (RFC 9110).
-    if !body.is_streamed() && status != StatusCode::NO_CONTENT {
+    // A response without content must not announce a length, nor a 304 another one than that of the content (RFC 9110).
+    let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if !body.is_streamed() && has_content {
         headers.insert(CONTENT_LENGTH, body.bytes().len().into());
     }
     let mut head = http::Response::new(());
