@@ -62,8 +62,15 @@ fn certificate(error: &CertificateError, roots: &Roots) -> String {
                 ),
             }
         }
+        error if is_self_signed(error) => format!("its certificate is not signed by {roots}"),
         error => format!("its certificate is invalid: {error}"),
     }
+}
+
+/// Whether a server has presented a certificate that claims to be a CA's, as self-signed ones do. The crate that finds it is not
+/// ours, so its name is what we know of the error.
+fn is_self_signed(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity")
 }
 
 /// The name in `DnsName("db.example")` or `IpAddress(127.0.0.1)`.

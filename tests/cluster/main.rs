@@ -31,10 +31,12 @@ mod walking;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use harness::{Client, Connection, Output, Postgres, Process, Proxy, Redis, Response, run};
+use harness::{
+    Authority, Client, Connection, Output, Postgres, Process, Proxy, Redis, Response, Signed, run,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -53,6 +55,34 @@ fn is_long() -> bool {
 fn faulty_program() -> String {
     std::env::var("ANIMAL_STORE_FAULTY_BIN")
         .expect("run this through ./test cluster, which builds it")
+}
+
+/// The certificate of all servers, if `ANIMAL_STORE_TEST_TLS=1` wants nodes that reach PostgreSQL and Redis over TLS alone.
+fn over_tls() -> Option<&'static Signed> {
+    static SERVER: OnceLock<Option<(Signed, Authority)>> = OnceLock::new();
+    let wanted = || std::env::var("ANIMAL_STORE_TEST_TLS").is_ok_and(|value| value == "1");
+    let make = || {
+        let authority = Authority::new();
+        (authority.server(), authority)
+    };
+    let made = SERVER.get_or_init(|| wanted().then(make));
+    made.as_ref().map(|(server, _)| server)
+}
+
+/// What the URL of PostgreSQL ends with.
+fn postgres_parameters() -> String {
+    let verify = |ca| format!("?sslmode=verify-full&sslrootcert={ca}");
+    ca_of_all().map(verify).unwrap_or_default()
+}
+
+/// What the URL of Redis ends with.
+fn redis_parameters() -> String {
+    let verify = |ca| format!("/?sslrootcert={ca}");
+    ca_of_all().map(verify).unwrap_or_default()
+}
+
+fn ca_of_all() -> Option<String> {
+    Some(over_tls()?.ca.display().to_string())
 }
 
 /// What is under the nodes, and the nodes.
@@ -80,22 +110,33 @@ impl Cluster {
     }
 
     fn of(program: &str, fault: &str) -> Self {
-        let redis = Redis::start();
-        let url = redis.url();
+        let redis = match over_tls() {
+            Some(server) => Redis::start_with_tls(server, false),
+            None => Redis::start(),
+        };
+        let url = redis.url() + &redis_parameters();
         Self::with_redis(program, fault, redis, url)
     }
 
     /// Three nodes whose counters are divided among three Redis: two of them beside the one of the nodes.
     fn on_redis_cluster() -> (Self, [Redis; 2]) {
-        let [one, two, three] = Redis::cluster();
+        let [one, two, three] = match over_tls() {
+            Some(server) => Redis::cluster_with_tls(server),
+            None => Redis::cluster(),
+        };
         let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
-        let url = format!("redis://{}", ports.join(","));
+        let scheme = one.url();
+        let scheme = scheme.split(':').next().expect("a scheme");
+        let url = format!("{scheme}://{}{}", ports.join(","), redis_parameters());
         (Self::with_redis(PROGRAM, "none", one, url), [two, three])
     }
 
     /// Three nodes whose counters are at this address, of which `redis` is all or a part.
     fn with_redis(program: &str, fault: &str, redis: Redis, redis_url: String) -> Self {
-        let postgres = Postgres::start();
+        let postgres = match over_tls() {
+            Some(server) => Postgres::start_with_tls(server, tls::EVERYBODY),
+            None => Postgres::start(),
+        };
         let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
         let mut cluster = Self {
             nodes: Vec::new(),
@@ -117,7 +158,7 @@ impl Cluster {
             &self.postgres.port().to_string(),
             &self.wire.port().to_string(),
         );
-        self.start_node_on(&database)
+        self.start_node_on(&(database + &postgres_parameters()))
     }
 
     /// A node on another database.
@@ -137,7 +178,7 @@ impl Cluster {
 
     /// Runs a command on the data.
     fn command(&self, words: &[&str]) -> Output {
-        let database = self.postgres.url();
+        let database = self.postgres.url() + &postgres_parameters();
         let words = [words, &["--database", &database]].concat();
         run(PROGRAM, self.folder.path(), &words).exits(0)
     }

@@ -36,10 +36,25 @@ impl Certificate {
 
     /// A new certificate, valid from 2020 to the first day of this year.
     pub fn until(year: i32) -> Self {
+        Self::between(2020, year)
+    }
+
+    /// A new certificate, valid from the first day of one year to that of another.
+    pub fn between(from: i32, until: i32) -> Self {
+        Self::make(from, until, IsCa::NoCa)
+    }
+
+    /// A new certificate that claims to be a CA's, as those of `openssl req -x509` do.
+    pub fn claiming_to_be_a_ca() -> Self {
+        Self::make(2020, 2049, IsCa::Ca(BasicConstraints::Unconstrained))
+    }
+
+    fn make(from: i32, until: i32, is_ca: IsCa) -> Self {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
-        params.not_before = date_time_ymd(2020, 1, 1);
-        params.not_after = date_time_ymd(year, 1, 1);
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(until, 1, 1);
+        params.is_ca = is_ca;
         let key = KeyPair::generate().expect("a key");
         let made = params.self_signed(&key).expect("a certificate");
         Self {
