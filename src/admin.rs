@@ -7,6 +7,7 @@ mod guard;
 mod live;
 mod metrics;
 mod off_thread;
+mod page;
 mod process;
 mod resource;
 mod sample;
@@ -33,6 +34,7 @@ use crate::log::RecentEvents;
 use api::AdminApi;
 use guard::Guard;
 use live::Live;
+use page::Page;
 
 /// The admin service.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ pub(crate) struct Admin {
     guard: Arc<Guard>,
     live: Arc<Live>,
     api: AdminApi,
+    page: Page,
 }
 
 impl Admin {
@@ -78,6 +81,7 @@ impl Admin {
             guard,
             live,
             api,
+            page: Page::default(),
         }
     }
 
@@ -90,13 +94,19 @@ impl Admin {
         if let Some(path) = head.path.strip_prefix("/api/") {
             return self.api.respond(path, head, body, peer).await;
         }
-        if !["/livez", "/readyz", "/metrics"].contains(&head.path) {
+        let file = self.page.respond(head);
+        if file.is_none() && !["/livez", "/readyz", "/metrics"].contains(&head.path) {
             return Err(ApiError::NotFound(
-                "There is no resource at this path. Try /metrics, /livez or /readyz.",
+                "There is no resource at this path. Try /, /metrics, /livez or /readyz.",
             ));
         }
         if !matches!(*head.method, Method::GET | Method::HEAD) {
             return Err(ApiError::MethodNotAllowed("GET, HEAD"));
+        }
+        if let Some(file) = file {
+            // The page itself holds no secrets; but under a foreign name it would not work.
+            self.guard.check_host(head)?;
+            return Ok(file);
         }
         match head.path {
             "/livez" => Ok(health::live()),

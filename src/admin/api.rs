@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, SET_COOKIE};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::guard::{Caller, Guard};
 use super::live::Live;
@@ -24,7 +24,7 @@ use crate::access::Access;
 use crate::api::ApiError;
 use crate::api::body::read_json;
 use crate::clock::Timestamp;
-use crate::http::{Body, Head, RequestBody, Response};
+use crate::http::{Body, Head, RequestBody, Response, header};
 use crate::store::Store;
 
 /// The admin API.
@@ -75,8 +75,16 @@ impl AdminApi {
         {
             return Err(ApiError::MethodNotAllowed(resource.methods()));
         }
-        if resource == Resource::Session && *head.method == Method::POST {
-            return self.log_in(head, body, peer).await;
+        if resource == Resource::Session {
+            match *head.method {
+                Method::POST => return self.log_in(head, body, peer).await,
+                Method::DELETE => {}
+                // Whether the page has to ask for the token. A 401 would be an error in the browser's console.
+                _ => {
+                    let open = json!({"open": self.guard.is_open(head)});
+                    return Ok(respond_json(StatusCode::OK, &open));
+                }
+            }
         }
         let caller = self.guard.authenticate(head, peer)?;
         let changes = !matches!(*head.method, Method::GET | Method::HEAD);
@@ -91,7 +99,7 @@ impl AdminApi {
             now: self.sources.clock.now(),
         };
         match resource {
-            Resource::Overview => Ok(json(StatusCode::OK, &self.overview(caller))),
+            Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller))),
             Resource::Live => self.live(&call),
             Resource::Session => Ok(self.log_out(&call)),
             Resource::Keys if changes => self.create_key(&mut call).await,
@@ -160,10 +168,12 @@ impl AdminApi {
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, caller) = (Arc::clone(&self.guard), call.caller);
         let stream = self.live.stream(watch, move || guard.is_valid(caller))?;
-        let mut response = Response::json(StatusCode::OK, Bytes::new());
-        response.add(CONTENT_TYPE, EVENT_STREAM);
+        let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
         response.body = Body::streamed(stream);
-        Ok(response)
+        // A proxy that collects it would delay it for ever.
+        Ok(response
+            .with(CACHE_CONTROL, header::NO_STORE)
+            .with(ACCEL_BUFFERING, HeaderValue::from_static("no")))
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -187,6 +197,8 @@ impl Call<'_> {
     }
 }
 
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
@@ -202,7 +214,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_value(value).map_err(invalid)
 }
 
-fn json(status: StatusCode, value: &Value) -> Response {
+fn respond_json(status: StatusCode, value: &Value) -> Response {
     Response::json(status, value.to_string().into())
 }
 

@@ -153,6 +153,12 @@ impl Guard {
         })
     }
 
+    /// Whether a browser can use the API as it is: it has logged in, or need not.
+    pub(super) fn is_open(&self, head: &Head<'_>) -> bool {
+        let session = || self.sessions.find(head.all(&COOKIE), Instant::now());
+        self.token.is_none() || session().is_some()
+    }
+
     /// Whether a session, if it is one, is still open.
     pub(super) fn is_valid(&self, caller: Caller) -> bool {
         match caller {

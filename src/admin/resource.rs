@@ -77,7 +77,7 @@ impl Resource {
         match self {
             Self::Overview | Self::Key(_) | Self::Pets | Self::Pet(_) => "GET, HEAD",
             Self::Live => "GET",
-            Self::Session => "POST, DELETE",
+            Self::Session => "GET, HEAD, POST, DELETE",
             Self::Keys | Self::Orders => "GET, HEAD, POST",
             Self::KeyAction(..) | Self::PetStatus(_) | Self::OrderAction(..) => "POST",
         }

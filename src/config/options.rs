@@ -74,10 +74,10 @@ pub(crate) struct ServeOptions {
     /// Address of the API; port 0 picks a free port
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     pub(crate) listen: SocketAddr,
-    /// Address of the admin listener: API for operators, metrics and health checks
+    /// Address of the admin listener: dashboard, metrics and health checks
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9090", value_parser = address)]
     pub(crate) admin_listen: SocketAddr,
-    /// Token for the admin API and metrics; required for changes, and unless the admin listener is on loopback
+    /// Token for the dashboard and metrics; required for changes, and unless the admin listener is on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
     /// File whose first line is the token, instead of --admin-token; other users must not be able to read it

@@ -84,6 +84,11 @@ fn a_browser_logs_in_and_out() {
     };
     let overview = get(&format!("a=b; {cookie}")).json();
     assert_eq!(overview["mayChange"], true, "{overview}");
+    let open = |cookie: &str| {
+        let request = anyone.request("GET", "/api/session");
+        request.header("Cookie", cookie).send().json()["open"] == true
+    };
+    assert!(open(&cookie) && !open("animal_store_1=00"));
     get("animal_store_1=00").is_error(401, "missing_admin_token");
 
     let own = format!("http://{}", anyone.address);

@@ -25,6 +25,11 @@ impl Events {
         Self(BufReader::new(stream))
     }
 
+    /// The lines of the head.
+    fn head(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.line().filter(|line| !line.is_empty())).collect()
+    }
+
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let length = self.0.read_line(&mut line).expect("a line");
@@ -77,6 +82,13 @@ fn a_page_gets_the_past_at_once_and_then_a_sample_each_second() {
     let (app, operator, client) = start();
     client.create_many(2);
     let mut events = Events::open(&operator, "/api/live", &bearer());
+    let head = events.head();
+    let types = head.iter().filter(|line| line.starts_with("content-type"));
+    assert!(types.eq(["content-type: text/event-stream"]), "{head:?}");
+    assert!(
+        head.contains(&"cache-control: no-store".to_owned()),
+        "{head:?}"
+    );
     let history = events.wait_for("history");
     let names = history["names"].clone();
     let (mut succeeded, mut unauthorized, mut rows) = (0.0, 0.0, 0.0);

@@ -1,12 +1,14 @@
-//! `/docs` in a real browser: a key is entered, every operation is tried, and nothing is loaded from elsewhere. Its examples are
+//! The pages in a real browser. On `/docs` a key is entered, every operation is tried, and nothing is loaded from elsewhere. Its examples are
 //! run as they are shown.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod access;
 mod browser;
+mod dashboard;
 mod examples;
 mod shop;
+mod sound;
 mod try_it;
 
 use std::path::Path;

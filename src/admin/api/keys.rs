@@ -9,7 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminApi, Call, invalid, json as respond, query};
+use super::{AdminApi, Call, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::pets::{rejection, with_next};
-use super::{AdminApi, Call, invalid, json as respond};
+use super::{AdminApi, Call, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::clock::Timestamp;
 use crate::http::Response;

@@ -5,7 +5,7 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{AdminApi, Call, invalid, json as respond};
+use super::{AdminApi, Call, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::http::{Response, header};
 use crate::order::action::ActionRejection;

@@ -1,0 +1,119 @@
+//! The dashboard: a page that needs nothing from elsewhere. It reads and changes everything through the admin API.
+
+use std::sync::OnceLock;
+
+use http::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY};
+
+use crate::http::{Asset, Head, Response};
+
+const PAGE: &str = include_str!("page/index.html");
+
+/// The files of the page: name, ending, type and content.
+const FILES: [(&str, &str, &str, &str); 3] = [
+    (
+        "page",
+        "css",
+        "text/css; charset=utf-8",
+        concat!(
+            include_str!("../assets/base.css"),
+            include_str!("page/uplot/uplot.css"),
+            include_str!("page/page.css")
+        ),
+    ),
+    (
+        "page",
+        "js",
+        "text/javascript; charset=utf-8",
+        concat!(
+            include_str!("page/uplot/uplot.js"),
+            include_str!("page/core.js"),
+            include_str!("page/now.js"),
+            include_str!("page/keys.js"),
+            include_str!("page/animals.js"),
+            include_str!("page/main.js")
+        ),
+    ),
+    (
+        "icon",
+        "svg",
+        "image/svg+xml",
+        include_str!("../assets/icon.svg"),
+    ),
+];
+
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+     form-action 'self'; frame-ancestors 'none'",
+);
+
+/// The page and its files, by path. Made at the first request, so that they cost nothing at the start.
+#[derive(Debug, Default)]
+pub(super) struct Page(OnceLock<Vec<(String, Asset)>>);
+
+impl Page {
+    /// The response to a request for the page or one of its files.
+    pub(super) fn respond(&self, head: &Head<'_>) -> Option<Response> {
+        let files = self.0.get_or_init(build);
+        let (_, asset) = files.iter().find(|(path, _)| path == head.path)?;
+        let response = asset.respond(head).with(CONTENT_SECURITY_POLICY, POLICY);
+        Some(response.with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
+    }
+}
+
+fn build() -> Vec<(String, Asset)> {
+    let mut page = PAGE.to_owned();
+    let mut files = Vec::new();
+    for (name, ending, content_type, body) in FILES {
+        let asset = Asset::immutable(content_type, body);
+        let hashed = format!("assets/{name}-{}.{ending}", asset.hash());
+        let reference = format!("\"assets/{name}.{ending}\"");
+        page = page.replace(&reference, &format!("\"{hashed}\""));
+        files.push((format!("/{hashed}"), asset));
+    }
+    files.push(("/".to_owned(), Asset::new("text/html; charset=utf-8", page)));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_there_and_nothing_else_is_referred_to() {
+        let files = build();
+        let Some((_, page)) = files.iter().find(|(path, _)| path == "/") else {
+            panic!("no page");
+        };
+        // The bytes are printed escaped.
+        let page = format!("{page:?}").replace("\\\"", "\"");
+        let mut count = 0;
+        for attribute in [" href=\"", " src=\""] {
+            for rest in page.split(attribute).skip(1) {
+                let reference = rest.split('"').next().unwrap_or_default();
+                let path = format!("/{reference}");
+                let is_file = files.iter().any(|(known, _)| *known == path);
+                assert!(is_file || reference.starts_with('#'), "{reference}");
+                count += usize::from(is_file);
+            }
+        }
+        assert_eq!(count, 4, "the icon twice, the style, the script");
+    }
+
+    #[test]
+    fn the_plots_are_drawn_by_the_published_uplot() {
+        let hash = |text: &str| -> String {
+            let digest = Sha256::digest(text);
+            digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        assert_eq!(
+            hash(include_str!("page/uplot/uplot.js")),
+            "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"
+        );
+        assert_eq!(
+            hash(include_str!("page/uplot/uplot.css")),
+            "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04"
+        );
+    }
+}

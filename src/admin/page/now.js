@@ -1,0 +1,162 @@
+// The view "Now": plots, tiles, health and events, from the stream of live data.
+
+const now = { names: [], samples: [], plots: [], source: null, key: null };
+
+const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
+
+const plots = [
+  {
+    title: "Requests per second",
+    lines: [["succeeded", "--good"], ["rejected", "--info"], ["unauthorized", "--caution"], ["limited", "--violet"], ["failed", "--bad"]],
+  },
+  { title: "Latency", unit: "ms", digits: 2, lines: [["p50", "--good"], ["p99", "--caution"], ["p99.9", "--bad", "p999"]] },
+  { title: "Writes per second", lines: [["commits", "--info"], ["animals", "--good", "rows"]] },
+  { title: "Memory", unit: "MB", digits: 1, lines: [["resident", "--info", "memory", 1e-6], ["write-ahead log", "--caution", "wal", 1e-6]] },
+];
+
+const clock = (at, seconds) =>
+  new Date(at * 1e3).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: seconds ? "2-digit" : undefined });
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** The numbers of a plot: the times, and for each line its values. */
+const values = ({ lines }) => [
+  now.samples.map((sample) => series(sample, "time")),
+  ...lines.map(([label, , name = label, factor = 1]) =>
+    now.samples.map((sample) => {
+      const value = series(sample, name);
+      return value === null ? null : value * factor;
+    })),
+];
+
+function drawPlots() {
+  for (const { plot } of now.plots) plot.destroy();
+  $("plots").replaceChildren();
+  const boxes = plots.map((shown) => {
+    const latest = shown.lines.map(() => element("b"));
+    const legend = shown.lines.map(([label, name], index) => {
+      const mark = element("i");
+      mark.style.borderTopColor = color(name);
+      return element("span", {}, mark, `${label} `, latest[index]);
+    });
+    const box = element("div", { "aria-hidden": "true" });
+    const title = shown.unit ? `${shown.title} (${shown.unit})` : shown.title;
+    $("plots").append(element("figure", {}, element("figcaption", {}, title, ...legend), box));
+    return { ...shown, box, latest };
+  });
+  // All boxes are there, so each has its width.
+  now.plots = boxes.map((shown) => {
+    const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px sans-serif" };
+    const plot = new uPlot({
+      width: shown.box.clientWidth || 300,
+      height: 170,
+      legend: { show: false },
+      cursor: { y: false, points: { size: 5 } },
+      scales: { y: { range: (_, low, high) => [0, Math.max(high, 1e-3) * 1.08] } },
+      axes: [{ ...axis, values: (_, ticks, __, ___, step) => ticks.map((tick) => clock(tick, step < 60)), space: 80, size: 28 }, { ...axis, size: 56 }],
+      series: [{}, ...shown.lines.map(([label, name]) => ({ label, stroke: color(name), width: 1.5, points: { show: false } }))],
+    }, values(shown), shown.box);
+    return { ...shown, plot };
+  });
+  showLatest();
+}
+
+/** Shows the last sample: in the legends, and as tiles. */
+function showLatest() {
+  const sample = now.samples.at(-1);
+  if (!sample) return;
+  for (const { lines, latest, digits = 0 } of now.plots) {
+    lines.forEach(([label, , name = label, factor = 1], index) => {
+      const value = series(sample, name);
+      latest[index].textContent = number(value === null ? null : value * factor, digits);
+    });
+  }
+  const sum = ["succeeded", "rejected", "unauthorized", "limited", "failed"].reduce((total, name) => total + (series(sample, name) ?? 0), 0);
+  const hits = series(sample, "hits");
+  const tiles = [
+    ["Requests", number(sum), "/s"],
+    ["p99", number(series(sample, "p99"), 2), "ms"],
+    ["Failed", number(series(sample, "failed"), 1), "/s"],
+    ["Limited (429)", number(series(sample, "limited")), "/s"],
+    ["Unauthorized (401)", number(series(sample, "unauthorized")), "/s"],
+    ["New bans", number(series(sample, "bans"), 1), "/s"],
+    ["Commits", number(series(sample, "commits")), "/s"],
+    ["Animals per commit", number(series(sample, "commits") ? series(sample, "rows") / series(sample, "commits") : null, 1), ""],
+    ["Cache hits", hits === null ? "–" : number(hits * 100, 1), hits === null ? "" : "%"],
+    ["Connections", number(series(sample, "connections")), ""],
+    ["Waiting writes", number(series(sample, "waiting")), ""],
+    ["Memory", number(series(sample, "memory") / 1e6, 1), "MB"],
+  ];
+  $("tiles").replaceChildren(...tiles.map(([label, value, unit]) =>
+    element("div", {}, element("dt", {}, label), element("dd", {}, value, element("small", {}, unit && ` ${unit}`)))));
+}
+
+function showState({ ready, checks, pets }) {
+  const shown = $("ready");
+  shown.textContent = ready ? "ready" : "not ready";
+  shown.className = `badge ${ready ? "good" : "bad"}`;
+  $("checks").replaceChildren(...Object.entries(checks).map(([name, state]) => element("li", {}, `${name} `, badge(state))));
+  const counts = pets ? Object.entries(pets) : [];
+  $("counts").replaceChildren(...counts.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
+  if (!counts.length) $("counts").replaceChildren(element("div", {}, element("dt", {}, "counting…"), element("dd")));
+}
+
+const levels = { ERROR: "bad", WARN: "caution" };
+
+function showEvents(events) {
+  const row = ({ time: at, level, message, fields }) =>
+    element("tr", {}, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
+      element("td", {}, message, " ", element("small", {}, fields)));
+  $("events").prepend(...events.map(row).reverse());
+  while ($("events").children.length > 200) $("events").lastChild.remove();
+}
+
+/** Opens the stream of live data. With a key, its requests by status are part of it. */
+function openStream(key = null) {
+  if (now.source && now.key === key) return;
+  now.source?.close();
+  now.key = key;
+  const source = new EventSource(key ? `api/live?key=${key}` : "api/live");
+  now.source = source;
+  const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
+  on("history", ({ names, samples }) => {
+    settled();
+    Object.assign(now, { names, samples });
+    $("events").replaceChildren();
+    if (!$("view-now").hidden) drawPlots();
+  });
+  on("sample", (sample) => {
+    now.samples.push(sample);
+    if (now.samples.length > 900) now.samples.shift();
+    if ($("view-now").hidden || document.hidden) return;
+    for (const shown of now.plots) shown.plot.setData(values(shown));
+    showLatest();
+  });
+  on("state", showState);
+  on("events", showEvents);
+  on("key", showKeyLive);
+  source.onerror = () => {
+    report(new Failure(0, "The connection to the server is lost. Trying again…"));
+    // A stream that ended because the session did is not opened again by the browser.
+    if (source.readyState === EventSource.CLOSED) {
+      closeStream();
+      setTimeout(begin, 2000);
+    }
+  };
+}
+
+function closeStream() {
+  now.source?.close();
+  now.source = null;
+}
+
+function showNow() {
+  drawPlots();
+}
+
+addEventListener("resize", () => {
+  for (const { plot, box } of now.plots) if (box.clientWidth) plot.setSize({ width: box.clientWidth, height: 170 });
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  if (!$("view-now").hidden) drawPlots();
+});

@@ -1,0 +1,372 @@
+//! The dashboard in a real browser: logging in and out, curves that move, keys from their creation to their end, animals and orders.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use harness::{Client, Process, eventually, run};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::browser::{Browser, ENTER};
+use crate::sound::is_sound;
+use crate::{PROGRAM, TIMEOUT};
+
+const TOKEN: &str = "0123456789abcdef";
+
+/// A server with a token, and a browser that shows its dashboard.
+struct Dashboard {
+    browser: Browser,
+    server: Process,
+    folder: TempDir,
+}
+
+impl Dashboard {
+    fn open(options: &[&str]) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let server = Process::serve(PROGRAM, folder.path(), options);
+        let dashboard = Self {
+            browser: Browser::start(folder.path()),
+            server,
+            folder,
+        };
+        dashboard.browser.open(&dashboard.origin());
+        dashboard
+    }
+
+    /// One that has logged in, by keyboard.
+    fn logged_in() -> Self {
+        let dashboard = Self::open(&["--admin-token", TOKEN]);
+        dashboard.log_in(TOKEN);
+        dashboard.browser.wait_for(".top nav [aria-current]", "Now");
+        dashboard
+    }
+
+    fn origin(&self) -> String {
+        format!("http://{}", self.server.admin)
+    }
+
+    fn log_in(&self, token: &str) {
+        self.browser.wait_for("#login-title", "Log in");
+        eventually(TIMEOUT, "the field has the focus", || {
+            self.focus() == "token"
+        });
+        self.browser.press(&format!("{token}{ENTER}"));
+    }
+
+    fn focus(&self) -> String {
+        let focus = self
+            .browser
+            .run("return document.activeElement.id", json!([]));
+        focus.as_str().unwrap_or_default().to_owned()
+    }
+
+    fn show(&self, view: &str) {
+        self.browser
+            .run("location.hash = arguments[0]", json!([view]));
+    }
+
+    /// Whether what the selector finds can be seen.
+    fn sees(&self, selector: &str) -> bool {
+        let script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false";
+        self.browser.run(script, json!([selector])) == json!(true)
+    }
+
+    /// Creates a key in the page, and returns its secret.
+    fn create_key(&self, name: &str) -> String {
+        self.show("#keys");
+        eventually(TIMEOUT, "the keys are listed", || {
+            !self.browser.text("#keys-range").is_empty()
+        });
+        self.browser.click("#create-key");
+        self.browser.fill("#field-name", name);
+        self.browser.press(ENTER);
+        let secret = self.browser.wait_for("#secret", "as_");
+        self.browser.click("#dialog-cancel");
+        eventually(TIMEOUT, "the secret is no longer in the page", || {
+            let script = "return document.documentElement.outerHTML.includes(arguments[0])";
+            self.browser.run(script, json!([secret])) == json!(false)
+        });
+        secret
+    }
+
+    /// Clicks a button of the key's page, and answers its question.
+    fn change_key(&self, button: &str) {
+        self.browser.click(button);
+        self.browser.click("#dialog-submit");
+    }
+
+    fn client(&self, key: &str) -> Client {
+        Client::new(self.server.address, Some(key.to_owned()))
+    }
+
+    #[track_caller]
+    fn has_no_complaints(&self) {
+        assert_eq!(self.browser.complaints(), Vec::<String>::new());
+    }
+}
+
+/// The largest value of a plotted line.
+fn largest(dashboard: &Dashboard, plot: usize) -> f64 {
+    let script = "return Math.max(...now.plots[arguments[0]].plot.data[1])";
+    dashboard
+        .browser
+        .run(script, json!([plot]))
+        .as_f64()
+        .unwrap_or(0.0)
+}
+
+#[test]
+fn an_operator_logs_in_sees_curves_move_and_logs_out() {
+    let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
+    dashboard.browser.wait_for("#login-title", "Log in");
+    dashboard.has_no_complaints();
+    dashboard.log_in("wrong");
+    dashboard.browser.wait_for("#login .problem", "invalid");
+    assert!(!dashboard.sees("#view-now"));
+    dashboard
+        .browser
+        .run("document.querySelector('#token').value = ''", json!([]));
+    dashboard.browser.complaints();
+    dashboard.log_in(TOKEN);
+    dashboard.browser.wait_for(".top nav [aria-current]", "Now");
+    let key = dashboard.create_key("load");
+    dashboard.show("#now");
+    let client = dashboard.client(&key);
+    eventually(TIMEOUT, "the curves move", || {
+        for _ in 0..3 {
+            assert!([200, 429].contains(&client.get("/v1/pets").status));
+        }
+        dashboard.sees("#plots canvas") && largest(&dashboard, 0) > 1.0
+    });
+    let plots = dashboard.browser.run(
+        "return document.querySelectorAll('#plots canvas').length",
+        json!([]),
+    );
+    assert!(plots.as_i64() >= Some(3), "{plots}");
+    dashboard.browser.wait_for("#events", "key created");
+    dashboard.browser.wait_for("#counts", "available");
+
+    // The past is there at once after a reload.
+    let before = largest(&dashboard, 0);
+    dashboard.browser.open("about:blank");
+    dashboard.browser.open(&dashboard.origin());
+    eventually(TIMEOUT, "the past is there", || {
+        dashboard.sees("#plots canvas") && largest(&dashboard, 0) >= before
+    });
+    dashboard.browser.wait_for("#events", "logged in");
+    dashboard.has_no_complaints();
+
+    dashboard.browser.click("#log-out");
+    dashboard.browser.wait_for("#login-title", "Log in");
+    eventually(TIMEOUT, "the session has ended", || {
+        dashboard.sees("#view-login")
+    });
+    dashboard.browser.open("about:blank");
+    dashboard.browser.open(&dashboard.origin());
+    eventually(TIMEOUT, "the token is required again", || {
+        dashboard.sees("#view-login")
+    });
+    dashboard.has_no_complaints();
+}
+
+#[test]
+fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let secret = dashboard.create_key("shop <b>1</b>");
+    let client = dashboard.client(&secret);
+    assert_eq!(client.get("/v1/pets").status, 200);
+    browser.fill("#keys-search", "shop");
+    browser.wait_for("#keys-range", "1 to 1 of 1");
+    browser.wait_for("#keys", "shop <b>1</b>");
+    browser.click("#keys a");
+    browser.wait_for("#key-title", "shop <b>1</b>");
+    for _ in 0..170 {
+        client.get("/v1/pets");
+    }
+    // Recorded while the page is open.
+    browser.wait_for("#key-live", "429");
+    browser.run("showKey(shownKey.id)", json!([]));
+    eventually(TIMEOUT, "the ban is shown", || {
+        browser.run("showKey(shownKey.id)", json!([]));
+        browser.text("#key-details").contains("banned")
+    });
+    dashboard.change_key("#key-unban");
+    browser.wait_for("#key-details", "active");
+    dashboard.change_key("#key-plan");
+    browser.wait_for("#key-details", "free");
+
+    dashboard.change_key("#key-rotate");
+    let rotated = browser.wait_for("#secret", "as_");
+    browser.click("#dialog-cancel");
+    assert_ne!(rotated, secret);
+    let rotated = dashboard.client(&rotated);
+    eventually(TIMEOUT, "the new secret works", || {
+        rotated.get("/v1/pets").status != 401
+    });
+    dashboard.change_key("#key-revoke");
+    browser.wait_for("#key-details", "revoked");
+    eventually(TIMEOUT, "the key is revoked", || {
+        rotated.get("/v1/pets").status == 401
+    });
+    dashboard.has_no_complaints();
+}
+
+#[test]
+fn animals_are_ordered_and_sold() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let client = dashboard.client(&dashboard.create_key("shop"));
+    client.create_many(2);
+    dashboard.show("#animals");
+    browser.wait_for("#animals", "pet 2");
+    browser.click("[aria-label='Place order for animal 1']");
+    browser.click("#dialog-submit");
+    browser.wait_for("#animals tr:first-child", "pending");
+    browser.click("[aria-label='Set status of animal 1']");
+    browser.run(
+        "document.querySelector('#field-status').value = 'sold'",
+        json!([]),
+    );
+    browser.click("#dialog-submit");
+    browser.wait_for("#dialog .problem", "order");
+    browser.click("#dialog-cancel");
+    dashboard.show("#orders");
+    browser.wait_for("#orders", "open");
+    browser.click("[aria-label='Complete order 1']");
+    browser.click("#dialog-submit");
+    browser.wait_for("#orders", "complete");
+    dashboard.show("#animals");
+    browser.wait_for("#animals tr:first-child", "sold");
+    dashboard.has_no_complaints();
+}
+
+#[test]
+fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
+    let dashboard = Dashboard::open(&[]);
+    let browser = &dashboard.browser;
+    browser.wait_for("#read-only", "--admin-token-file");
+    eventually(TIMEOUT, "the plots are drawn", || {
+        dashboard.sees("#plots canvas")
+    });
+    let words = ["keys", "create", "--name", "shop", "--plan", "free"];
+    run(PROGRAM, dashboard.folder.path(), &words).exits(0);
+    dashboard.show("#keys/2");
+    browser.wait_for("#key-title", "shop");
+    for change in [
+        "#key-revoke",
+        "#key-rotate",
+        "#key-plan",
+        "#create-key",
+        "#log-out",
+    ] {
+        assert!(!dashboard.sees(change), "{change}");
+    }
+    assert!(dashboard.sees("#read-only"));
+    dashboard.has_no_complaints();
+}
+
+#[test]
+fn axe_finds_nothing_in_any_view() {
+    let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
+    let browser = &dashboard.browser;
+    browser.wait_for("#login-title", "Log in");
+    is_sound(browser, "logging in");
+    dashboard.log_in(TOKEN);
+    browser.wait_for(".top nav [aria-current]", "Now");
+    let client = dashboard.client(&dashboard.create_key("shop"));
+    client.create_many(3);
+    dashboard.show("#now");
+    browser.wait_for("#tiles", "Memory");
+    browser.wait_for("#events", "key created");
+    is_sound(browser, "now");
+    dashboard.show("#keys");
+    browser.wait_for("#keys", "shop");
+    is_sound(browser, "keys");
+    browser.click("#create-key");
+    is_sound(browser, "a dialog");
+    browser.click("#dialog-cancel");
+    dashboard.show("#keys/2");
+    browser.wait_for("#key-title", "shop");
+    is_sound(browser, "a key");
+    dashboard.show("#animals");
+    browser.wait_for("#animals", "pet 3");
+    is_sound(browser, "animals");
+    browser.click("[aria-label='Place order for animal 1']");
+    browser.click("#dialog-submit");
+    browser.wait_for("#animals", "pending");
+    dashboard.show("#orders");
+    browser.wait_for("#orders", "open");
+    is_sound(browser, "orders");
+    dashboard.has_no_complaints();
+}
+
+#[test]
+fn a_session_is_no_use_to_other_sites() {
+    let dashboard = Dashboard::logged_in();
+    dashboard.create_key("shop");
+    // A page of another origin on the same machine: the cookie of one port is sent to all, but not across sites.
+    let folder = TempDir::new().expect("a folder");
+    let other = Process::serve(PROGRAM, folder.path(), &[]);
+    dashboard
+        .browser
+        .open(&format!("http://localhost:{}/docs", other.address.port()));
+    let form = "const form = document.createElement('form'); form.method = 'POST'; form.action = arguments[0]; \
+                document.body.append(form); form.submit()";
+    let path = format!("{}/api/keys/1/revoke", dashboard.origin());
+    dashboard.browser.run(form, json!([path]));
+    let script = "return fetch(arguments[0], {method: 'POST', credentials: 'include', mode: 'no-cors'}).then(() => 'sent', () => 'blocked')";
+    dashboard.browser.run(script, json!([path]));
+    let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
+    assert_eq!(operator.get("/api/keys/1").json()["state"], "active");
+}
+
+/// Writes pictures for the documentation.
+#[test]
+fn the_pictures_of_the_dashboard_can_be_made() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
+    let body =
+        json!({"name": "Shelter", "plan": "enterprise", "perMinute": 100_000, "perDay": 1_000_000});
+    let created = operator
+        .request("POST", "/api/keys")
+        .json(&body)
+        .send()
+        .json();
+    let client = dashboard.client(created["key"].as_str().expect("a secret"));
+    let until = Instant::now() + Duration::from_secs(if is_writing() { 60 } else { 2 });
+    let mut round = 0_u32;
+    while Instant::now() < until {
+        round += 1;
+        for _ in 0..round % 7 {
+            client.create(&json!({"name": "Rex", "categoryId": 7}));
+        }
+        for _ in 0..20 + round % 23 {
+            client.get("/v1/pets");
+        }
+        client.get("/v1/pets/0");
+        if round.is_multiple_of(5) {
+            client.with_key(None).get("/v1/pets");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for (view, width, scheme, name) in [
+        ("#now", 1280, "light", "dashboard-desktop"),
+        ("#now", 390, "dark", "dashboard-phone"),
+    ] {
+        browser.look(width, 860, scheme);
+        dashboard.show("#keys");
+        browser.wait_for("#keys", "Shelter");
+        dashboard.show(view);
+        browser.wait_for("#tiles", "Memory");
+        if is_writing() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/{name}.png"));
+            browser.screenshot(&path);
+        }
+    }
+}
+
+fn is_writing() -> bool {
+    std::env::var_os("ANIMAL_STORE_TEST_WRITE").is_some()
+}
