@@ -139,6 +139,8 @@ fn read_ahead(
 ) -> std::io::Result<mpsc::Receiver<Result<Vec<NumberedRow>, String>>> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let read = move || {
+        // Of this thread only: a server on the same machine goes first. The 99th percentile of its reads was 4 ms instead of 10.
+        let _ = rustix::process::nice(10);
         loop {
             let mut batch = Vec::with_capacity(BATCH);
             let ended = loop {
