@@ -51,9 +51,7 @@ pub enum CopyError {
     )]
     Unknown(String),
     /// The target does not have what was written.
-    #[error(
-        "--to: {table} has {found:?} after the copy, and {wanted:?} were copied: nothing was committed"
-    )]
+    #[error("--to: {table} has {found} after the copy instead of {wanted}: nothing was committed")]
     Differs {
         /// The table.
         table: &'static str,

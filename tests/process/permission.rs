@@ -89,6 +89,90 @@ fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
 }
 
 #[test]
+fn a_missing_permission_leaves_no_part_of_a_backup_a_restore_or_a_copy() {
+    let database = ["--database", "sqlite:data/shop.db"];
+    let backup = [&["backup", "data/copy.db"], &database[..]].concat();
+    let restore = [&["restore", "good.db", "--yes"], &database[..]].concat();
+    let unreadable = [
+        &["restore", "data/shop.db", "--yes"],
+        &["--database", "sqlite:new.db"][..],
+    ]
+    .concat();
+    let (from, to) = ("sqlite:data/shop.db", "sqlite:data/new.db");
+    let copy_from = ["copy", "--from", from, "--to", "sqlite:new.db"];
+    let copy_to = ["copy", "--from", "sqlite:good.db", "--to", to];
+    for (folder_mode, file_mode, words, message) in [
+        (
+            0o755,
+            0o000,
+            &backup[..],
+            "cannot open data/shop.db for reading",
+        ),
+        (
+            0o555,
+            0o644,
+            &backup[..],
+            "cannot write data/copy.db: Permission denied",
+        ),
+        (
+            0o555,
+            0o644,
+            &restore[..],
+            "cannot open data/shop.db for writing",
+        ),
+        (
+            0o755,
+            0o000,
+            &restore[..],
+            "cannot open data/shop.db for reading",
+        ),
+        (
+            0o755,
+            0o000,
+            &unreadable[..],
+            "data/shop.db cannot be read: ",
+        ),
+        (
+            0o755,
+            0o000,
+            &copy_from[..],
+            "--from: permission denied: cannot open data/shop.db for reading",
+        ),
+        (
+            0o555,
+            0o644,
+            &copy_to[..],
+            "--to: permission denied: cannot create data/new.db in data",
+        ),
+    ] {
+        let folder = folder();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        run(folder.path(), &[&["migrate"][..], &database].concat()).exits(0);
+        run(
+            folder.path(),
+            &[&["backup", "good.db"], &database[..]].concat(),
+        )
+        .exits(0);
+        let names = |path: &Path| {
+            let entries = fs::read_dir(path).expect("a folder");
+            let mut names: Vec<_> = entries
+                .map(|entry| entry.expect("a name").file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        let before = (names(folder.path()), names(&data));
+        allow(&data.join("shop.db"), file_mode);
+        allow(&data, folder_mode);
+        let line = run(folder.path(), words).refuses(1);
+        allow(&data, 0o755);
+        assert!(line.contains(message), "{words:?}: {line}");
+        assert_eq!((names(folder.path()), names(&data)), before, "{words:?}");
+    }
+}
+
+#[test]
 fn a_configuration_that_may_not_be_read_is_reported_as_a_permission_problem() {
     let folder = folder();
     fs::write(folder.path().join("c.toml"), "").expect("a file");

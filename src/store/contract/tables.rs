@@ -1,5 +1,7 @@
 //! The tables that both engines have, and their rows, for copies from one to the other.
 
+use std::fmt;
+
 use sha2::{Digest, Sha256};
 
 /// How many rows are copied at once.
@@ -139,6 +141,12 @@ pub struct Contents {
     pub rows: u64,
     /// The sum of the first 128 bits of the SHA-256 of each row.
     pub checksum: u128,
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows (checksum {:032x})", self.rows, self.checksum)
+    }
 }
 
 impl Contents {
