@@ -183,6 +183,10 @@ pub struct RequestMetrics {
     pub(crate) durations: [Histogram<12>; Subject::COUNT],
     rejected: [Counter; 3],
     rejected_connections: [Counter; ConnectionLimit::ALL.len()],
+    /// Requests over HTTP/2 that were rejected because the limit of connections was reached.
+    pub(crate) rejected_streams: Counter,
+    /// TLS handshakes that failed or took too long.
+    pub(crate) failed_handshakes: Counter,
     pub(crate) bans: Counter,
     /// Accepted connections.
     pub(crate) connections: Counter,
@@ -201,6 +205,8 @@ impl Default for RequestMetrics {
             durations: std::array::from_fn(|_| Histogram::new(BOUNDS)),
             rejected: Default::default(),
             rejected_connections: Default::default(),
+            rejected_streams: Counter::default(),
+            failed_handshakes: Counter::default(),
             bans: Counter::default(),
             connections: Counter::default(),
             open_connections: Gauge::default(),
@@ -263,7 +269,12 @@ impl RequestMetrics {
 
     fn counters(&self) -> impl Iterator<Item = &Counter> {
         let requests = self.requests.as_flattened().iter();
-        let connections = [&self.bans, &self.connections];
+        let connections = [
+            &self.bans,
+            &self.connections,
+            &self.rejected_streams,
+            &self.failed_handshakes,
+        ];
         let rejected = self.rejected.iter().chain(&self.rejected_connections);
         requests.chain(rejected).chain(connections)
     }

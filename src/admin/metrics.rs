@@ -165,6 +165,17 @@ impl MetricsPage {
                 "When the certificate of the listeners expires, in Unix time",
                 expiry as f64 / 1e3,
             );
+            let requests = metrics.requests();
+            page.counter(
+                "animal_store_tls_handshake_failures_total",
+                "TLS handshakes that failed or took too long",
+                requests.failed_handshakes.get(),
+            );
+            page.counter(
+                "animal_store_http2_streams_rejected_total",
+                "Requests over HTTP/2 rejected with 503 because the limit of connections was reached",
+                requests.rejected_streams.get(),
+            );
         }
         if let Some(interval) = self.backup_interval {
             page.gauge(

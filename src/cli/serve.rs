@@ -17,6 +17,7 @@ use crate::systemd::ServiceManager;
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let secret_flags = options.secret_flags.join(", ");
+    let has_unused_ca = options.has_unused_ca();
     let config = Config::try_from(options)?;
     let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
     allocator::purge_at_once();
@@ -26,7 +27,8 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(config, &secret_flags, manager, traces));
+    let serving = serve(config, &secret_flags, has_unused_ca, manager, traces);
+    let outcome = runtime.block_on(serving);
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
@@ -35,6 +37,7 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
 async fn serve(
     config: Config,
     secret_flags: &str,
+    has_unused_ca: bool,
     manager: ServiceManager,
     traces: Traces,
 ) -> anyhow::Result<()> {
@@ -73,6 +76,11 @@ async fn serve(
         tracing::warn!(
             options = secret_flags,
             "secrets in flags are visible in the list of processes: use files or environment variables"
+        );
+    }
+    if has_unused_ca {
+        tracing::warn!(
+            "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
         );
     }
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.

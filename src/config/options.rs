@@ -160,6 +160,17 @@ pub(crate) struct ServeOptions {
 }
 
 impl ServeOptions {
+    /// Whether `--ca-cert` has no effect, because no certificate is verified.
+    pub(crate) fn has_unused_ca(&self) -> bool {
+        let mut database = self.database.database.clone();
+        let Some(path) = &self.database.ca_cert else {
+            return false;
+        };
+        database.default_roots(path);
+        let redis = self.redis.as_ref();
+        !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
+    }
+
     /// Records which secrets were flags. `is_flag` tells whether the option of this ID was one.
     pub(crate) fn record_secret_flags(&mut self, is_flag: impl Fn(&str) -> bool) {
         let redis_has_password = self.redis.as_ref().is_some_and(RedisUrl::has_password);

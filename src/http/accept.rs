@@ -189,7 +189,8 @@ async fn serve_encrypted<S: Service + 'static>(
             let response = raw::reject(service, ids, Rejection::PlainHttp, peer);
             send_rejection(tcp, &response).await;
         }
-        Handshake::Failed => {}
+        Handshake::Failed => worker.service.handshake_failed(),
+        Handshake::Ended => {}
     }
 }
 

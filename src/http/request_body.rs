@@ -1,5 +1,7 @@
 //! The body of a request, read while it arrives, and the handling of a body that no handler has read.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +28,8 @@ pub struct RequestBody {
     incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
+    /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: there it is ours to send.
+    continue_wanted: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
     /// The progress of its connection, until it has arrived.
@@ -33,6 +37,12 @@ pub struct RequestBody {
     /// hyper takes everything up to the next empty line for trailers, even behind a line break that it should reject, and with it the
     /// next request. So nothing can be read after trailers, and the connection has to be closed.
     has_trailers: bool,
+}
+
+/// Whether the client waits for `100 Continue`.
+fn expects_continue(headers: &HeaderMap) -> bool {
+    let expect = headers.get(EXPECT);
+    expect.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// A body over HTTP/1 or HTTP/2, or one that has arrived completely.
@@ -52,13 +62,21 @@ impl RequestBody {
 
     /// The body of a request over HTTP/2 with these headers.
     pub(super) fn over_http2(received: Received, headers: &HeaderMap, progress: &Progress) -> Self {
-        Self::arriving(Either::Right(Either::Left(received)), headers, progress)
+        let mut body = Self::arriving(Either::Right(Either::Left(received)), headers, progress);
+        body.continue_wanted = body.awaits_continue.then(Rc::default);
+        body
+    }
+
+    /// Whether a read waits for `100 Continue` to be sent.
+    pub(super) fn continue_wanted(&self) -> Option<Rc<Cell<bool>>> {
+        self.continue_wanted.clone()
     }
 
     fn arriving(incoming: AnyBody, headers: &HeaderMap, progress: &Progress) -> Self {
         let ended = incoming.is_end_stream();
         Self {
-            awaits_continue: !ended && headers.contains_key(EXPECT),
+            awaits_continue: !ended && expects_continue(headers),
+            continue_wanted: None,
             progress: (!ended).then(|| progress.clone()),
             ended,
             broken: false,
@@ -71,6 +89,7 @@ impl RequestBody {
     pub fn whole(bytes: Bytes) -> Self {
         Self {
             awaits_continue: false,
+            continue_wanted: None,
             ended: bytes.is_empty(),
             broken: false,
             progress: None,
@@ -115,6 +134,9 @@ impl RequestBody {
         let mut frame = self.incoming.frame();
         if let Some(frame) = (&mut frame).now_or_never() {
             return frame;
+        }
+        if let Some(wanted) = self.continue_wanted.take() {
+            wanted.set(true);
         }
         let Some(progress) = &self.progress else {
             return frame.await;

@@ -38,6 +38,9 @@ pub trait Service {
     /// Called when a connection is opened.
     fn opened(&self) {}
 
+    /// Called when a TLS handshake has failed, or took too long.
+    fn handshake_failed(&self) {}
+
     /// Called when a connection is closed.
     fn closed(&self) {}
 }

@@ -150,6 +150,9 @@ impl Service for Pipeline {
         if let Some(limit) = limit {
             self.metrics.reject_connection(limit);
         }
+        if reason == Rejection::TooManyStreams {
+            self.metrics.rejected_streams.add(1);
+        }
         drop(RequestRecord {
             metrics: &self.metrics,
             log: &self.log,
@@ -183,6 +186,10 @@ impl Service for Pipeline {
     fn opened(&self) {
         self.metrics.connections.add(1);
         self.metrics.open_connections.add(1);
+    }
+
+    fn handshake_failed(&self) {
+        self.metrics.failed_handshakes.add(1);
     }
 
     fn closed(&self) {

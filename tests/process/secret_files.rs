@@ -3,8 +3,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
-use harness::{Client, Process, eventually};
+use harness::{Certificate, Client, Process, eventually};
 use tempfile::TempDir;
 
 use crate::{PROGRAM, run};
@@ -151,4 +152,27 @@ fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not()
         }
         assert!(!log.contains(TOKEN) && !log.contains("pass@"), "{log}");
     }
+}
+
+#[test]
+fn a_file_of_cas_that_has_no_effect_is_reported() {
+    let folder = TempDir::new().expect("a folder");
+    let warning = "--ca-cert has no effect";
+    let words = ["--ca-cert", "ca.pem"];
+    let server = Process::serve(PROGRAM, folder.path(), &words);
+    let mut log = String::new();
+    eventually(Duration::from_secs(10), "a line", || {
+        log.push_str(&server.log());
+        log.contains(warning)
+    });
+    drop(server);
+
+    let certificate = Certificate::new();
+    std::fs::write(folder.path().join("ca.pem"), certificate.pem).expect("a file");
+    let words = [&words[..], &["--redis", "rediss://127.0.0.1:1"]].concat();
+    let mut server = Process::serve(PROGRAM, folder.path(), &words);
+    server.signal("TERM");
+    assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
+    let log = server.log();
+    assert!(log.contains("ready") && !log.contains(warning), "{log}");
 }

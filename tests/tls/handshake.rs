@@ -1,15 +1,17 @@
 //! What a handshake agrees on, and what is served then.
 
 use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
 
 use animal_store::access::TrustedProxies;
 use animal_store::config::TlsFiles;
-use harness::{App, Certificate, Client};
+use harness::{App, Certificate, Client, eventually};
 use serde_json::json;
 use tokio_rustls::rustls::ProtocolVersion::{TLSv1_2, TLSv1_3};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-use crate::{folder, run, serve, serve_admin, start};
+use crate::{folder, metric, run, serve, serve_admin, start};
 
 #[test]
 fn tls_1_2_and_1_3_are_served_and_alpn_chooses_the_protocol() {
@@ -183,4 +185,28 @@ fn a_client_that_ends_its_side_with_close_notify_still_gets_its_response() {
     let mut start = [0; 12];
     std::io::Read::read_exact(&mut stream, &mut start).expect("a response");
     assert_eq!(&start, b"HTTP/1.1 200");
+}
+
+#[test]
+fn failed_handshakes_are_counted_and_connections_that_are_only_opened_are_not() {
+    let (certificate, folder) = (Certificate::new(), folder());
+    certificate.write(folder.path());
+    let process = serve(folder.path(), &[]);
+    let address = process.client(None).address;
+    let failed = || metric(&process, "animal_store_tls_handshake_failures_total ");
+    drop(TcpStream::connect(address).expect("a connection"));
+    certificate
+        .client()
+        .handshake(address)
+        .expect("a handshake");
+    assert_eq!(failed(), 0.0);
+    let distrusting = Certificate::new().client();
+    distrusting
+        .handshake(address)
+        .expect_err("another certificate");
+    let mut nonsense = TcpStream::connect(address).expect("a connection");
+    nonsense
+        .write_all(&[0x16, 3, 1, 0, 4, 9, 9, 9, 9])
+        .expect("sent");
+    eventually(Duration::from_secs(5), "two failures", || failed() == 2.0);
 }

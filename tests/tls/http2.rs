@@ -68,6 +68,57 @@ fn curl_speaks_http_2() {
 }
 
 #[test]
+fn a_client_that_asks_first_gets_a_100_or_the_response_before_it_sends() {
+    let (_app, key, certificate, _folder) = raw_server();
+    let body = br#"{"name":"Rex","categoryId":1}"#;
+    let length = body.len().to_string();
+    for (expect, length, first) in [
+        ("100-continue", &*length, 100),
+        ("100-Continue", &length, 100),
+        ("100-continue", "16385", 413),
+    ] {
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        raw.post(1, &[("expect", expect), ("content-length", length)]);
+        let head = raw.next_of(HEADERS).expect("a head");
+        assert_eq!(status_of(&head.payload), first);
+        if first == 100 {
+            assert!(!head.has(END_STREAM));
+            raw.send_frame(DATA, END_STREAM, 1, body);
+            assert_eq!(raw.response(1).0, 201);
+        }
+    }
+    // One that does not ask gets no interim response.
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    raw.post(1, &[("content-length", &length)]);
+    raw.set_patience(Duration::from_millis(300));
+    assert!(raw.next_of(HEADERS).is_none());
+}
+
+#[test]
+fn rejected_streams_are_counted() {
+    let (certificate, folder) = (Certificate::new(), crate::folder());
+    certificate.write(folder.path());
+    let process = crate::serve(folder.path(), &["--max-connections-per-address", "3"]);
+    let create = ["keys", "create", "--name", "a", "--plan", "business"];
+    let key = crate::run(folder.path(), &create).exits(0).stdout;
+    let client = process
+        .client(Some(key.trim_end()))
+        .over(&certificate.client());
+    let rejected = || crate::metric(&process, "animal_store_http2_streams_rejected_total ");
+    let mut raw = Raw::connect(&client, &certificate, &[]);
+    raw.post(1, &[("content-length", "10")]);
+    assert_eq!(rejected(), 0.0);
+    for stream in [3, 5, 7, 9] {
+        raw.post(stream, &[("content-length", "10")]);
+    }
+    let head = raw.next_of(HEADERS).expect("a head");
+    assert_eq!(status_of(&head.payload), 503);
+    // How many, depends on when those before have been released.
+    let count = rejected();
+    assert!((1.0..=4.0).contains(&count), "{count}");
+}
+
+#[test]
 fn authority_is_checked_as_host_is() {
     let (_app, key, certificate, _folder) = raw_server();
     let secret = format!("Bearer {}", key.key.as_deref().expect("a key"));

@@ -55,13 +55,19 @@ async fn serve<S: Service>(
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let exchange = Exchange::new(context.peer, id, open.began);
+    let continue_wanted = body.continue_wanted();
     let response = {
         let mut response = pin!(service.respond(&head, &mut body, &exchange));
         let respond = &mut respond;
         poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
-            // The client has reset the stream, or the connection has ended.
-            Poll::Pending => respond.poll_reset(cx).map(|_| None),
+            Poll::Pending => {
+                if continue_wanted.as_ref().is_some_and(|wanted| wanted.take()) {
+                    send_continue(respond);
+                }
+                // The client has reset the stream, or the connection has ended.
+                respond.poll_reset(cx).map(|_| None)
+            }
         })
         .await
     };
@@ -74,6 +80,13 @@ async fn serve<S: Service>(
             () = context.outgoing.draining() => {}
         }
     }
+}
+
+/// Lets a client that has asked for it send its body. If the stream has ended, the next step notices it.
+fn send_continue(respond: &mut SendResponse<Bytes>) {
+    let mut head = http::Response::new(());
+    *head.status_mut() = StatusCode::CONTINUE;
+    let _ = respond.send_informational(head);
 }
 
 /// Responds to a request that is one too many.

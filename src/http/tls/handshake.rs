@@ -28,6 +28,8 @@ pub(in crate::http) enum Handshake {
     PlainHttp(TcpStream),
     /// It failed, or took too long.
     Failed,
+    /// The client had sent nothing when it closed the connection, or the server ended it.
+    Ended,
 }
 
 /// Performs the handshake within the timeout of a request. A connection that was evicted is closed, and after the start of a
@@ -43,7 +45,7 @@ pub(in crate::http) async fn shake_hands<S>(
         match is_plain(&tcp).await {
             Some(true) => return Handshake::PlainHttp(tcp),
             Some(false) => {}
-            None => return Handshake::Failed,
+            None => return Handshake::Ended,
         }
         let accepted = tls.0.acceptor.accept_with(tcp, |session| {
             session.set_buffer_limit(Some(BUFFER));
@@ -62,13 +64,16 @@ pub(in crate::http) async fn shake_hands<S>(
         }
         activity.watch(cx.waker());
         if activity.is_evicted() {
-            return Poll::Ready(Handshake::Failed);
+            return Poll::Ready(Handshake::Ended);
         }
         if worker.draining.get() && !draining {
             draining = true;
             timer.as_mut().reset(deadline.min(Instant::now() + grace));
         }
-        timer.as_mut().poll(cx).map(|()| Handshake::Failed)
+        timer.as_mut().poll(cx).map(|()| match draining {
+            true => Handshake::Ended,
+            false => Handshake::Failed,
+        })
     })
     .await
 }

@@ -72,6 +72,11 @@ impl RedisUrl {
         self.has_password
     }
 
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// Verifies the certificate of Redis with the CAs in this file, unless the URL names another.
     pub(crate) fn default_roots(&mut self, path: &Path) {
         if let Some(files) = &mut self.files {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use tokio_postgres::config::Host;
 
 use super::postgres_url::{InvalidDatabaseUrl, PostgresUrl};
+use crate::tls::Verification;
 
 /// `sqlite:PATH`, or `postgres://…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,11 @@ impl Database {
     /// Whether the URL has a password.
     pub(crate) fn has_password(&self) -> bool {
         matches!(self, Self::Postgres(url) if url.has_password())
+    }
+
+    /// Whether the certificate of the server is verified.
+    pub(crate) fn verifies(&self) -> bool {
+        matches!(self, Self::Postgres(url) if url.verification() != Verification::None)
     }
 
     /// Verifies the certificate of PostgreSQL with the CAs in this file, unless the URL names another.
