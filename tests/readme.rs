@@ -22,7 +22,8 @@ const OURSELVES: &str = "./test";
 /// Started as the last command of a block, and left running for the blocks after it.
 const SERVERS: [&str; 2] = ["cargo run --release", "animal-store serve"];
 
-/// Kinds of blocks that are no commands, or that need what a test does not have.
+/// Kinds of blocks that are no commands, or that need what a test does not have. Those for systemd and apt are run by
+/// tests/package.
 const NOT_RUN: [&str; 12] = [
     "toml",
     "yaml",
