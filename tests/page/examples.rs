@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use harness::{App, enterprise};
@@ -119,21 +119,21 @@ fn the_example_of_every_operation_does_in_every_language_what_it_says() {
 /// not a minute.
 fn before_a_minute_ends<T>(app: &App, what: impl FnOnce() -> T) -> T {
     app.clock.advance(Duration::from_secs(48));
-    let (clock, done) = (app.clock.clone(), AtomicBool::new(false));
-    let done = &done;
+    let clock = app.clock.clone();
+    let (stop, stopped) = mpsc::channel::<()>();
     std::thread::scope(|threads| {
         threads.spawn(move || {
             let mut last = Instant::now();
-            while !done.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(20));
+            let tick = Duration::from_millis(20);
+            while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
                 // Never behind the clock of the client.
                 clock.advance(last.elapsed().mul_f64(1.1));
                 last = Instant::now();
             }
         });
-        let result = what();
-        done.store(true, Ordering::Relaxed);
-        result
+        // Dropped at the end, also of a test that fails.
+        let _stop = stop;
+        what()
     })
 }
 
