@@ -22,9 +22,9 @@ use crate::trace::System;
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
 
-/// How long a write waits for an import. One of a million animals becomes visible within seconds; one that takes longer than this
-/// has stopped.
-const IMPORT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a write waits for an import. One of a million animals becomes visible within seconds, on a busy machine too; one that
+/// takes longer than this has stopped.
+const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const CHECK: Duration = Duration::from_millis(400);
