@@ -57,6 +57,9 @@ impl Import {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = FileFormat::of(&self.file, self.format)?;
+        // A server on the same machine goes first: otherwise the 99th percentile of its reads was 3 to 5 times as long. Threads that are
+        // started from here on inherit it.
+        let _ = rustix::process::nice(10);
         let ids = match self.keep_ids {
             true => PetIds::Kept,
             false => PetIds::New,
@@ -139,8 +142,6 @@ fn read_ahead(
 ) -> std::io::Result<mpsc::Receiver<Result<Vec<NumberedRow>, String>>> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let read = move || {
-        // Of this thread only: a server on the same machine goes first. The 99th percentile of its reads was 4 ms instead of 10.
-        let _ = rustix::process::nice(10);
         loop {
             let mut batch = Vec::with_capacity(BATCH);
             let ended = loop {
