@@ -1,4 +1,5 @@
-//! The container image and the example for Kubernetes, as far as they can be held against the program without running either.
+//! The container image, the example for Kubernetes and the unit of systemd, as far as they can be held against the program
+//! without running them.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +42,14 @@ fn every_variable_in_the_packaging_is_that_of_an_option() {
     let help = run(folder.path(), &[], &["serve", "--help"])
         .exits(0)
         .stdout;
-    for name in ["Dockerfile", "compose.yaml", "kubernetes.yaml"] {
-        let text = packaged(name);
+    for name in [
+        "Dockerfile",
+        "compose.yaml",
+        "kubernetes.yaml",
+        "animal-store.service",
+    ] {
+        // The one variable of the build, which --version --verbose shows.
+        let text = packaged(name).replace("ANIMAL_STORE_COMMIT", "");
         assert!(!variables(&text).is_empty(), "{name}");
         for variable in variables(&text) {
             let known = [format!("[env: {variable}]"), format!("[env: {variable}=]")];
