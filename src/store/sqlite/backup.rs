@@ -1,6 +1,7 @@
 //! Backups of a file that is in use: one snapshot of it, in a new file that is checked before it gets its name. No lock of the
 //! server is taken, and no writer waits; the write-ahead log grows meanwhile, because the snapshot is needed until the end.
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -84,13 +85,14 @@ impl BackupProgress {
     }
 }
 
-/// Writes a backup of the database at `source` to `target`, and returns its size. The database may be in use, and of any format.
+/// Writes a backup of the database at `source` to `target`, and returns its metadata from before it got its name. The database may
+/// be in use, and of any format.
 pub fn back_up(
     source: &Path,
     target: &Path,
     overwrite: Overwrite,
     progress: &BackupProgress,
-) -> Result<u64, BackupError> {
+) -> Result<Metadata, BackupError> {
     let rejected = |error| BackupError::Source(permission::explain(source, error).into());
     match inspect(source).map_err(rejected)? {
         FileState::Format(_) => {}
@@ -130,9 +132,9 @@ pub fn back_up(
     let original = source.metadata();
     new.set_access_of(&original.map_err(|error| failed(error.to_string()))?)?;
     let written = new.file().metadata();
-    let bytes = written.map_err(|error| failed(error.to_string()))?.len();
+    let written = written.map_err(|error| failed(error.to_string()))?;
     new.publish()?;
-    Ok(bytes)
+    Ok(written)
 }
 
 /// Rejects a target that is the database itself or one of its files, and one with a log next to it, which SQLite would replay into the

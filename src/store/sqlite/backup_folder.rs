@@ -5,6 +5,7 @@
 //! of the list, not that of the names, decides which backup is the oldest, because clocks are set back.
 
 use std::fmt::Write as _;
+use std::fs::Metadata;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -91,12 +92,10 @@ impl BackupFolder {
         let is_free = |time: &Timestamp| !self.folder.join(name(*time)).exists();
         let time = seconds.find(is_free).unwrap_or(now);
         let path = self.folder.join(name(time));
-        back_up(&self.source, &path, Overwrite::No, progress)?;
-        let listed = self.entry(name(time)).and_then(|entry| {
-            entries.push(entry);
-            self.write_list(&entries)
-        });
-        if let Err(error) = listed {
+        // From before others could see and change it.
+        let written = back_up(&self.source, &path, Overwrite::No, progress)?;
+        entries.push(Entry::new(name(time), &written));
+        if let Err(error) = self.write_list(&entries) {
             // Without it on the list it would never be deleted.
             let _ = std::fs::remove_file(path);
             return Err(error);
@@ -176,11 +175,7 @@ impl BackupFolder {
         let file = path
             .symlink_metadata()
             .map_err(|error| unusable(&path, &error))?;
-        Ok(Entry {
-            name,
-            bytes: file.len(),
-            modified: i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec()),
-        })
+        Ok(Entry::new(name, &file))
     }
 
     fn reject_full_disk(&self) -> Result<()> {
@@ -205,6 +200,14 @@ impl BackupFolder {
 }
 
 impl Entry {
+    fn new(name: String, file: &Metadata) -> Self {
+        Self {
+            name,
+            bytes: file.len(),
+            modified: i128::from(file.mtime()) * 1_000_000_000 + i128::from(file.mtime_nsec()),
+        }
+    }
+
     /// Parses a line of the list. A name that no backup has, such as one with a folder in it, makes the whole list invalid.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
