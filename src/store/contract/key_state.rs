@@ -20,7 +20,7 @@ impl KeyState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Active, Self::Banned, Self::Expired, Self::Revoked];
 
-    /// The state of a key at this time. [`sql`](Self::sql) says the same in SQL.
+    /// The state of a key at this time. `sql` says the same in SQL.
     pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
         if is_past(key.revoked_at) {
