@@ -88,10 +88,12 @@ fn the_key_is_in_the_examples_and_in_this_tab_only() {
             .text(example)
             .contains(&format!("Bearer {}", docs.key))
     );
-    let places = "return [location.href, document.cookie, JSON.stringify(localStorage), \
+    let places = "return [location.href, document.cookie, \
                   document.querySelector('#secret').value].join()";
     let places = browser.run(places, json!([]));
     assert!(!places.to_string().contains(&docs.key), "{places}");
+    let kept = browser.run("return localStorage.length", json!([]));
+    assert_eq!(kept, 0, "by this tab only");
     docs.show("/docs");
     assert!(browser.text(example).contains(&docs.key), "after a reload");
     browser.click(".forget");
