@@ -17,6 +17,9 @@ const BREAKING: &str = "ANIMAL_STORE_FAULT=later-breaking-version";
 /// One whose migration they can live with.
 const COMPATIBLE: &str = "ANIMAL_STORE_FAULT=later-version";
 
+/// Free ports.
+const LISTEN: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+
 struct Deployment {
     postgres: Postgres,
     folder: TempDir,
@@ -54,6 +57,16 @@ impl Deployment {
         run("timeout", self.folder.path(), &words)
     }
 
+    /// Runs a node of this version that cannot start.
+    fn serve_in_vain(&self) -> Output {
+        let words = ["30", PROGRAM, "serve", "--database", &self.postgres.url()];
+        run(
+            "timeout",
+            self.folder.path(),
+            &[&words[..], &LISTEN].concat(),
+        )
+    }
+
     /// Lets half a minute pass, for the rows of the nodes.
     fn age(&self) {
         let age = "update nodes set seen_at = seen_at - 30000";
@@ -73,8 +86,7 @@ impl Deployment {
 
     #[track_caller]
     fn is_refused_because_of(&self, nodes: &str) {
-        let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-        let serve = [&["serve"], &listen[..]].concat();
+        let serve = [&["serve"], &LISTEN[..]].concat();
         for command in [&["migrate"], &serve[..]] {
             let line = self.later(BREAKING, command).refuses(1);
             let words = "cannot migrate to format 5 while nodes of an older version are running";
@@ -125,10 +137,7 @@ fn a_migration_that_older_nodes_can_live_with_runs_beside_them_and_they_continue
     });
     assert_eq!(client.create(&rex()).status, 201);
 
-    let words = ["20", PROGRAM, "serve", "--listen", "127.0.0.1:0"];
-    let database = deployment.postgres.url();
-    let words = [&words[..], &["--database", &database]].concat();
-    let line = run("timeout", deployment.folder.path(), &words).refuses(1);
+    let line = deployment.serve_in_vain().refuses(1);
     assert!(line.ends_with("use a newer animal-store"), "{line}");
     node.signal("TERM");
     assert_eq!(node.ends_within(SOON), Some(0));
@@ -171,10 +180,7 @@ fn no_older_node_starts_while_such_a_migration_is_in_progress() {
             deployment.postgres.psql("postgres", sleeping) == "1"
         });
         let began = Instant::now();
-        let words = ["30", PROGRAM, "serve", "--listen", "127.0.0.1:0"];
-        let database = deployment.postgres.url();
-        let words = [&words[..], &["--database", &database]].concat();
-        let output = run("timeout", deployment.folder.path(), &words).exits(1);
+        let output = deployment.serve_in_vain().exits(1);
         let last = output.stderr.lines().last().unwrap_or_default();
         assert!(last.contains("has format 5"), "{}", output.stderr);
         assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");
