@@ -170,7 +170,9 @@ impl Server {
         };
         let admin_connections = Connections::new(Caps {
             total: ADMIN_CONNECTIONS,
-            per_address: ADMIN_CONNECTIONS,
+            // At the limit of all, the one that has waited longest for its client is closed for a new one, so that health checks
+            // get through. A limit for an address would reject them instead.
+            per_address: ADMIN_CONNECTIONS + 1,
             is_exempt: Box::new(|_| false),
         });
         let receiver = shared.shutdown.clone();

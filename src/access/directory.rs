@@ -26,6 +26,9 @@ pub struct Key {
 /// The end of a secret that has none.
 const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
 
+/// The end of a secret that does not work at any time.
+const ALWAYS: Timestamp = Timestamp::from_millis(i64::MIN);
+
 impl Key {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
@@ -108,7 +111,11 @@ impl Directory {
         self.meters
             .get(meter)
             .apply_bans(record.ban, record.unbanned_at);
-        let key_ends = earliest(record.expires_at, record.revoked_at);
+        // A revocation is final, also for a clock that is behind the one that dated it.
+        let key_ends = match record.revoked_at {
+            Some(_) => Some(ALWAYS),
+            None => record.expires_at,
+        };
         let old = record
             .old
             .map(|(hash, until)| (hash, earliest(Some(until), key_ends)));
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_ends_when_it_expires_or_is_revoked_whichever_is_first() {
+    fn a_key_ends_when_it_expires_and_a_revoked_one_works_at_no_time() {
         let moments = [None, Some(5), Some(9)].map(|secs| secs.map(Timestamp::from_secs));
         for expires_at in moments {
             for revoked_at in moments {
@@ -268,11 +275,10 @@ mod tests {
                     revoked_at,
                     ..record(1)
                 });
-                let ends = expires_at.into_iter().chain(revoked_at).min();
                 let key = directory.find(&hash(1)).unwrap();
                 for secs in [4, 5, 8, 9] {
                     let now = Timestamp::from_secs(secs);
-                    let is_over = ends.is_some_and(|end| end <= now);
+                    let is_over = revoked_at.is_some() || expires_at.is_some_and(|end| end <= now);
                     assert_eq!(
                         key.is_valid(now),
                         !is_over,

@@ -99,7 +99,7 @@ impl AdminApi {
             now: self.sources.clock.now(),
         };
         match resource {
-            Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller))),
+            Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller).await)),
             Resource::Live => self.live(&call),
             Resource::Session => Ok(self.log_out(&call)),
             Resource::Keys if changes => self.create_key(&mut call).await,
@@ -144,8 +144,8 @@ impl AdminApi {
         response
     }
 
-    fn overview(&self, caller: Caller) -> Value {
-        let mut overview = self.live.overview();
+    async fn overview(&self, caller: Caller) -> Value {
+        let mut overview = self.live.overview().await;
         let store = self.store();
         overview["version"] = env!("CARGO_PKG_VERSION").into();
         overview["node"] = self.node.as_str().into();

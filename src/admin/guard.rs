@@ -170,14 +170,21 @@ impl Guard {
     /// Counts a failed authentication against the address, like those of API keys.
     fn fail(&self, peer: IpAddr, error: ApiError) -> ApiError {
         let now = self.clock.now();
-        if let Err(rate) = self.failures.fail(peer, now) {
-            return ApiError::RateLimited {
-                by: Limit::Failures,
-                retry_after: rate.reset.seconds_from(now),
-            };
-        }
+        let rate = match self.failures.fail(peer, now) {
+            Ok(rate) => rate,
+            Err(rate) => {
+                return ApiError::RateLimited {
+                    by: Limit::Failures,
+                    retry_after: rate.reset.seconds_from(now),
+                };
+            }
+        };
+        let client = peer.to_canonical();
         if matches!(error, ApiError::InvalidAdminToken) {
-            tracing::warn!(client = %peer.to_canonical(), "invalid admin token");
+            tracing::warn!(%client, "invalid admin token");
+        }
+        if rate.remaining == 0 {
+            tracing::warn!(%client, "too many requests without a valid admin token: the rest of the minute is not logged");
         }
         error
     }

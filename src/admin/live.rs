@@ -33,14 +33,17 @@ const BEHIND: usize = 16;
 /// The shortest pause between two counts of the animals. It also lasts 200 times as long as a count.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// The age of a count after which a request for the overview counts again.
+const OLDEST: Duration = Duration::from_secs(60);
+
 /// The live data.
 #[derive(Debug)]
 pub(super) struct Live {
     sources: Arc<MetricsPage>,
     log: Arc<RecentEvents>,
     samples: Mutex<VecDeque<Sample>>,
-    /// How many animals have each status, once they were counted.
-    pets: Mutex<Option<[i64; PetStatus::ALL.len()]>>,
+    /// How many animals have each status, and when they were counted.
+    pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
     pages: AtomicUsize,
     opened: Notify,
@@ -105,13 +108,16 @@ impl Live {
                 self.opened.notified().await;
             }
             let began = Instant::now();
-            let store = Arc::clone(&self.sources.store);
-            let counted = off_thread(async move || store.count_pets().await).await;
-            match counted {
-                Ok(counts) => *lock(&self.pets) = Some(counts),
-                Err(error) => tracing::debug!(%error, "the animals could not be counted"),
-            }
+            self.count_now().await;
             sleep(PAUSE.max(began.elapsed() * 200)).await;
+        }
+    }
+
+    async fn count_now(&self) {
+        let store = Arc::clone(&self.sources.store);
+        match off_thread(async move || store.count_pets().await).await {
+            Ok(counts) => *lock(&self.pets) = Some((counts, Instant::now())),
+            Err(error) => tracing::debug!(%error, "the animals could not be counted"),
         }
     }
 
@@ -156,8 +162,12 @@ impl Live {
         Ok(first.chain(rest))
     }
 
-    /// The latest sample by names, and the state of the server.
-    pub(super) fn overview(&self) -> Value {
+    /// The latest sample by names, and the state of the server. The animals are counted if that was long ago.
+    pub(super) async fn overview(&self) -> Value {
+        let counted = lock(&self.pets).map(|(_, at)| at);
+        if counted.is_none_or(|at| at.elapsed() > OLDEST) {
+            self.count_now().await;
+        }
         let mut overview = self.state();
         if let Some(sample) = lock(&self.samples).back() {
             for (name, number) in NAMES.iter().zip(sample) {
@@ -175,7 +185,7 @@ impl Live {
             .into_iter()
             .map(|(check, state)| (check.to_owned(), state.into()))
             .collect();
-        let pets = lock(&self.pets).map(|counts| {
+        let pets = lock(&self.pets).map(|(counts, _)| {
             let pairs = PetStatus::ALL.into_iter().zip(counts);
             Value::from_iter(pairs.map(|(status, count)| (status.word(), count)))
         });
@@ -209,9 +219,9 @@ impl Page {
     fn open(live: &Arc<Live>) -> Result<Self, ApiError> {
         if live.pages.fetch_add(1, Ordering::Relaxed) >= PAGES {
             live.pages.fetch_sub(1, Ordering::Relaxed);
-            return Err(ApiError::Unavailable {
-                cause: "too many open dashboards".into(),
-            });
+            return Err(ApiError::NotReady(
+                "Too many dashboards are open: close one of them.".into(),
+            ));
         }
         live.opened.notify_one();
         Ok(Self(Arc::clone(live)))

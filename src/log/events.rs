@@ -38,8 +38,20 @@ impl RecentEvents {
         (events.iter().skip(skipped).cloned().collect(), *count)
     }
 
-    fn add(&self, event: Value) {
+    /// Adds an event. One that repeats the last one replaces it, so that a flood of one kind leaves the others in place.
+    fn add(&self, mut event: Value) {
         let mut kept = self.lock();
+        event["count"] = 1.into();
+        if let Some(last) = kept.events.back_mut()
+            && ["level", "message"]
+                .iter()
+                .all(|name| last[*name] == event[*name])
+        {
+            event["count"] = (last["count"].as_u64().unwrap_or(1) + 1).into();
+            *last = event;
+            kept.count += 1;
+            return;
+        }
         if kept.events.len() == MOST {
             kept.events.pop_front();
         }
@@ -112,7 +124,11 @@ mod tests {
         let subscriber = tracing_subscriber::registry().with(recorder);
         tracing::subscriber::with_default(subscriber, || {
             for number in 0..=MOST {
-                tracing::warn!(key = number, name = "a b", "key banned");
+                // Two kinds in turn: one that repeats the last one would replace it.
+                match number % 2 {
+                    0 => tracing::info!("key created"),
+                    _ => tracing::warn!(key = number, name = "a b", "key banned"),
+                }
             }
         });
         let (all, count) = events.since(0);
@@ -122,9 +138,27 @@ mod tests {
             "level": "WARN",
             "message": "key banned",
             "fields": "key=1 name=a b",
+            "count": 1,
         });
         assert_eq!(all[0], expected);
         assert_eq!(events.since(count - 1).0, [all[MOST - 1].clone()]);
         assert!(events.since(count).0.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_one_kind_of_event_leaves_the_others_in_place() {
+        let events = RecentEvents::default();
+        let event = |message: &str| json!({"level": "WARN", "message": message, "fields": ""});
+        events.add(event("key banned"));
+        for _ in 0..1_000 {
+            events.add(event("invalid admin token"));
+        }
+        let (kept, count) = events.since(0);
+        assert_eq!((kept.len(), count), (2, 1_001));
+        assert_eq!(
+            (&kept[0]["message"], &kept[1]["count"]),
+            (&json!("key banned"), &json!(1_000))
+        );
+        assert_eq!(events.since(1_000).0.len(), 1);
     }
 }

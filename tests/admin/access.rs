@@ -1,5 +1,7 @@
 //! Who may see and change what.
 
+use std::net::TcpStream;
+
 use animal_store::config::AdminHost;
 use harness::{App, Client, Request, Response};
 use serde_json::json;
@@ -249,4 +251,16 @@ fn bad_requests_say_what_to_change() {
         assert!(message.contains(named), "{query}: {message}");
     }
     assert_eq!(keys(&operator), 1);
+}
+
+#[test]
+fn idle_connections_do_not_keep_health_checks_out() {
+    let (_app, operator, _) = start();
+    let silent: Vec<TcpStream> = (0..80)
+        .map(|_| TcpStream::connect(operator.address).expect("a connection"))
+        .collect();
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(operator.get(path).status, 200, "{path}");
+    }
+    drop(silent);
 }

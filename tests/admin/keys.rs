@@ -1,5 +1,7 @@
 //! Keys: created, listed, changed and ended through the admin API, by the rules of the command line.
 
+use std::time::Duration;
+
 use animal_store::plan::Plan;
 use harness::Client;
 use serde_json::{Value, json};
@@ -132,4 +134,27 @@ fn the_list_is_searched_sorted_and_read_in_parts() {
     crate::eventually("the last use is stored", || {
         names(&operator, "sort=lastUsed&order=desc&limit=1")[0] != "dog!"
     });
+}
+
+#[test]
+fn a_revoked_key_stays_revoked_whatever_the_clock_says() {
+    let (mut app, operator, _) = start();
+    let created = post(
+        &operator,
+        "/api/keys",
+        &json!({"name": "a", "plan": "free"}),
+    )
+    .json();
+    let secret = created["key"].as_str().expect("a secret").to_owned();
+    let path = format!("/api/keys/{}", created["id"]);
+    operator.request("POST", &format!("{path}/revoke")).send();
+    app.stop();
+    app.clock
+        .set(app.clock.now().before(Duration::from_hours(48)));
+    app.restart();
+    assert_eq!(app.client(Some(secret)).get("/v1/pets").status, 401);
+    let operator = Client::new(app.admin_address(), operator.key);
+    let shown = operator.get(&path).json();
+    assert_eq!(shown["state"], "revoked", "{shown}");
+    assert_eq!(names(&operator, "state=revoked"), ["a"]);
 }

@@ -126,7 +126,10 @@ impl AdminApi {
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let changed = keys::set_plan(self.store(), id, plan).await;
         let record = changed.map_err(failure)?;
-        call.log("plan changed", &format!("key {id}, {}", plan.name()));
+        let (name, limits) = (plan.name(), plan.limits());
+        let (minute, day) = (limits.per_minute(), limits.per_day());
+        let what = format!("key {id}, {name}, {minute} per minute, {day} per day");
+        call.log("plan changed", &what);
         Ok(changed_key(&record, call.now))
     }
 
@@ -157,14 +160,18 @@ impl AdminApi {
     ) -> Result<Response, ApiError> {
         let revoked = keys::revoke(self.store(), id, call.now).await;
         let record = revoked.map_err(failure)?;
-        call.log("key revoked", &format!("key {id}"));
+        if record.revoked_at == Some(call.now) {
+            call.log("key revoked", &format!("key {id}"));
+        }
         Ok(changed_key(&record, call.now))
     }
 
     pub(super) async fn unban_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
         let unbanned = keys::unban(self.store(), id, call.now).await;
-        let (record, _) = unbanned.map_err(failure)?;
-        call.log("key unbanned", &format!("key {id}"));
+        let (record, ended) = unbanned.map_err(failure)?;
+        if ended.is_some() {
+            call.log("key unbanned", &format!("key {id}"));
+        }
         Ok(changed_key(&record, call.now))
     }
 
@@ -186,7 +193,8 @@ fn first_day(now: Timestamp, days: u64) -> Day {
 }
 
 fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
-    let name: PlanName = name.parse().map_err(|error| invalid("plan", error))?;
+    let unknown = |_| invalid("plan", "must be free, pro, business or enterprise");
+    let name: PlanName = name.parse().map_err(unknown)?;
     name.with(per_minute, per_day)
         .map_err(|error| invalid("perMinute and perDay:", error))
 }

@@ -33,7 +33,8 @@ pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuer
         _ => None,
     })?;
     let search = one(query, "q", "text of at most 100 characters", |text| {
-        (text.chars().count() <= 100).then(|| text.to_owned())
+        let fits = text.chars().count() <= 100 && !text.contains(char::is_control);
+        fits.then(|| text.to_owned())
     })?;
     let offset = one(query, "offset", "a whole number", |text| text.parse().ok())?;
     let limit = one(query, "limit", "between 1 and 200", |text| {

@@ -104,9 +104,12 @@ function showState({ ready, checks, pets }) {
 const levels = { ERROR: "bad", WARN: "caution" };
 
 function showEvents(events) {
-  const row = ({ time: at, level, message, fields }) =>
-    element("tr", {}, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
-      element("td", {}, message, " ", element("small", {}, fields)));
+  // One that repeats the last one replaces it.
+  const top = $("events").firstElementChild;
+  if (events[0]?.count > 1 && top?.dataset.kind === `${events[0].level} ${events[0].message}`) top.remove();
+  const row = ({ time: at, level, message, fields, count }) =>
+    element("tr", { "data-kind": `${level} ${message}` }, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
+      element("td", {}, message, count > 1 ? ` (${number(count)} times)` : "", " ", element("small", {}, fields)));
   $("events").prepend(...events.map(row).reverse());
   while ($("events").children.length > 200) $("events").lastChild.remove();
 }
@@ -136,6 +139,8 @@ function openStream(key = null) {
   on("events", showEvents);
   on("key", showKeyLive);
   source.onerror = () => {
+    $("ready").textContent = "unknown";
+    $("ready").className = "badge";
     report(new Failure(0, "The connection to the server is lost. Trying again…"));
     // A stream that ended because the session did is not opened again by the browser.
     if (source.readyState === EventSource.CLOSED) {

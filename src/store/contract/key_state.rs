@@ -23,7 +23,7 @@ impl KeyState {
     /// The state of a key at this time. `sql` says the same in SQL.
     pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
-        if is_past(key.revoked_at) {
+        if key.revoked_at.is_some() {
             Self::Revoked
         } else if is_past(key.expires_at) {
             Self::Expired
@@ -47,7 +47,7 @@ impl KeyState {
     /// The word of the state that a row has at the time `now`, a parameter of the statement.
     pub(crate) fn sql(now: &str) -> String {
         format!(
-            "CASE WHEN revoked_at <= {now} THEN 'revoked' WHEN expires_at <= {now} THEN 'expired' \
+            "CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= {now} THEN 'expired' \
              WHEN banned_until > {now} THEN 'banned' ELSE 'active' END"
         )
     }
