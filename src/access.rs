@@ -10,10 +10,12 @@ pub use bearer::Presented;
 pub use directory::{Directory, Key};
 pub use proxy::TrustedProxies;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Timestamp;
-use crate::key::KeyHash;
+use crate::key::{KeyHash, KeyId};
 use crate::limit::Rate;
 use crate::store::{self, Store};
 use address::AddressTable;
@@ -35,7 +37,12 @@ pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,
     addresses: AddressTable,
+    /// Revoked keys whose use has been logged.
+    revoked_used: Mutex<HashSet<KeyId>>,
 }
+
+/// The most revoked keys whose use is logged.
+const MOST_REVOKED: usize = 1_000;
 
 impl Access {
     /// Authenticates a request from `address`. An error is one of the store.
@@ -60,14 +67,27 @@ impl Access {
                     known = self.directory.find(&hash);
                 }
             }
-            if let Some(key) = known.filter(|key| key.is_valid(now)) {
-                return Ok(Identity::Key(key));
+            match known {
+                Some(key) if key.is_valid(now) => return Ok(Identity::Key(key)),
+                Some(key) if key.is_revoked() => self.log_revoked(key.id, address),
+                _ => {}
             }
         }
         Ok(match self.addresses.fail(address, now) {
             Ok(rate) => Identity::Unauthenticated(rate),
             Err(rate) => Identity::TooManyFailures(rate),
         })
+    }
+
+    /// Logs the first use of a revoked key: somebody has not replaced it, or has found it.
+    #[cold]
+    fn log_revoked(&self, key: KeyId, address: IpAddr) {
+        let logged = self.revoked_used.lock();
+        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < MOST_REVOKED && logged.insert(key) {
+            let client = address.to_canonical();
+            tracing::warn!(key = key.0, %client, "revoked key used; further uses of it are not logged");
+        }
     }
 
     /// The rate of an address, without counting anything.

@@ -34,6 +34,11 @@ impl Key {
     pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.ends
     }
+
+    /// Whether an operator has revoked it.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.ends == ALWAYS
+    }
 }
 
 /// The number of shards of the keys by ID. A change locks one of them for less than a microsecond, and its map is so small that
