@@ -17,10 +17,10 @@ use crate::store::{CopiedTable, CopyError, Database, copy};
 #[derive(Debug, clap::Args)]
 pub(super) struct Copy {
     /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", hide_env_values = true)]
     from: Database,
     /// Database without animals, orders and keys, or a new one
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", hide_env_values = true)]
     to: Database,
     /// Print JSON
     #[arg(long)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use harness::{Output, Process};
 use rusqlite::{Connection, OpenFlags};
@@ -482,4 +483,26 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
             "{inject}"
         );
     }
+}
+
+#[test]
+fn a_command_that_starts_while_a_restore_replaces_the_file_does_not_remove_the_kept_one() {
+    let (folder, _) = with_backup();
+    let inject = "inject=rename,renameat,renameat2:delay_enter=3000000";
+    let words = ["-f", "-o", "/dev/null", "-e", inject];
+    let command = [PROGRAM, "restore", "monday.db", "--yes"];
+    let words = [&words[..], &command].concat();
+    std::thread::scope(|scope| {
+        let restore = scope.spawn(|| harness::run("strace", folder.path(), &words));
+        harness::eventually(
+            Duration::from_secs(30),
+            "the old file has a second name",
+            || !kept(folder.path()).is_empty(),
+        );
+        let create = ["keys", "create", "--name", "a", "--plan", "free"];
+        let line = harness::run(PROGRAM, folder.path(), &create).refuses(1);
+        assert!(line.contains("in use"), "{line}");
+        restore.join().expect("the restore").exits(0);
+    });
+    assert_eq!(kept(folder.path()).len(), 1, "{:?}", names(folder.path()));
 }

@@ -70,7 +70,13 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         true => Some(FileLock::take(path)?),
         false => None,
     };
+    // A restore gives the file a second name for a moment. Only a process with the lock may take that name for a leftover.
+    let while_restored = match &lock {
+        None if has_second_name(path) => Some(FileLock::take(path)?),
+        _ => None,
+    };
     reject_hard_links(path)?;
+    drop(while_restored);
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
     let (connection, before) = connect(path, mode, notice)?;
@@ -106,8 +112,12 @@ fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
     })
 }
 
+fn has_second_name(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1)
+}
+
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
-/// lock. A name that an interrupted creation or restore has left behind is removed.
+/// lock. A name that an interrupted creation or restore has left behind is removed, so the caller MUST have the lock if there is one.
 pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());
