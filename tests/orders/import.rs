@@ -425,3 +425,21 @@ fn a_running_server_shows_an_import_at_once_and_pages_are_right_afterwards() {
     assert!(seen.is_sorted_by(|one, other| one < other));
     assert_eq!(json!(seen.last()), created, "later animals have larger IDs");
 }
+
+#[test]
+fn several_large_imports_at_once_all_succeed() {
+    let (app, ..) = App::start();
+    let mut imports: Vec<Child> = (0..3)
+        .map(|_| import_from_pipe(&app, &lines(6_000)))
+        .collect();
+    for child in &mut imports {
+        drop(child.stdin.take());
+    }
+    for child in imports {
+        let output = child.wait_with_output().expect("an end");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+    }
+    let count = app.by_hand().ask("SELECT count(*) FROM pets");
+    assert_eq!(count[0][0], "18000");
+}

@@ -19,9 +19,10 @@ use crate::store::contract::{
     CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// A connection for an import, which takes as long as it takes.
+/// A connection for an import, which takes as long as it takes. Only a process that was stopped, or cannot be reached, leaves a
+/// transaction open without a statement: creations would wait for it.
 const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
-     SET idle_in_transaction_session_timeout = 0; \
+     SET idle_in_transaction_session_timeout = 10000; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
 
@@ -52,7 +53,7 @@ const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND num
 const FEW: i64 = 5_000;
 
 /// How often an import is tried with a larger gap.
-const MAX_ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 8;
 
 pub(crate) struct PgImport {
     lease: Lease,
@@ -168,7 +169,14 @@ impl PgImport {
         for _ in 0..MAX_ATTEMPTS {
             let before = self.number(LAST_ID).await?.saturating_add(gap);
             self.lease.batch_execute("BEGIN").await?;
-            self.lease.execute_cached(PUBLISH, &[&before]).await?;
+            match self.lease.execute_cached(PUBLISH, &[&before]).await {
+                // Another import has just published animals with these IDs.
+                Err(PgError::Taken(_)) => {
+                    self.lease.batch_execute("ROLLBACK").await?;
+                    continue;
+                }
+                published => published?,
+            };
             if self.number(LOCK_LAST_ID).await? <= before {
                 return self.count_and_commit(before + self.staged).await;
             }
