@@ -37,6 +37,7 @@ pub(crate) use steps::CURRENT_FORMAT;
 use std::sync::atomic::AtomicI64;
 
 use anyhow::Context;
+use tokio::time::timeout;
 use tokio_postgres::config::SslNegotiation;
 
 use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
@@ -84,9 +85,15 @@ impl Postgres {
             with_timeout(LONG_TIMEOUT, privileges::check(&pool))
                 .await
                 .context("--database")?;
-            match nodes::register(&pool).await.context("--database")? {
-                Ok(id) => node = id,
-                Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
+            match timeout(nodes::PATIENCE, nodes::register(&pool)).await {
+                Ok(registered) => match registered.context("--database")? {
+                    Ok(id) => node = id,
+                    Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
+                },
+                // Somebody has locked its table. Reads are served all the same, and a later heartbeat registers this node.
+                Err(_) => tracing::warn!(
+                    "the table nodes is locked: this node is registered as soon as it can be"
+                ),
             }
         }
         let node = AtomicI64::new(node);

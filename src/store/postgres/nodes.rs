@@ -3,6 +3,7 @@
 //! row deleted afterwards, and ends.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
@@ -17,6 +18,9 @@ use crate::store::contract::{Heartbeat, Result};
 
 /// A node that was not seen for this long, in milliseconds, counts as dead. Several heartbeats may be late.
 pub(super) const ALIVE: i64 = 30_000;
+
+/// How long a node waits at its start until it is registered.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.
 const KEPT: i64 = 3_600_000;
