@@ -170,7 +170,7 @@ impl AdminApi {
         let stream = self.live.stream(watch, move || guard.is_valid(caller))?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
         response.body = Body::streamed(stream);
-        // A proxy that collects it would delay it for ever.
+        // A proxy that buffered it would never forward it.
         Ok(response
             .with(CACHE_CONTROL, header::NO_STORE)
             .with(ACCEL_BUFFERING, HeaderValue::from_static("no")))

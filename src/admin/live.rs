@@ -62,7 +62,7 @@ impl Live {
         }
     }
 
-    /// Takes a sample each second, for ever.
+    /// Takes a sample each second, until the server ends.
     pub(super) async fn sample(&self) {
         let mut ticks = interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -47,6 +47,8 @@ pub(super) struct Counts {
     bans: u64,
     commits: u64,
     rows: u64,
+    /// Not a counter: how many are open now.
+    connections: i64,
 }
 
 impl Counts {
@@ -87,6 +89,7 @@ impl Counts {
             bans: requests.bans.get(),
             commits: commits.done.get(),
             rows: commits.rows.sum(),
+            connections: requests.open_connections.get(),
         }
     }
 
@@ -110,7 +113,6 @@ impl Counts {
             0 => f64::NAN,
             reads => (1.0 - misses as f64 / reads as f64).max(0.0),
         };
-        let requests = sources.metrics.requests();
         [
             sources.clock.now().as_millis() as f64 / 1e3,
             succeeded,
@@ -125,7 +127,7 @@ impl Counts {
             rate(self.commits, before.commits),
             rate(self.rows, before.rows),
             hits,
-            requests.open_connections.get() as f64,
+            self.connections as f64,
             sources.store.waiting_writes() as f64,
             process::resident_bytes().map_or(f64::NAN, |bytes| bytes as f64),
             sources

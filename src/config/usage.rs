@@ -8,7 +8,9 @@ use clap::{Arg, Command};
 /// Returns an error of the command line in one line. A value from the environment is named by its variable.
 pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsString]) -> String {
     let named = named(error).unwrap_or_default();
-    let option = find(command, long_name(named));
+    let long = long_name(named);
+    let option =
+        find(command, long).or_else(|| first(command, &|option| option.get_long() == Some(long)));
     let line = one_line(error, option);
     match option.and_then(|option| variable(option, args)) {
         Some(variable) => line.replace(&format!("'{named}'"), &variable),
@@ -104,8 +106,17 @@ fn variable(option: &Arg, args: &[OsString]) -> Option<String> {
 
 /// The option with this name that has an environment variable, and so can be set in a file.
 pub(super) fn find<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
-    let here = command
-        .get_arguments()
-        .find(|option| option.get_long() == Some(long) && option.get_env().is_some());
-    here.or_else(|| command.get_subcommands().find_map(|sub| find(sub, long)))
+    first(command, &|option| {
+        option.get_long() == Some(long) && option.get_env().is_some()
+    })
+}
+
+/// The first option of a command, or of one of its subcommands, that is wanted.
+fn first<'a>(command: &'a Command, is_wanted: &dyn Fn(&Arg) -> bool) -> Option<&'a Arg> {
+    let here = command.get_arguments().find(|option| is_wanted(option));
+    here.or_else(|| {
+        command
+            .get_subcommands()
+            .find_map(|sub| first(sub, is_wanted))
+    })
 }

@@ -203,3 +203,20 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
         assert!(found.is_err());
     }
 }
+
+#[test]
+fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
+    let folder = TempDir::new().expect("a folder");
+    for option in ["--from", "--to"] {
+        let other = if option == "--from" { "--to" } else { "--from" };
+        for url in [
+            "postgre://me:secretpw@h/db",
+            "postgres://me:secretpw@h:99999/db",
+        ] {
+            let words = ["copy", option, url, other, "sqlite:x.db"];
+            let line = harness::run(PROGRAM, folder.path(), &words).refuses(2);
+            assert!(line.contains(option), "{line}");
+            assert!(!line.contains("secretpw"), "{line}");
+        }
+    }
+}
