@@ -152,6 +152,9 @@ fn a_node_starts_and_reads_while_no_table_can_be_written() {
     let process = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
     let client = process.client(Some(key.trim_end()));
     assert_eq!(client.get("/v1/pets/1").status, 404);
+    let registered = || postgres.psql("postgres", "select count(*) from nodes");
+    assert_eq!(registered(), "0");
     by_hand.release();
     assert_eq!(create(&client, "first").status, 201);
+    eventually(TIMEOUT, "the node is registered", || registered() == "1");
 }
