@@ -5,11 +5,14 @@
 //! rows. So an interrupted copy leaves the target as empty as it was, and one that failed can be repeated.
 
 use super::contract::{
-    Contents, Counters, Database, REQUIRED_EMPTY, Result as StoreResult, Row, StoreError, TABLES,
-    Table,
+    Contents, Database, REQUIRED_EMPTY, Result as StoreResult, Row, StoreError, TABLES, Table,
 };
-use super::postgres::{PgSource, PgTarget};
-use super::sqlite::{SqliteSource, SqliteTarget, is_same_file};
+use super::postgres::PgSession;
+use super::sqlite::{SqliteSession, is_same_file};
+
+/// The options that name the databases, for errors.
+const FROM: &str = "--from";
+const TO: &str = "--to";
 
 /// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
@@ -17,12 +20,14 @@ pub enum CopyError {
     /// There is nothing to copy.
     #[error("--from and --to name the same database")]
     SameDatabase,
-    /// The source cannot be used.
-    #[error("--from: {0}")]
-    Source(String),
-    /// The target cannot be used.
-    #[error("--to: {0}")]
-    Target(String),
+    /// The source or the target cannot be used.
+    #[error("{option}: {what}")]
+    Failed {
+        /// The option that names it.
+        option: &'static str,
+        /// What went wrong.
+        what: String,
+    },
     /// The target has data.
     #[error(
         "--to: {database} has rows in {table}: copy needs a database without animals, orders and keys"
@@ -73,14 +78,20 @@ pub struct CopiedTable {
     pub contents: Contents,
 }
 
-enum Source {
-    Sqlite(Box<SqliteSource>),
-    Postgres(Box<PgSource>),
+/// A database in a transaction: a snapshot of the source, or what is written to the target.
+enum Session {
+    Sqlite(Box<SqliteSession>),
+    Postgres(Box<PgSession>),
 }
 
-enum Target {
-    Sqlite(Box<SqliteTarget>),
-    Postgres(Box<PgTarget>),
+/// Calls a method of a session, whichever its engine.
+macro_rules! dispatch {
+    ($session:expr, $method:ident($($argument:expr),*)) => {
+        match $session {
+            Session::Sqlite(session) => session.$method($($argument),*).await,
+            Session::Postgres(session) => session.$method($($argument),*).await,
+        }
+    };
 }
 
 /// Copies everything. `progress` is called with the rows that are done, and all.
@@ -96,11 +107,11 @@ pub async fn copy(
     if is_same {
         return Err(CopyError::SameDatabase);
     }
-    let source = Source::open(from).await?;
-    let target = Target::open(to).await?;
+    let source = Session::source(from).await?;
+    let target = Session::target(to).await?;
     let mut all = 0;
     for table in &TABLES {
-        all += source.count(table).await.map_err(at_source)?;
+        all += source.count(table).await.map_err(at(FROM))?;
     }
     // Every row is copied, and then read from the target.
     let mut done = 0;
@@ -122,8 +133,8 @@ pub async fn copy(
             contents,
         });
     }
-    let counters = source.counters().await.map_err(at_source)?;
-    target.set_counters(counters).await.map_err(at_target)?;
+    let counters = dispatch!(&source, counters()).map_err(at(FROM))?;
+    dispatch!(&target, set_counters(counters)).map_err(at(TO))?;
     for (table, copied) in TABLES.iter().zip(&tables) {
         let mut found = Contents::default();
         let read = async |rows: Vec<Row>| {
@@ -131,7 +142,7 @@ pub async fn copy(
             advance(rows.len());
             Ok(())
         };
-        target.each(table, read).await.map_err(at_target)?;
+        target.each(table, read).await.map_err(at(TO))?;
         if found != copied.contents {
             return Err(CopyError::Differs {
                 table: table.name,
@@ -140,104 +151,64 @@ pub async fn copy(
             });
         }
     }
-    let committed = target.commit().await;
+    let committed = dispatch!(target, commit());
     committed.map_err(|error| CopyError::Unknown(error.to_string()))?;
     Ok(tables)
 }
 
 /// The error of opening a database, which names the option of all other commands.
-fn described(error: &anyhow::Error) -> String {
-    let text = format!("{error:#}");
-    text.strip_prefix("--database: ")
-        .unwrap_or(&text)
-        .to_owned()
-}
-
-fn at_source(error: StoreError) -> CopyError {
-    CopyError::Source(error.to_string())
-}
-
-fn at_target(error: StoreError) -> CopyError {
-    CopyError::Target(error.to_string())
-}
-
-fn reject_in_use(option: &'static str, database: &Database, nodes: i64) -> Result<()> {
-    match nodes {
-        0 => Ok(()),
-        _ => Err(CopyError::InUse {
-            option,
-            database: database.to_string(),
-            nodes,
-        }),
+fn rejected(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
+    move |error| {
+        let text = format!("{error:#}");
+        let what = text
+            .strip_prefix("--database: ")
+            .unwrap_or(&text)
+            .to_owned();
+        CopyError::Failed { option, what }
     }
 }
 
-impl Source {
-    async fn open(database: &Database) -> Result<Self> {
-        let failed = |error| CopyError::Source(described(&error));
-        Ok(match database {
+fn at(option: &'static str) -> impl Fn(StoreError) -> CopyError {
+    move |error| CopyError::Failed {
+        option,
+        what: error.to_string(),
+    }
+}
+
+impl Session {
+    async fn source(database: &Database) -> Result<Self> {
+        let failed = rejected(FROM);
+        let source = match database {
             Database::Sqlite(path) => {
-                Self::Sqlite(Box::new(SqliteSource::open(path).map_err(failed)?))
+                Self::Sqlite(Box::new(SqliteSession::source(path).map_err(failed)?))
             }
             Database::Postgres(url) => {
-                let source = PgSource::open(database, url).await.map_err(failed)?;
-                let nodes = source.nodes().await.map_err(at_source)?;
-                reject_in_use("--from", database, nodes)?;
+                let source = PgSession::source(database, url).await.map_err(failed)?;
                 Self::Postgres(Box::new(source))
             }
-        })
+        };
+        source.reject_nodes(FROM, database).await?;
+        Ok(source)
     }
 
-    async fn count(&self, table: &Table) -> StoreResult<u64> {
-        match self {
-            Self::Sqlite(source) => source.count(table),
-            Self::Postgres(source) => source.count(table).await,
-        }
-    }
-
-    async fn each(
-        &self,
-        table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        match self {
-            Self::Sqlite(source) => source.each(table, piece).await,
-            Self::Postgres(source) => source.each(table, piece).await,
-        }
-    }
-
-    async fn counters(&self) -> StoreResult<Counters> {
-        match self {
-            Self::Sqlite(source) => source.counters(),
-            Self::Postgres(source) => source.counters().await,
-        }
-    }
-}
-
-impl Target {
     /// Opens the target, creates it if it is missing, and begins the transaction. Fails if it has animals, orders or keys.
-    async fn open(database: &Database) -> Result<Self> {
-        let failed = |error| CopyError::Target(described(&error));
+    async fn target(database: &Database) -> Result<Self> {
+        let failed = rejected(TO);
         let target = match database {
             Database::Sqlite(path) => {
-                Self::Sqlite(Box::new(SqliteTarget::open(path).map_err(failed)?))
+                Self::Sqlite(Box::new(SqliteSession::target(path).map_err(failed)?))
             }
             Database::Postgres(url) => {
-                let target = PgTarget::open(database, url).await.map_err(failed)?;
-                let nodes = target.nodes().await.map_err(at_target)?;
-                reject_in_use("--to", database, nodes)?;
+                let target = PgSession::target(database, url).await.map_err(failed)?;
                 Self::Postgres(Box::new(target))
             }
         };
+        target.reject_nodes(TO, database).await?;
         for table in TABLES
             .iter()
             .filter(|table| REQUIRED_EMPTY.contains(&table.name))
         {
-            let rows = match &target {
-                Self::Sqlite(target) => target.count(table),
-                Self::Postgres(target) => target.count(table).await,
-            };
-            if rows.map_err(at_target)? > 0 {
+            if target.count(table).await.map_err(at(TO))? > 0 {
                 return Err(CopyError::NotEmpty {
                     database: database.to_string(),
                     table: table.name,
@@ -245,21 +216,40 @@ impl Target {
             }
         }
         // What an empty database has is replaced, too: its ID, for example.
-        match &target {
-            Self::Sqlite(target) => target.clear(),
-            Self::Postgres(target) => target.clear().await,
-        }
-        .map_err(at_target)?;
+        dispatch!(&target, clear()).map_err(at(TO))?;
         Ok(target)
     }
 
-    /// Writes the rows of a table, and shows them to `seen`.
-    async fn load(
+    /// Fails if nodes use it. The lock of an embedded database has excluded a server already.
+    async fn reject_nodes(&self, option: &'static str, database: &Database) -> Result<()> {
+        let nodes = match self {
+            Self::Sqlite(_) => 0,
+            Self::Postgres(session) => session.nodes().await.map_err(at(option))?,
+        };
+        match nodes {
+            0 => Ok(()),
+            _ => Err(CopyError::InUse {
+                option,
+                database: database.to_string(),
+                nodes,
+            }),
+        }
+    }
+
+    async fn count(&self, table: &Table) -> StoreResult<u64> {
+        dispatch!(self, count(table))
+    }
+
+    async fn each(
         &self,
-        source: &Source,
         table: &Table,
-        mut seen: impl FnMut(&[Row]),
-    ) -> Result<()> {
+        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
+        dispatch!(self, each(table, piece))
+    }
+
+    /// Writes the rows of a table of the source, and shows them to `seen`.
+    async fn load(&self, source: &Self, table: &Table, mut seen: impl FnMut(&[Row])) -> Result<()> {
         // An error of a piece that is written comes back from the reader.
         let mut failure = None;
         let read = match self {
@@ -273,7 +263,7 @@ impl Target {
                 source.each(table, write).await
             }
             Self::Postgres(target) => {
-                let mut loading = target.load(table).await.map_err(at_target)?;
+                let mut loading = target.load(table).await.map_err(at(TO))?;
                 let write = async |rows: Vec<Row>| {
                     seen(&rows);
                     let written = loading.write(&rows).await;
@@ -281,39 +271,14 @@ impl Target {
                 };
                 let read = source.each(table, write).await;
                 if read.is_ok() {
-                    loading.finish().await.map_err(at_target)?;
+                    loading.finish().await.map_err(at(TO))?;
                 }
                 read
             }
         };
         match failure {
-            Some(error) => Err(at_target(error)),
-            None => read.map_err(at_source),
-        }
-    }
-
-    async fn each(
-        &self,
-        table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        match self {
-            Self::Sqlite(target) => target.each(table, piece).await,
-            Self::Postgres(target) => target.each(table, piece).await,
-        }
-    }
-
-    async fn set_counters(&self, counters: Counters) -> StoreResult<()> {
-        match self {
-            Self::Sqlite(target) => target.set_counters(counters),
-            Self::Postgres(target) => target.set_counters(counters).await,
-        }
-    }
-
-    async fn commit(self) -> StoreResult<()> {
-        match self {
-            Self::Sqlite(target) => target.commit(),
-            Self::Postgres(target) => target.commit().await,
+            Some(error) => Err(at(TO)(error)),
+            None => read.map_err(at(FROM)),
         }
     }
 }

@@ -29,7 +29,7 @@ mod unlimited;
 mod usage;
 mod writer;
 
-pub(crate) use copy::{PgSource, PgTarget};
+pub(crate) use copy::PgSession;
 pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
 pub(crate) use steps::CURRENT_FORMAT;

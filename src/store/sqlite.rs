@@ -34,7 +34,7 @@ use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::{BackupFolder, BackupFolderError};
-pub(crate) use copy::{SqliteSource, SqliteTarget, is_same_file};
+pub(crate) use copy::{SqliteSession, is_same_file};
 pub(super) use import::SqliteImport;
 pub use restore::{Restore, RestoreError, Restored, RevivedKey, RevivedKeys};
 

@@ -11,21 +11,35 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use super::engine::Postgres;
 use super::error::PgError;
 use super::nodes::{ALIVE, COUNT_ALIVE, LOCK};
-use super::pool::Lease;
+use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
     COUNTED, Counters, Database, Kind, Mode, PIECE, PostgresUrl, Result as StoreResult, Row,
     TABLES, Table, Value,
 };
 
-/// A connection in a transaction. If it is dropped before the commit, PostgreSQL rolls the transaction back.
-struct Session {
+/// A connection in a transaction: a snapshot of the source, or what is written to the target. If it is dropped before the commit,
+/// PostgreSQL rolls the transaction back.
+pub(crate) struct PgSession {
     lease: Lease,
     // Dropped last: it runs the connection.
     _engine: Postgres,
 }
 
-impl Session {
+impl PgSession {
+    /// Begins to read a database.
+    pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+        Self::open(database, url, Mode::ReadOnly, begin).await
+    }
+
+    /// Begins to write a database, which is created or migrated first.
+    pub(crate) async fn target(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
+        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
+        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
+        Self::open(database, url, Mode::Migrate, begin).await
+    }
+
     async fn open(
         database: &Database,
         url: &PostgresUrl,
@@ -44,37 +58,27 @@ impl Session {
     }
 
     async fn execute(&self, script: &str) -> StoreResult<()> {
-        Ok(self
-            .lease
-            .batch_execute(script)
-            .await
-            .map_err(PgError::from)?)
+        let executed = self.lease.batch_execute(script).await;
+        Ok(executed.map_err(PgError::from)?)
     }
 
-    async fn number(&self, sql: &str) -> StoreResult<i64> {
-        let row = self
-            .lease
-            .query_one(sql, &[])
-            .await
-            .map_err(PgError::from)?;
-        Ok(row.try_get(0).map_err(PgError::from)?)
-    }
-
-    /// The number of nodes that are alive.
-    async fn nodes(&self) -> StoreResult<i64> {
-        let row = self.lease.query_one(COUNT_ALIVE, &[&ALIVE]).await;
+    async fn number(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<i64> {
+        let row = self.lease.query_one(sql, values).await;
         let row = row.map_err(PgError::from)?;
         Ok(row.try_get(0).map_err(PgError::from)?)
     }
 
-    async fn count(&self, table: &Table) -> StoreResult<u64> {
-        let count = self
-            .number(&format!("SELECT count(*) FROM {}", table.name))
-            .await?;
-        Ok(count.unsigned_abs())
+    /// The number of nodes that are alive.
+    pub(crate) async fn nodes(&self) -> StoreResult<i64> {
+        self.number(COUNT_ALIVE, &[&ALIVE]).await
     }
 
-    async fn each(
+    pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
+        let sql = format!("SELECT count(*) FROM {}", table.name);
+        Ok(self.number(&sql, &[]).await?.unsigned_abs())
+    }
+
+    pub(crate) async fn each(
         &self,
         table: &Table,
         mut piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
@@ -93,83 +97,27 @@ impl Session {
         }
         piece(rows).await
     }
-}
-
-/// A snapshot of a database.
-pub(crate) struct PgSource(Session);
-
-impl PgSource {
-    pub(crate) async fn open(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
-        let session = Session::open(database, url, Mode::ReadOnly, begin).await?;
-        Ok(Self(session))
-    }
-
-    pub(crate) async fn nodes(&self) -> StoreResult<i64> {
-        self.0.nodes().await
-    }
-
-    pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
-        self.0.count(table).await
-    }
-
-    pub(crate) async fn each(
-        &self,
-        table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        self.0.each(table, piece).await
-    }
 
     pub(crate) async fn counters(&self) -> StoreResult<Counters> {
         let mut counters = Counters::default();
         for (counter, name) in counters.iter_mut().zip(COUNTED) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
-            *counter = self.0.number(&sql).await?;
+            *counter = self.number(&sql, &[]).await?;
         }
         Ok(counters)
-    }
-}
-
-/// A database in a transaction that writes.
-pub(crate) struct PgTarget(Session);
-
-impl PgTarget {
-    pub(crate) async fn open(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
-        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
-        let session = Session::open(database, url, Mode::Migrate, begin).await?;
-        Ok(Self(session))
-    }
-
-    pub(crate) async fn nodes(&self) -> StoreResult<i64> {
-        self.0.nodes().await
-    }
-
-    pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
-        self.0.count(table).await
-    }
-
-    pub(crate) async fn each(
-        &self,
-        table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        self.0.each(table, piece).await
     }
 
     pub(crate) async fn clear(&self) -> StoreResult<()> {
         let delete = |table: &Table| format!("DELETE FROM {};", table.name);
-        self.0
-            .execute(&TABLES.iter().map(delete).collect::<String>())
-            .await
+        let script: String = TABLES.iter().map(delete).collect();
+        self.execute(&script).await
     }
 
     /// Begins to load a table.
     pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoading> {
         let columns = table.column_list();
         let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
-        let sink = self.0.lease.copy_in(&sql).await.map_err(PgError::from)?;
+        let sink = self.lease.copy_in(&sql).await.map_err(PgError::from)?;
         let of_kind = |(_, kind): &(&str, Kind)| match kind {
             Kind::Int => Type::INT8,
             Kind::Text => Type::TEXT,
@@ -183,19 +131,12 @@ impl PgTarget {
         let set = |(number, name): (i64, &str)| {
             format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
         };
-        self.0
-            .execute(
-                &counters
-                    .into_iter()
-                    .zip(COUNTED)
-                    .map(set)
-                    .collect::<String>(),
-            )
-            .await
+        let script: String = counters.into_iter().zip(COUNTED).map(set).collect();
+        self.execute(&script).await
     }
 
     pub(crate) async fn commit(self) -> StoreResult<()> {
-        self.0.execute("COMMIT").await
+        self.execute("COMMIT").await
     }
 }
 

@@ -26,15 +26,16 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// A snapshot of a database.
-pub(crate) struct SqliteSource {
+/// A connection in a transaction: a snapshot of the source, or what is written to the target.
+pub(crate) struct SqliteSession {
     connection: Connection,
     // Dropped last: it has the lock.
     _engine: Sqlite,
 }
 
-impl SqliteSource {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+impl SqliteSession {
+    /// Begins to read a database.
+    pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: false }, 1, None)?;
         let connection = connect::reader(path)?;
         connection.execute_batch("BEGIN")?;
@@ -44,38 +45,8 @@ impl SqliteSource {
         })
     }
 
-    pub(crate) fn count(&self, table: &Table) -> Result<u64> {
-        count(&self.connection, table)
-    }
-
-    pub(crate) async fn each(
-        &self,
-        table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
-    ) -> Result<()> {
-        each(&self.connection, table, piece).await
-    }
-
-    /// The counters of AUTOINCREMENT, which a table has from its first row on.
-    pub(crate) fn counters(&self) -> Result<Counters> {
-        let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED) {
-            let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
-            let read = self.connection.query_row(sql, [name], |row| row.get(0));
-            *counter = read.map_err(failed)?;
-        }
-        Ok(counters)
-    }
-}
-
-/// A database in a transaction that writes.
-pub(crate) struct SqliteTarget {
-    connection: Connection,
-    _engine: Sqlite,
-}
-
-impl SqliteTarget {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    /// Begins to write a database, which is created or migrated first.
+    pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: true }, 1, None)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
@@ -91,19 +62,45 @@ impl SqliteTarget {
         })
     }
 
-    pub(crate) fn count(&self, table: &Table) -> Result<u64> {
-        count(&self.connection, table)
+    pub(crate) async fn count(&self, table: &Table) -> Result<u64> {
+        let sql = format!("SELECT count(*) FROM {}", table.name);
+        let count = self
+            .connection
+            .query_row(&sql, (), |row| row.get::<_, i64>(0));
+        Ok(count.map_err(failed)?.unsigned_abs())
     }
 
     pub(crate) async fn each(
         &self,
         table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
+        mut piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
     ) -> Result<()> {
-        each(&self.connection, table, piece).await
+        let mut select = self.connection.prepare(&table.select()).map_err(failed)?;
+        let mut found = select.query(()).map_err(failed)?;
+        let mut rows = Vec::with_capacity(PIECE);
+        while let Some(row) = found.next().map_err(failed)? {
+            let value = |column| row.get_ref(column).map(Value::from);
+            let values: rusqlite::Result<Row> = (0..table.columns.len()).map(value).collect();
+            rows.push(values.map_err(failed)?);
+            if rows.len() == PIECE {
+                piece(std::mem::take(&mut rows)).await?;
+            }
+        }
+        piece(rows).await
     }
 
-    pub(crate) fn clear(&self) -> Result<()> {
+    /// The counters of AUTOINCREMENT, which a table has from its first row on.
+    pub(crate) async fn counters(&self) -> Result<Counters> {
+        let mut counters = Counters::default();
+        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+            let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
+            let read = self.connection.query_row(sql, [name], |row| row.get(0));
+            *counter = read.map_err(failed)?;
+        }
+        Ok(counters)
+    }
+
+    pub(crate) async fn clear(&self) -> Result<()> {
         let delete = |table: &Table| format!("DELETE FROM {};", table.name);
         let script: String = TABLES.iter().map(delete).collect();
         self.connection.execute_batch(&script).map_err(failed)
@@ -123,7 +120,7 @@ impl SqliteTarget {
         Ok(())
     }
 
-    pub(crate) fn set_counters(&self, counters: Counters) -> Result<()> {
+    pub(crate) async fn set_counters(&self, counters: Counters) -> Result<()> {
         for (counter, name) in counters.into_iter().zip(COUNTED) {
             let set = || -> rusqlite::Result<()> {
                 let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
@@ -137,38 +134,13 @@ impl SqliteTarget {
         Ok(())
     }
 
-    pub(crate) fn commit(self) -> Result<()> {
+    pub(crate) async fn commit(self) -> Result<()> {
         self.connection.execute_batch("COMMIT").map_err(failed)
     }
 }
 
 fn failed(error: rusqlite::Error) -> StoreError {
     store_error(&error)
-}
-
-fn count(connection: &Connection, table: &Table) -> Result<u64> {
-    let sql = format!("SELECT count(*) FROM {}", table.name);
-    let count = connection.query_row(&sql, (), |row| row.get::<_, i64>(0));
-    Ok(count.map_err(failed)?.unsigned_abs())
-}
-
-async fn each(
-    connection: &Connection,
-    table: &Table,
-    mut piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
-) -> Result<()> {
-    let mut select = connection.prepare(&table.select()).map_err(failed)?;
-    let mut found = select.query(()).map_err(failed)?;
-    let mut rows = Vec::with_capacity(PIECE);
-    while let Some(row) = found.next().map_err(failed)? {
-        let value = |column| row.get_ref(column).map(Value::from);
-        let values: rusqlite::Result<Row> = (0..table.columns.len()).map(value).collect();
-        rows.push(values.map_err(failed)?);
-        if rows.len() == PIECE {
-            piece(std::mem::take(&mut rows)).await?;
-        }
-    }
-    piece(rows).await
 }
 
 impl From<ValueRef<'_>> for Value {
