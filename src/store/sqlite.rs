@@ -22,6 +22,7 @@ mod permission;
 mod pets;
 mod readers;
 mod restore;
+mod revived_keys;
 mod row;
 mod snapshot;
 mod sweep;
@@ -36,7 +37,8 @@ pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::{BackupFolder, BackupFolderError};
 pub(crate) use copy::{SqliteSession, is_same_file};
 pub(super) use import::SqliteImport;
-pub use restore::{Restore, RestoreError, Restored, RevivedKey, RevivedKeys};
+pub use restore::{Restore, RestoreError, Restored};
+pub use revived_keys::{RevivedKey, RevivedKeys};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;

@@ -1,10 +1,12 @@
 //! `animal-store copy`: from one machine to several nodes and back, with everything that clients hold.
 
+mod failure;
+mod refusal;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{Authority, Output, Postgres, Process, Redis, eventually, run};
+use harness::{Authority, Output, Postgres, Process, Redis, run};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -298,154 +300,6 @@ fn every_table_is_copied() {
         .expect("a list")
         .collect();
     assert_eq!(names.expect("names"), copied);
-}
-
-#[test]
-fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused() {
-    let postgres = Postgres::start();
-    let folder = TempDir::new().expect("a folder");
-    command(folder.path(), FROM, "migrate");
-    command(folder.path(), FROM, "keys create --name a --plan free");
-    let (url, used) = (postgres.url(), postgres.create_database("used"));
-    command(folder.path(), &used, "migrate");
-    command(folder.path(), &used, "keys create --name b --plan free");
-    command(folder.path(), "sqlite:used.db", "migrate");
-    command(
-        folder.path(),
-        "sqlite:used.db",
-        "keys create --name b --plan free",
-    );
-    std::fs::write(folder.path().join("text.db"), "text".repeat(1_000)).expect("a file");
-    std::os::unix::fs::symlink("animal-store.db", folder.path().join("link.db")).expect("a link");
-    let before = dump_server(&postgres, "used");
-    for (from, to, code, part) in [
-        (
-            FROM,
-            &*used,
-            1,
-            "has rows in api_keys: copy needs a database without animals, orders and keys",
-        ),
-        (FROM, "sqlite:used.db", 1, "used.db has rows in api_keys"),
-        (FROM, FROM, 2, "--from and --to name the same database"),
-        (
-            FROM,
-            "sqlite:link.db",
-            2,
-            "--from and --to name the same database",
-        ),
-        (&used, &used, 2, "--from and --to name the same database"),
-        (
-            "sqlite:text.db",
-            &url,
-            1,
-            "--from: text.db is not a SQLite database",
-        ),
-        (
-            "sqlite:none.db",
-            &url,
-            1,
-            "--from: there is no database at none.db",
-        ),
-        (
-            &url,
-            "sqlite:new.db",
-            1,
-            "--from: there is no database at postgres://",
-        ),
-        (
-            FROM,
-            "sqlite:text.db",
-            1,
-            "--to: text.db is not a SQLite database",
-        ),
-        (
-            FROM,
-            "sqlite:no/where.db",
-            1,
-            "--to: cannot open no/where.db: its folder does not exist",
-        ),
-        (
-            FROM,
-            "postgres://animals@127.0.0.1:1/x",
-            1,
-            "--to: PostgreSQL at 127.0.0.1",
-        ),
-        (FROM, "mysql:x", 2, "--to"),
-    ] {
-        let line = copy(folder.path(), from, to, &[]).refuses(code);
-        assert!(line.contains(part), "{from} {to}: {line}");
-    }
-    assert_eq!(dump_server(&postgres, "used"), before);
-    // Nothing was made of a source that could not be read.
-    assert!(!folder.path().join("new.db").exists());
-    let secret = ["--database-password-file", "text.db"];
-    let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).refuses(2);
-    assert!(line.contains("--database-password-file requires"), "{line}");
-}
-
-#[test]
-fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
-    let postgres = Postgres::start();
-    let folder = TempDir::new().expect("a folder");
-    fill(folder.path(), 100_000);
-    for to in [postgres.url(), "sqlite:new.db".to_owned()] {
-        let has_begun = || match to.starts_with("sqlite:") {
-            true => {
-                let log = folder.path().join("new.db-wal").metadata();
-                log.is_ok_and(|log| log.len() > 1_000_000)
-            }
-            false => {
-                let state = "select count(*) from pg_stat_activity where query like 'COPY pets%' and state = 'active'";
-                postgres.psql("postgres", state) == "1"
-            }
-        };
-        let mut child = Command::new(PROGRAM)
-            .args(["copy", "--from", FROM, "--to", &to])
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("it runs");
-        eventually(Duration::from_secs(30), "it has begun", has_begun);
-        child.kill().expect("a child");
-        child.wait().expect("an end");
-        if !to.starts_with("sqlite:") {
-            eventually(Duration::from_secs(10), "PostgreSQL has noticed", || {
-                !has_begun()
-            });
-        }
-        assert_eq!(command(folder.path(), &to, "keys list --json"), "[]");
-        copy(folder.path(), FROM, &to, &[]).exits(0);
-    }
-    // A row that the target refuses.
-    let file = Connection::open(folder.path().join("animal-store.db")).expect("a database");
-    file.execute_batch("UPDATE pets SET name = 'a' || char(0) || 'b' WHERE id = 77777")
-        .expect("a row");
-    drop(file);
-    let other = postgres.create_database("other");
-    let line = copy(folder.path(), FROM, &other, &[]).refuses(1);
-    assert!(
-        line.contains("--to: ") && line.contains("PostgreSQL"),
-        "{line}"
-    );
-    assert_eq!(command(folder.path(), &other, "keys list --json"), "[]");
-}
-
-#[test]
-fn a_full_disk_leaves_an_empty_target() {
-    let folder = TempDir::new().expect("a folder");
-    fill(folder.path(), 100_000);
-    std::fs::create_dir(folder.path().join("small")).expect("a folder");
-    let script = format!(
-        "mount -t tmpfs -o size=2m none small && {PROGRAM} copy --from {FROM} --to sqlite:small/a.db; \
-         code=$?; {PROGRAM} keys list --json --database sqlite:small/a.db && exit $code"
-    );
-    let output = run("unshare", folder.path(), &["-rm", "sh", "-c", &script]).exits(1);
-    assert_eq!(output.stdout, "[]\n", "{output:?}");
-    assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
-    assert!(
-        output.stderr.contains("--to: ") && output.stderr.contains("disk is full"),
-        "{output:?}"
-    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::killed::names;
 use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, large_key, run};
 
@@ -23,14 +24,6 @@ fn with_database() -> TempDir {
     let folder = folder();
     large_key(folder.path());
     folder
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("text");
-    let mut names: Vec<String> = entries.map(|entry| name(entry.expect("a name"))).collect();
-    names.sort();
-    names
 }
 
 /// The IDs of the animals in a database.

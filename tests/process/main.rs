@@ -21,6 +21,7 @@ mod files;
 mod format;
 mod healthcheck;
 mod import;
+mod killed;
 mod life;
 mod memory;
 mod metrics;

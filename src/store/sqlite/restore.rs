@@ -24,9 +24,9 @@ use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
 use super::open::{KEPT, reject_hard_links};
 use super::open_error::OpenError;
+use super::revived_keys::RevivedKeys;
 use super::{migrations, permission};
 use crate::clock::Timestamp;
-use crate::key::KeyId;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
 
 /// How much is copied before the next look at whether to stop.
@@ -56,24 +56,6 @@ pub enum RestoreError {
 }
 
 type Result<T> = std::result::Result<T, RestoreError>;
-
-/// A key whose secrets are others in the backup than they were.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RevivedKey {
-    /// Its ID.
-    pub id: KeyId,
-    /// Its name.
-    pub name: String,
-}
-
-/// Keys whose secrets work again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RevivedKeys {
-    /// Revoked since the backup.
-    pub revoked: Vec<RevivedKey>,
-    /// Rotated since the backup: the former secret works again, and the current one does not.
-    pub rotated: Vec<RevivedKey>,
-}
 
 /// What was restored.
 #[derive(Debug)]
@@ -176,7 +158,7 @@ impl Restore {
 
     fn revived_in(&self, old: &Connection) -> Option<RevivedKeys> {
         let new = connect::immutable_reader(self.new.temporary()).ok()?;
-        compare_keys(old, &new).ok()
+        RevivedKeys::find(old, &new).ok()
     }
 
     /// Replaces the database, which is kept under a name with this time.
@@ -404,26 +386,4 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn compare_keys(old: &Connection, new: &Connection) -> rusqlite::Result<RevivedKeys> {
-    let mut revived = RevivedKeys::default();
-    let mut then = new.prepare("SELECT hash FROM api_keys WHERE id = ?1 AND revoked_at IS NULL")?;
-    let mut now = old.prepare("SELECT id, name, hash, revoked_at FROM api_keys ORDER BY id")?;
-    let mut rows = now.query(())?;
-    while let Some(row) = rows.next()? {
-        let key = RevivedKey {
-            id: KeyId(row.get(0)?),
-            name: row.get(1)?,
-        };
-        let (hash, revoked_at): (Vec<u8>, Option<i64>) = (row.get(2)?, row.get(3)?);
-        let in_backup = then.query_row([key.id.0], |row| row.get::<_, Vec<u8>>(0));
-        match in_backup {
-            Ok(_) if revoked_at.is_some() => revived.revoked.push(key),
-            Ok(before) if before != hash => revived.rotated.push(key),
-            Ok(_) | Err(rusqlite::Error::QueryReturnedNoRows) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(revived)
 }

@@ -1,0 +1,134 @@
+//! Whatever happens, the old database or the backup is there, whole, and the other one is not lost.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{AFTER, BEFORE, SOURCE, animals, animals_served, kept, restore, with_backup};
+use crate::killed::names;
+use crate::{PROGRAM, killed, run};
+
+const RESTORE: [&str; 3] = ["restore", "monday.db", "--yes"];
+
+#[test]
+fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_database_and_loses_no_commit()
+ {
+    let (original, _) = with_backup();
+    let mut states = BTreeSet::new();
+    let killed = killed::everywhere(original.path(), &RESTORE, |folder, when| {
+        // Everything that a server would do to open it.
+        run(folder, &[], &["migrate"]).exits(0);
+        let found = animals_served(folder);
+        let counts: Vec<i64> = kept(folder).iter().map(|path| animals(path)).collect();
+        assert!(
+            (found == AFTER && counts.is_empty()) || (found == BEFORE && counts == [AFTER]),
+            "{when}: {found} animals, kept {counts:?}, {:?}",
+            names(folder)
+        );
+        states.insert(found);
+        if found == AFTER {
+            // What it left is no obstacle.
+            restore(folder).exits(0);
+            assert_eq!(animals_served(folder), BEFORE, "{when}");
+        }
+        let left = names(folder);
+        assert!(
+            left.iter().all(|name| !name.contains(".new-")),
+            "{when}: {left:?}"
+        );
+    });
+    assert_eq!(states.into_iter().collect::<Vec<_>>(), [BEFORE, AFTER]);
+    for call in [
+        "linkat",
+        "rename",
+        "unlink",
+        "ftruncate",
+        "pwrite64",
+        "fsync",
+    ] {
+        assert!(killed.contains(call), "never killed at {call}: {killed:?}");
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_restore_is_killed() {
+    let (original, _) = with_backup();
+    let damaged = b"not a database any more, but perhaps somebody can make use of it".repeat(100);
+    fs::write(original.path().join(SOURCE), &damaged).expect("a file");
+    let log = fs::read(original.path().join("animal-store.db-wal")).expect("a log");
+    assert!(!log.is_empty());
+    let mut refused = BTreeSet::new();
+    let killed = killed::everywhere(original.path(), &RESTORE, |folder, when| {
+        let opened = run(folder, &[], &["migrate"]);
+        if opened.code != Some(0) {
+            let line = opened.refuses(1);
+            refused.insert(line.contains("run `animal-store restore FILE` again"));
+            restore(folder).exits(0);
+        }
+        assert_eq!(animals_served(folder), BEFORE, "{when}");
+        let kept = kept(folder);
+        assert_eq!(kept.len(), 1, "{when}: {kept:?}");
+        assert_eq!(fs::read(&kept[0]).expect("a file"), damaged, "{when}");
+        let kept_log = PathBuf::from(format!("{}-wal", kept[0].display()));
+        assert_eq!(fs::read(kept_log).expect("a log"), log, "{when}");
+    });
+    assert_eq!(
+        refused.len(),
+        2,
+        "refused for what it was, and for the restore"
+    );
+    assert!(
+        killed.contains("linkat") && killed.contains("rename"),
+        "{killed:?}"
+    );
+}
+
+#[test]
+fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
+    for (inject, part) in [
+        (
+            "inject=copy_file_range:error=ENOSPC",
+            "No space left on device",
+        ),
+        ("inject=pwrite64:error=ENOSPC", "animal-store.db"),
+        ("inject=link,linkat:error=EPERM", "Operation not permitted"),
+    ] {
+        let (folder, _) = with_backup();
+        let words = ["-f", "-o", "/dev/null", "-e", inject];
+        let command = [PROGRAM, "restore", "monday.db", "--yes"];
+        let line =
+            harness::run("strace", folder.path(), &[&words[..], &command].concat()).refuses(1);
+        assert!(line.contains(part), "{inject}: {line}");
+        assert_eq!(animals_served(folder.path()), AFTER, "{inject}");
+        assert_eq!(kept(folder.path()).len(), 0, "{inject}");
+        assert!(
+            names(folder.path())
+                .iter()
+                .all(|name| !name.contains(".new-")),
+            "{inject}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_starts_while_a_restore_replaces_the_file_does_not_remove_the_kept_one() {
+    let (folder, _) = with_backup();
+    let inject = "inject=rename,renameat,renameat2:delay_enter=3000000";
+    let words = ["-f", "-o", "/dev/null", "-e", inject];
+    let command = [PROGRAM, "restore", "monday.db", "--yes"];
+    let words = [&words[..], &command].concat();
+    std::thread::scope(|scope| {
+        let restore = scope.spawn(|| harness::run("strace", folder.path(), &words));
+        harness::eventually(
+            Duration::from_secs(30),
+            "the old file has a second name",
+            || !kept(folder.path()).is_empty(),
+        );
+        let create = ["keys", "create", "--name", "a", "--plan", "free"];
+        let line = harness::run(PROGRAM, folder.path(), &create).refuses(1);
+        assert!(line.contains("in use"), "{line}");
+        restore.join().expect("the restore").exits(0);
+    });
+    assert_eq!(kept(folder.path()).len(), 1, "{:?}", names(folder.path()));
+}
