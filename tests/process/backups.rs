@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harness::{Process, eventually};
+use animal_store::config::Backups;
+use animal_store::store::Database;
+use harness::{App, Process, START, eventually};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::metrics::value;
+use crate::metrics::{value, value_at};
 use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
 
 const LAST: &str = "animal_store_backup_last_success_timestamp_seconds";
@@ -141,20 +143,52 @@ fn rename_backup(folder: &TempDir, to: &str) {
 }
 
 #[test]
-fn a_clock_that_was_set_back_delays_a_backup_by_the_interval_at_most_and_the_new_one_is_kept() {
+fn a_backup_from_the_future_counts_as_none_and_is_the_first_to_be_deleted() {
     let (folder, _) = with_folders();
     drop({
-        let server = serve(&folder, "1h", "1");
+        let server = serve(&folder, "1h", "2");
         eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
         server
     });
     let future = "animal-store-2099-01-01T00-00-00Z.db";
     rename_backup(&folder, future);
-    let server = serve(&folder, "2s", "1");
-    eventually(SOON, "the last one is known", || value(&server, LAST) > 4e9);
-    eventually(SOON, "a new one", || value(&server, LAST) < 4e9);
-    let names = backups(&folder);
-    assert!(names.len() == 1 && names[0] != future, "{names:?}");
+    // The second start finds the one that the first has made.
+    for _ in 0..2 {
+        let server = serve(&folder, "1h", "2");
+        eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+        assert!(value(&server, LAST) < 4e9);
+        assert_eq!(backups(&folder).len(), 2);
+    }
+    let recent = backups(&folder)[0].clone();
+    let _server = serve(&folder, "1s", "2");
+    eventually(SOON, "it is deleted", || {
+        !backups(&folder).contains(&future.to_owned())
+    });
+    assert!(backups(&folder).contains(&recent), "{:?}", backups(&folder));
+}
+
+#[test]
+fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
+    let folder = folder();
+    let (app, ..) = App::start_with(|config| {
+        let Database::Sqlite(source) = config.database.clone() else {
+            panic!("{}", config.database)
+        };
+        config.backups = Some(Backups {
+            source,
+            folder: folder.path().join("backups"),
+            every: Duration::from_secs(1),
+            keep: 2,
+        });
+        fs::create_dir(folder.path().join("backups")).expect("a folder");
+    });
+    let last = || value_at(app.admin_address(), LAST);
+    let start = START.as_millis() as f64 / 1e3;
+    eventually(SOON, "a backup", || last() == start.floor());
+    // No other one can be made, and the alert must fire.
+    fs::rename(folder.path().join("backups"), folder.path().join("gone")).expect("a folder");
+    app.clock.set(START.before(Duration::from_secs(600)));
+    eventually(SOON, "there is none", || last() == 0.0);
 }
 
 #[test]

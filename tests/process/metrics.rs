@@ -1,6 +1,7 @@
 //! The metrics page: its formats, and what an operator looks for.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use serde_json::json;
 
 use crate::{PROGRAM, folder, large_key};
 
-fn page(server: &Process) -> Response {
-    let page = Client::new(server.admin, None).get("/metrics");
+fn page(admin: SocketAddr) -> Response {
+    let page = Client::new(admin, None).get("/metrics");
     assert_eq!(page.status, 200, "{page}");
     page
 }
@@ -22,7 +23,13 @@ fn text(page: Response) -> String {
 /// The value of a sample, named with its labels.
 #[track_caller]
 pub(crate) fn value(server: &Process, name: &str) -> f64 {
-    let text = text(page(server));
+    value_at(server.admin, name)
+}
+
+/// The same of a server with this admin listener.
+#[track_caller]
+pub(crate) fn value_at(admin: SocketAddr, name: &str) -> f64 {
+    let text = text(page(admin));
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -46,7 +53,7 @@ fn busy_server(folder: &std::path::Path) -> (Process, Client) {
 fn promtool_finds_nothing_to_complain_about() {
     let folder = folder();
     let (server, _) = busy_server(folder.path());
-    let page = page(&server);
+    let page = page(server.admin);
     assert_eq!(
         page.header("content-type"),
         Some("text/plain; version=0.0.4; charset=utf-8")
@@ -90,7 +97,7 @@ fn open_metrics_is_sent_where_it_is_asked_for() {
         asked.contains("# TYPE animal_store_requests counter\nanimal_store_requests_total{"),
         "{asked}"
     );
-    let plain = text(page(&server));
+    let plain = text(page(server.admin));
     assert!(!plain.contains("# EOF"), "{plain}");
     assert!(
         plain.contains("# TYPE animal_store_requests_total counter\nanimal_store_requests_total{"),

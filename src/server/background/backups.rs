@@ -12,8 +12,9 @@ use crate::clock::Timestamp;
 use crate::metrics::BackgroundTask;
 use crate::store::{BackupFolder, BackupFolderError, BackupProgress};
 
-/// The pause after a failure, if the interval is longer.
-const RETRY: Duration = Duration::from_secs(60);
+/// The pause after each one, whether it succeeds or fails, if the interval is longer; and how often the clock is read during the
+/// interval: it may be set, and it goes on while the machine is suspended.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,11 +22,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a backup is told to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a thread does.
+/// What a thread does. Both return when the last backup was made.
 #[derive(Clone, Copy)]
 enum Job {
-    /// Returns when the last backup was made, and makes one if there is none or if the interval has passed since.
-    MakeIfDue(Duration),
+    FindLast,
     Make,
 }
 
@@ -53,34 +53,49 @@ pub(super) async fn run(shared: &Shared) {
     };
     let every = backups.every;
     // A server that is restarted again and again makes no more backups than one that is not.
-    let mut job = Job::MakeIfDue(every);
+    let mut job = Job::FindLast;
+    let mut last = None;
     let mut is_failing = false;
     loop {
         let now = shared.clock.now();
         let Some(done) = perform(&folder, job, now, &mut shutdown).await else {
             return;
         };
-        let wait = match done {
-            Ok(last) => {
-                shared.metrics.last_backup_at.set(last.as_millis());
+        let mut pause = every.min(PAUSE);
+        match done {
+            Ok(found) => {
+                last = found;
                 if std::mem::take(&mut is_failing) {
                     tracing::info!(folder = %folder.folder.display(), "backups succeed again");
                 }
-                job = Job::Make;
-                // No longer than the interval, if the clock was set back since the last one.
-                remaining(last, every, shared.clock.now()).min(every)
+                if let Job::FindLast = std::mem::replace(&mut job, Job::Make) {
+                    pause = Duration::ZERO;
+                }
             }
             Err(error) => {
                 shared.metrics.background_failures[BackgroundTask::Backup as usize].add(1);
                 if !std::mem::replace(&mut is_failing, true) {
                     tracing::error!(%error, "backup failed: it is tried again until it succeeds");
                 }
-                every.min(RETRY)
             }
-        };
-        tokio::select! {
-            () = sleep(wait) => {}
-            _ = shutdown.wait_for(|stop| *stop) => return,
+        }
+        loop {
+            let now = shared.clock.now();
+            if last.is_some_and(|last| BackupFolder::is_from_future(last, now)) {
+                // The clock was set back since.
+                (last, job) = (None, Job::FindLast);
+            }
+            let shown = last.map_or(0, Timestamp::as_millis);
+            shared.metrics.last_backup_at.set(shown);
+            let due = last.map_or(Duration::ZERO, |last| remaining(last, every, now));
+            let wait = std::mem::take(&mut pause).max(due.min(PAUSE));
+            if wait.is_zero() {
+                break;
+            }
+            tokio::select! {
+                () = sleep(wait) => {}
+                _ = shutdown.wait_for(|stop| *stop) => return,
+            }
         }
     }
 }
@@ -94,24 +109,21 @@ fn remaining(last: Timestamp, every: Duration, now: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Performs the job on a thread, and returns the time of the last backup. None if the server shuts down.
+/// Performs the job on a thread, and returns the time of the last backup, if there is one. None if the server shuts down.
 async fn perform(
     folder: &BackupFolder,
     job: Job,
     now: Timestamp,
     shutdown: &mut watch::Receiver<bool>,
-) -> Option<Result<Timestamp, String>> {
+) -> Option<Result<Option<Timestamp>, String>> {
     let progress = Arc::new(BackupProgress::default());
     let (reply, mut done) = oneshot::channel();
     let (folder, running) = (folder.clone(), Arc::clone(&progress));
-    let work = move || -> Result<Timestamp, BackupFolderError> {
-        if let Job::MakeIfDue(every) = job
-            && let Some(last) = folder.last()?
-            && !remaining(last, every, now).is_zero()
-        {
-            return Ok(last);
+    let work = move || -> Result<Option<Timestamp>, BackupFolderError> {
+        match job {
+            Job::FindLast => folder.last(now),
+            Job::Make => folder.back_up(now, &running).map(Some),
         }
-        folder.back_up(now, &running)
     };
     // Nobody waits for it: a thread that hangs does not keep the process from exiting.
     let thread = std::thread::Builder::new().name("backup".into());

@@ -9,6 +9,7 @@ use std::fs::Metadata;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::statvfs;
 
@@ -22,6 +23,10 @@ const LIST: &str = "animal-store-backups.list";
 
 /// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
 const RESERVE: u64 = 64 * 1024 * 1024;
+
+/// How far ahead of the clock the time of a backup may be. The clock may have been corrected by a few seconds, and the name may
+/// have been taken; but one that is dated further ahead was made while the clock was wrong, and nobody knows when.
+const AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// Where a server keeps its backups.
 #[derive(Clone, Debug)]
@@ -74,10 +79,20 @@ struct Entry {
 }
 
 impl BackupFolder {
-    /// When the last backup that is still there was made.
-    pub fn last(&self) -> Result<Option<Timestamp>> {
+    /// When the last backup that is still there was made, without those from the future ([`BackupFolder::is_from_future`]).
+    pub fn last(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         let entries = self.read_list()?;
-        Ok(entries.last().and_then(|entry| made_at(&entry.name)))
+        let mut times = entries
+            .iter()
+            .rev()
+            .filter_map(|entry| made_at(&entry.name));
+        Ok(times.find(|time| !Self::is_from_future(*time, now)))
+    }
+
+    /// Whether a backup of this time was made while the clock was wrong. It may be of any age, so it does not count as the last
+    /// one; but it is a backup, and is kept as long as the others that were made as early.
+    pub fn is_from_future(time: Timestamp, now: Timestamp) -> bool {
+        time > now.after(AHEAD)
     }
 
     /// Makes a backup, and deletes those that are too many. Returns the time in its name.
