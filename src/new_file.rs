@@ -13,10 +13,10 @@ use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with}
 use rustix::io::Errno;
 
 /// What the temporary name has after the name.
-const UNFINISHED: &str = ".new-";
+pub(crate) const UNFINISHED: &str = ".new-";
 
-/// What the name of SQLite's journal of a file ends with.
-const JOURNAL: &str = "-journal";
+/// What the names of the files end with that SQLite has next to a database.
+const LOGS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The interval at which a file is synced while it is written.
 const SYNC_INTERVAL: Duration = Duration::from_millis(50);
@@ -69,22 +69,28 @@ impl NewFile {
         }
         let invalid = || cannot(ErrorKind::InvalidFilename.into());
         let name = target.file_name().ok_or_else(invalid)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
-        let mut unfinished = name.to_owned();
-        unfinished.push(format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)));
         // Absolute, so that no name is mistaken for a URI.
         let folder = folder(target).canonicalize().map_err(cannot)?;
         remove_leftovers(&folder, |leftover| *leftover == *name);
-        let temporary = folder.join(unfinished);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(cannot)?;
-        // As long as it is held the file is not a leftover. Where there are no locks, no leftovers are removed.
-        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let (temporary, file) = loop {
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
+            let mut unfinished = name.to_owned();
+            unfinished.push(format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)));
+            let temporary = folder.join(unfinished);
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&temporary)
+                .map_err(cannot)?;
+            // As long as it is held the file is not a leftover. Where there are no locks, no leftovers are removed.
+            let held = flock(&file, FlockOperation::NonBlockingLockExclusive);
+            // Before it was held, another process may have taken it for one.
+            if held != Err(Errno::WOULDBLOCK) && temporary.exists() {
+                break (temporary, file);
+            }
+        };
         Ok(Self {
             target: target.into(),
             overwrite,
@@ -188,12 +194,14 @@ impl Drop for NewFile {
         if !self.published {
             // There is nobody left to tell.
             let _ = std::fs::remove_file(&self.temporary);
+            // SQLite removes its own, unless the disk is full.
+            remove_logs(&self.temporary);
         }
     }
 }
 
 /// Removes the files that processes have left behind that were killed before they could publish or remove them, with SQLite's
-/// journals; only those whose final name `is_wanted`, and that no process holds.
+/// next to them; only those whose final name `is_wanted`, and that no process holds.
 pub(crate) fn remove_leftovers(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -201,17 +209,25 @@ pub(crate) fn remove_leftovers(folder: &Path, is_wanted: impl Fn(&str) -> bool) 
         else {
             continue;
         };
-        let random = random.strip_suffix(JOURNAL).unwrap_or(random);
+        let of_log = LOGS.iter().find_map(|end| random.strip_suffix(end));
+        let random = of_log.unwrap_or(random);
         let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_random && is_wanted(target) {
             let file = folder.join(format!("{target}{UNFINISHED}{random}"));
             remove_unless_held(&file);
             if !file.exists() {
-                let journal = folder.join(format!("{target}{UNFINISHED}{random}{JOURNAL}"));
-                // There may be none.
-                let _ = std::fs::remove_file(journal);
+                remove_logs(&file);
             }
         }
+    }
+}
+
+/// Removes the files of SQLite next to this one, if there are any.
+fn remove_logs(file: &Path) {
+    for end in LOGS {
+        let mut log = file.as_os_str().to_owned();
+        log.push(end);
+        let _ = std::fs::remove_file(log);
     }
 }
 
@@ -267,6 +283,7 @@ mod tests {
             "a.new-0123456789abcde",
             "a.new-0123456789abcdez",
             "b.new-0123456789abcdef",
+            "a.new-0123456789abcdef-log",
             "a",
             "a.new-",
         ];
@@ -274,6 +291,8 @@ mod tests {
             "a.new-0123456789abcdef",
             "a.new-0123456789abcdef-journal",
             "a.new-fedcba9876543210-journal",
+            "a.new-0123456789abcdef-wal",
+            "a.new-0123456789abcdef-shm",
         ];
         for name in others.iter().chain(&leftovers) {
             std::fs::write(folder.path().join(name), "").unwrap();

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::killed::names;
+use crate::calls::names;
 use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, large_key, run};
 

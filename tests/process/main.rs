@@ -10,9 +10,11 @@
 
 mod backup;
 mod backups;
+mod calls;
 mod clients;
 mod commands;
 mod config;
+mod copy;
 mod crash;
 mod disk;
 mod early;
@@ -21,7 +23,6 @@ mod files;
 mod format;
 mod healthcheck;
 mod import;
-mod killed;
 mod life;
 mod memory;
 mod metrics;

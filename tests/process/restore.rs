@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::killed::names;
+use crate::calls::names;
 use crate::{PROGRAM, folder, large_key, run};
 
 const SOURCE: &str = "animal-store.db";

@@ -119,11 +119,7 @@ pub fn back_up(
         progress.begins(new.temporary(), size(connection)?);
         new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
     });
-    copied.map_err(|error| {
-        // SQLite removes the journal of a copy that failed, unless that fails too.
-        let _ = std::fs::remove_file(connect::sibling(new.temporary(), "-journal"));
-        failed(error.to_string())
-    })?;
+    copied.map_err(|error| failed(error.to_string()))?;
     new.sync()?;
     let verdict = check(new.temporary(), progress).map_err(|error| failed(error.to_string()))?;
     if verdict != "ok" {

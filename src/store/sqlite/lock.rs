@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The lock, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    // Held, not used: the lock is this descriptor's.
-    _file: File,
+    // The lock is this descriptor's.
+    file: File,
     identity: FileIdentity,
 }
 
@@ -86,11 +86,10 @@ impl FileLock {
                 if metadata.len() == 0 {
                     give_to_owner_of_folder(&path);
                 }
-                Holder::write_to(&mut file).map_err(cannot)?;
-                return Ok(Self {
-                    _file: file,
-                    identity,
-                });
+                let mut lock = Self { file, identity };
+                // If the disk is full, the file is removed.
+                Holder::write_to(&mut lock.file).map_err(cannot)?;
+                return Ok(lock);
             }
         }
     }

@@ -1,15 +1,12 @@
 //! Opening the file in each mode, and the setup of the connection that writes.
 
 use std::ffi::OsString;
-use std::fs::{Metadata, Permissions};
-use std::io::ErrorKind;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use super::connect::{configure, folder, give_to_owner_of_folder, sibling};
 use super::identity::{FileIdentity, OpenFiles};
@@ -17,6 +14,7 @@ use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
+use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
 /// Older ones can lose commits in WAL mode.
@@ -24,9 +22,6 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// The timeout of a write that waits for another process's write.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
-
-/// The suffix of a file until it is complete.
-const UNFINISHED: &str = ".new-";
 
 /// What the name of a database that a restore has replaced has after the name of that database.
 pub(super) const KEPT: &str = ".before-restore-";
@@ -150,42 +145,32 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
-/// of two that start at once one is first. Returns whether this process created it.
+/// the next one removes what it left. Of two that start at once one is first. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
-    let cannot = |error: std::io::Error| OpenError::cannot_open(path, error.to_string());
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
-    let unfinished = sibling(
-        path,
-        &format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)),
-    );
-    let made = connect(&unfinished, Mode::Migrate, None).and_then(|(connection, _)| {
-        // It holds the hashes of keys. The write-ahead log gets the permissions of the file.
-        std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(cannot)?;
-        give_to_owner_of_folder(&unfinished);
-        // Closing checkpoints the write-ahead log.
-        connection
-            .close()
-            .map_err(|(_, error)| OpenError::of(path, &error))
+    let cannot = |error| match error {
+        NewFileError::Failed(_, error) => OpenError::cannot_open(path, error.to_string()),
+        other => OpenError::cannot_open(path, other.to_string()),
+    };
+    // Only its owner can read it: it holds the hashes of keys. The write-ahead log gets the permissions of the file.
+    let new = match NewFile::create(path, Overwrite::No) {
+        Err(NewFileError::Exists(_)) => return Ok(false),
+        created => created.map_err(cannot)?,
+    };
+    give_to_owner_of_folder(new.temporary());
+    let made = connect(new.temporary(), Mode::Migrate, None).and_then(|(connection, _)| {
+        // Closing would do that too, but reports no error.
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let emptied = connection.query_row(checkpoint, (), |_| Ok(()));
+        emptied.map_err(|error| OpenError::of(path, &error))
     });
-    let named = made.and_then(|()| match std::fs::hard_link(&unfinished, path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        // A file system without hard links may support renaming without overwriting.
-        Err(_) => match renameat_with(CWD, &unfinished, CWD, path, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(true),
-            Err(Errno::EXIST) => Ok(false),
-            Err(error) => Err(cannot(error.into())),
-        },
-    });
-    for name in ["", "-wal", "-shm", "-journal"] {
-        // Missing files are fine.
-        let _ = std::fs::remove_file(sibling(&unfinished, name));
+    made.map_err(|error| match error {
+        OpenError::CannotOpen { what, .. } => OpenError::cannot_open(path, what),
+        other => other,
+    })?;
+    match new.publish() {
+        Err(NewFileError::Exists(_)) => Ok(false),
+        published => published.map(|()| true).map_err(cannot),
     }
-    std::fs::File::open(folder(path))
-        .and_then(|folder| folder.sync_all())
-        .map_err(cannot)?;
-    named
 }
 
 /// Opens a file for writing, and migrates it if this mode allows that. Returns its previous format.

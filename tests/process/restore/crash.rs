@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{AFTER, BEFORE, SOURCE, animals, animals_served, kept, restore, with_backup};
-use crate::killed::names;
-use crate::{PROGRAM, killed, run};
+use crate::calls::{killed_at_each, names};
+use crate::{PROGRAM, run};
 
 const RESTORE: [&str; 3] = ["restore", "monday.db", "--yes"];
 
@@ -16,7 +16,7 @@ fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_da
  {
     let (original, _) = with_backup();
     let mut states = BTreeSet::new();
-    let killed = killed::everywhere(original.path(), &RESTORE, |folder, when| {
+    let killed = killed_at_each(original.path(), &RESTORE, |folder, when| {
         // Everything that a server would do to open it.
         run(folder, &[], &["migrate"]).exits(0);
         let found = animals_served(folder);
@@ -59,7 +59,7 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
     let log = fs::read(original.path().join("animal-store.db-wal")).expect("a log");
     assert!(!log.is_empty());
     let mut refused = BTreeSet::new();
-    let killed = killed::everywhere(original.path(), &RESTORE, |folder, when| {
+    let killed = killed_at_each(original.path(), &RESTORE, |folder, when| {
         let opened = run(folder, &[], &["migrate"]);
         if opened.code != Some(0) {
             let line = opened.refuses(1);

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use rusqlite::Connection;
 
 use super::{AFTER, SOURCE, animals_served, with_backup};
-use crate::killed::names;
+use crate::calls::names;
 use crate::run;
 
 #[test]

@@ -1,9 +1,10 @@
-//! Commands that are killed at each system call that changes a file.
+//! Commands that are killed, or get an error, at each system call that changes a file.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use harness::Output;
 use tempfile::TempDir;
 
 use crate::PROGRAM;
@@ -24,6 +25,9 @@ const CHANGES: [&str; 13] = [
     "fchmod",
     "fchown",
 ];
+
+/// System calls that need room on the disk. What `write` writes is small, and may go to a terminal.
+const WRITES: [&str; 2] = ["pwrite64", "copy_file_range"];
 
 /// The names of all files in a folder, in order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
@@ -46,25 +50,70 @@ fn copied(folder: &Path) -> TempDir {
 /// Runs a command under strace, each time in a copy of the folder, and kills it before another one of its calls that change a file:
 /// strace counts each kind of call by itself. `look` looks at what is there then; the last one was not killed. Returns the calls at
 /// which it was killed.
-pub(crate) fn everywhere(
+pub(crate) fn killed_at_each(
     original: &Path,
     command: &[&str],
     mut look: impl FnMut(&Path, &str),
 ) -> BTreeSet<&'static str> {
-    let mut killed = BTreeSet::new();
-    for call in CHANGES {
+    at_each(
+        &CHANGES,
+        "signal=SIGKILL:when=",
+        "",
+        original,
+        command,
+        |folder, when, _| {
+            look(folder, when);
+        },
+    )
+}
+
+/// The same with a disk that is full from another one of its writes on. The command fails with one line, unless none of its writes
+/// is needed.
+pub(crate) fn disk_full_from_each(
+    original: &Path,
+    command: &[&str],
+    mut look: impl FnMut(&Path, &str),
+) -> BTreeSet<&'static str> {
+    at_each(
+        &WRITES,
+        "error=ENOSPC:when=",
+        "+",
+        original,
+        command,
+        |folder, when, output| {
+            if output.code != Some(0) {
+                let line = output.refuses(1);
+                println!("{when}: {line}");
+            }
+            look(folder, when);
+        },
+    )
+}
+
+/// Lets each of these calls fail in turn, until the command succeeds.
+fn at_each(
+    calls: &[&'static str],
+    fault: &str,
+    suffix: &str,
+    original: &Path,
+    command: &[&str],
+    mut look: impl FnMut(&Path, &str, Output),
+) -> BTreeSet<&'static str> {
+    let mut failed = BTreeSet::new();
+    for call in calls {
         for number in 1.. {
             let folder = copied(original);
-            let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+            let inject = format!("inject={call}:{fault}{number}{suffix}");
             let words = ["-f", "-o", "/dev/null", "-e", &inject];
             let words = [&words[..], &[PROGRAM], command].concat();
             let output = harness::run("strace", folder.path(), &words);
-            look(folder.path(), &format!("killed at {call} {number}"));
-            if output.code == Some(0) {
+            let code = output.code;
+            look(folder.path(), &inject, output);
+            if code == Some(0) {
                 break;
             }
-            killed.insert(call);
+            failed.insert(*call);
         }
     }
-    killed
+    failed
 }

@@ -1,0 +1,57 @@
+//! `animal-store copy` from one file to another: what it leaves behind when it is killed or the disk is full.
+
+use std::path::Path;
+
+use crate::calls::{disk_full_from_each, killed_at_each, names};
+use crate::{folder, run};
+
+const COPY: [&str; 5] = [
+    "copy",
+    "--from",
+    "sqlite:animal-store.db",
+    "--to",
+    "sqlite:new.db",
+];
+
+#[test]
+fn what_a_killed_copy_leaves_behind_is_removed_by_the_next_one() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let mut left = false;
+    killed_at_each(folder.path(), &COPY, |folder, when| {
+        left |= names(folder)
+            .iter()
+            .any(|name| name.ends_with("-wal") && name.contains(".new-"));
+        run(folder, &[], &COPY).exits(0);
+        assert_eq!(names(folder), ["animal-store.db", "new.db"], "{when}");
+    });
+    assert!(left, "never killed while it created the target");
+}
+
+/// Fails if there is a part of a file, or a lock. SQLite itself leaves its log where there is no room for it.
+fn assert_clean(folder: &Path, when: &str) {
+    let left = names(folder);
+    let is_left = |name: &String| name.contains(".new-") || name.ends_with(".lock");
+    assert!(!left.iter().any(is_left), "{when}: {left:?}");
+}
+
+#[test]
+fn a_full_disk_leaves_the_target_missing_or_empty_and_no_part_of_it() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let full = disk_full_from_each(folder.path(), &COPY, |folder, when| {
+        assert_clean(folder, when);
+        run(folder, &[], &COPY).exits(0);
+    });
+    assert!(full.contains("pwrite64"));
+}
+
+#[test]
+fn a_database_that_a_full_disk_keeps_from_being_created_leaves_no_part_of_it() {
+    let folder = folder();
+    let full = disk_full_from_each(folder.path(), &["migrate"], |folder, when| {
+        assert_clean(folder, when);
+        run(folder, &[], &["migrate"]).exits(0);
+    });
+    assert!(full.contains("pwrite64"));
+}
