@@ -58,8 +58,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads the files of TLS, binds the sockets, then opens the store: a first start whose port is in use creates no files. While
-    /// that takes long, health checks get responses, and the service manager waits.
+    /// Reads the files of TLS, looks at the folder of backups, binds the sockets, then opens the store: a first start that fails
+    /// creates no files. While that takes long, health checks get responses, and the service manager waits.
     pub async fn open(
         config: &Config,
         clock: Clock,
@@ -73,6 +73,9 @@ impl Server {
             Some(url) => Some(url.client().context("--redis")?),
             None => None,
         };
+        if let Some(backups) = &config.backups {
+            background::backups::check(backups).await?;
+        }
         let listeners = Listeners::open(config, manager.sockets)?;
         let startup = Startup::begin(config, &listeners, tls.as_ref(), &clock)?;
         let waiting = config.max_waiting_writes;

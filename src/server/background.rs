@@ -3,7 +3,7 @@
 //! has an outage, which is logged as such. Without this thread the server would continue to accept revoked keys, so the server
 //! stops with it.
 
-mod backups;
+pub(super) mod backups;
 mod checks;
 mod heartbeat;
 mod poll;

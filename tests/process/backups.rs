@@ -11,7 +11,9 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::calls::names;
 use crate::metrics::{value, value_at};
+use crate::permission::{allow, run as run_unprivileged};
 use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
 
 const LAST: &str = "animal_store_backup_last_success_timestamp_seconds";
@@ -192,20 +194,57 @@ fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_used_ends_the_start() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("file"), "").expect("a file");
+    for name in ["read", "closed"] {
+        fs::create_dir(path(name)).expect("a folder");
+    }
+    allow(&path("read"), 0o555);
+    allow(&path("closed"), 0o000);
+    let before = names(folder.path());
+    for (name, part) in [
+        ("missing", "it does not exist: create it first"),
+        ("file", "it is not a folder"),
+        ("file/folder", "Not a directory"),
+        ("read", "it cannot be written: Permission denied"),
+        ("closed/folder", "Permission denied"),
+    ] {
+        let words = ["serve", "--backup-folder", name];
+        let line = run_unprivileged(folder.path(), &[&words[..], &FREE_PORTS].concat()).refuses(1);
+        let start = format!("animal-store: --backup-folder {name}: ");
+        assert!(line.starts_with(&start) && line.contains(part), "{line}");
+    }
+    let script = script_after("mount -t tmpfs -o ro none read", "read");
+    let words = ["20", "unshare", "-rm", "sh", "-c", &script];
+    let line = harness::run("timeout", folder.path(), &words).refuses(1);
+    assert_eq!(
+        line,
+        "animal-store: --backup-folder read: it cannot be written: Read-only file system (os error 30)"
+    );
+    assert_eq!(names(folder.path()), before, "no database is created");
+    allow(&path("closed"), 0o755);
+}
+
+#[test]
 fn a_backup_that_fails_is_logged_once_and_counted_and_harms_nobody() {
     let (folder, key) = with_folders();
-    fs::remove_dir(folder.path().join("backups")).expect("a folder");
     let server = serve(&folder, "1s", "2");
+    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+    let path_of = |name: &str| folder.path().join(name);
+    fs::rename(path_of("backups"), path_of("gone")).expect("a folder");
     let client = server.client(Some(&key));
     let mut log = logged(&server, &["ERROR", "backups", "No such file"]);
+    let last = value(&server, LAST);
     eventually(SOON, "three failures", || value(&server, FAILURES) >= 3.0);
     let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
     assert_eq!((made.status, client.get("/readyz").status), (201, 200));
-    assert_eq!(value(&server, LAST), 0.0);
+    assert_eq!(value(&server, LAST), last);
     log.push_str(&server.log());
     assert_eq!(log.lines().count(), 1, "{log}");
-    fs::create_dir(folder.path().join("backups")).expect("a folder");
-    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+    fs::rename(path_of("gone"), path_of("backups")).expect("a folder");
+    eventually(SOON, "a backup", || value(&server, LAST) > last);
     drop(server);
 
     // The folder of another database is not touched.
@@ -226,19 +265,17 @@ fn a_backup_that_fails_is_logged_once_and_counted_and_harms_nobody() {
     assert_eq!(backups(&other), [""; 0]);
 }
 
-/// Starts a server, with backups every second, after this shell command on file systems that only it sees.
-fn serve_after(folder: &TempDir, command: &str) -> Process {
+/// A shell script that becomes a server, with backups in this folder every second, after this command.
+fn script_after(command: &str, backups: &str) -> String {
     let ports = FREE_PORTS.join(" ");
-    let options = "--backup-folder backups --backup-every 1s --log-level warn";
-    let script = format!("{command} && exec {PROGRAM} serve {ports} {options}");
-    Process::start("unshare", folder.path(), &["-rm", "sh", "-c", &script], &[])
+    let options = format!("--backup-folder {backups} --backup-every 1s --log-level warn");
+    format!("{command} && exec {PROGRAM} serve {ports} {options}")
 }
 
 #[test]
 fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
     for (command, part) in [
         ("mount -t tmpfs -o size=40k none backups", "disk is full"),
-        ("mount -t tmpfs -o ro none backups", "Read-only file system"),
         (
             "cp animal-store.db /tmp/animals.db.$$ && mount -t tmpfs -o size=16m none . && cd \"$PWD\" && \
              mv /tmp/animals.db.$$ animal-store.db && mkdir backups",
@@ -246,7 +283,9 @@ fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
         ),
     ] {
         let (folder, key) = with_folders();
-        let server = serve_after(&folder, command);
+        // On file systems that only it sees.
+        let words = ["-rm", "sh", "-c", &script_after(command, "backups")];
+        let server = Process::start("unshare", folder.path(), &words, &[]);
         logged(&server, &["ERROR", "backup failed", part]);
         let client = server.client(Some(&key));
         let made = client.create(&json!({"name": "Rex", "categoryId": 1}));

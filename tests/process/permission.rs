@@ -9,7 +9,7 @@ use harness::{Output, Process};
 use crate::{FREE_PORTS, PROGRAM, folder};
 
 /// Runs the program as one for whom permissions count: root without the capabilities that override them.
-fn run(folder: &Path, words: &[&str]) -> Output {
+pub(crate) fn run(folder: &Path, words: &[&str]) -> Output {
     let is_root = fs::metadata("/proc/self").expect("a process");
     let is_root = is_root.uid() == 0;
     if !is_root {
@@ -20,7 +20,7 @@ fn run(folder: &Path, words: &[&str]) -> Output {
     harness::run("setpriv", folder, &all)
 }
 
-fn allow(path: &Path, mode: u32) {
+pub(crate) fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is ours");
 }
 

@@ -4,11 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::shared::Shared;
 use crate::clock::Timestamp;
+use crate::config::Backups;
 use crate::metrics::BackgroundTask;
 use crate::store::{BackupFolder, BackupFolderError, BackupProgress};
 
@@ -22,11 +25,25 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a backup is told to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How long a start waits until it is known whether the folder can be used.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What a thread does. Both return when the last backup was made.
 #[derive(Clone, Copy)]
 enum Job {
     FindLast,
     Make,
+}
+
+/// Fails if no backups can be made in the folder. That a network file system does not respond is no reason not to serve.
+pub(in crate::server) async fn check(backups: &Backups) -> anyhow::Result<()> {
+    let folder = backups.folder.clone();
+    let checking = spawn_blocking(move || BackupFolder::check(&folder));
+    let Ok(checked) = timeout(CHECK_TIMEOUT, checking).await else {
+        return Ok(());
+    };
+    let folder = backups.folder.display();
+    checked?.map_err(|what| anyhow!("--backup-folder {folder}: {what}"))
 }
 
 /// Makes backups until the server shuts down.

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::statvfs;
+use rustix::fs::{Access, access, statvfs};
 
 use super::backup::{BackupError, BackupProgress, back_up};
 use crate::clock::Timestamp;
@@ -79,6 +79,20 @@ struct Entry {
 }
 
 impl BackupFolder {
+    /// Returns why no backups can be made in a folder, if that is certain.
+    pub fn check(folder: &Path) -> std::result::Result<(), String> {
+        match folder.metadata() {
+            Ok(found) if !found.is_dir() => return Err("it is not a folder".into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err("it does not exist: create it first".into());
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+        access(folder, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| format!("it cannot be written: {}", io::Error::from(error)))
+    }
+
     /// When the last backup that is still there was made, without those from the future ([`BackupFolder::is_from_future`]).
     pub fn last(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         let entries = self.read_list()?;
