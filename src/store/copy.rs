@@ -108,7 +108,7 @@ pub async fn copy(
         return Err(CopyError::SameDatabase);
     }
     let source = Session::source(from).await?;
-    let target = Session::target(to).await?;
+    let target = Session::target(to, &source).await?;
     let mut all = 0;
     for table in &TABLES {
         all += source.count(table).await.map_err(at(FROM))?;
@@ -160,10 +160,8 @@ pub async fn copy(
 fn rejected(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
         let text = format!("{error:#}");
-        let what = text
-            .strip_prefix("--database: ")
-            .unwrap_or(&text)
-            .to_owned();
+        let what = text.strip_prefix("--database: ").unwrap_or(&text);
+        let what = what.replace("--database ", &format!("{option} "));
         CopyError::Failed { option, what }
     }
 }
@@ -192,14 +190,19 @@ impl Session {
     }
 
     /// Opens the target, creates it if it is missing, and begins the transaction. Fails if it has animals, orders or keys.
-    async fn target(database: &Database) -> Result<Self> {
+    async fn target(database: &Database, source: &Self) -> Result<Self> {
         let failed = rejected(TO);
         let target = match database {
             Database::Sqlite(path) => {
                 Self::Sqlite(Box::new(SqliteSession::target(path).map_err(failed)?))
             }
             Database::Postgres(url) => {
-                let target = PgSession::target(database, url).await.map_err(failed)?;
+                let source = match source {
+                    Self::Sqlite(_) => None,
+                    Self::Postgres(source) => Some(&**source),
+                };
+                let target = PgSession::target(database, url, source).await;
+                let target = target.map_err(failed)?.ok_or(CopyError::SameDatabase)?;
                 Self::Postgres(Box::new(target))
             }
         };

@@ -3,9 +3,11 @@
 use std::error::Error;
 use std::pin::Pin;
 
+use anyhow::anyhow;
 use bytes::BytesMut;
 use futures_util::TryStreamExt;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::engine::Postgres;
@@ -29,32 +31,66 @@ pub(crate) struct PgSession {
 impl PgSession {
     /// Begins to read a database.
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
-        Self::open(database, url, Mode::ReadOnly, begin).await
+        let session = Self::connect(database, url, Mode::ReadOnly).await?;
+        session
+            .begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            .await?;
+        Ok(session)
     }
 
-    /// Begins to write a database, which is created or migrated first.
-    pub(crate) async fn target(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
-        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
-        Self::open(database, url, Mode::Migrate, begin).await
-    }
-
-    async fn open(
+    /// Begins to write a database, which is created or migrated first. None if it is the source, by whatever name.
+    pub(crate) async fn target(
         database: &Database,
         url: &PostgresUrl,
-        mode: Mode,
-        begin: &str,
-    ) -> anyhow::Result<Self> {
+        source: Option<&Self>,
+    ) -> anyhow::Result<Option<Self>> {
+        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
+        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
+        let session = Self::connect(database, url, Mode::Migrate).await?;
+        if let Some(source) = source
+            && source.deployment().await? == session.deployment().await?
+            && session.is_locked().await?
+        {
+            return Ok(None);
+        }
+        session.begin(begin).await?;
+        Ok(Some(session))
+    }
+
+    async fn connect(database: &Database, url: &PostgresUrl, mode: Mode) -> anyhow::Result<Self> {
         let (engine, _) = Postgres::open(database, url, mode, 1).await?;
-        let lease = engine.pool.borrow().await?;
-        // Until the end no node starts: it waits.
-        let script = format!("{begin}; {NO_LIMITS}; {LOCK}");
-        lease.batch_execute(&script).await.map_err(PgError::from)?;
         Ok(Self {
-            lease,
+            lease: engine.pool.borrow().await?,
             _engine: engine,
         })
+    }
+
+    async fn begin(&self, begin: &str) -> anyhow::Result<()> {
+        // Until the end no node starts: it waits.
+        let script = format!("{begin}; {NO_LIMITS}; {LOCK}");
+        let begun = self.lease.batch_execute(&script).await;
+        begun.map_err(|error| match error.code() {
+            Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => {
+                anyhow!("another process is writing to it: try again when that has ended")
+            }
+            _ => PgError::from(error).into(),
+        })
+    }
+
+    async fn deployment(&self) -> StoreResult<String> {
+        let row = self.lease.query_one("SELECT id FROM deployment", &[]).await;
+        let row = row.map_err(PgError::from)?;
+        Ok(row.try_get(0).map_err(PgError::from)?)
+    }
+
+    /// Whether another session has what [`PgSession::begin`] locks. If that one has a database with the ID of this deployment,
+    /// which a copy of it has, too, both are one database.
+    async fn is_locked(&self) -> StoreResult<bool> {
+        match self.lease.query_one(&format!("{LOCK} NOWAIT"), &[]).await {
+            Ok(_) => Ok(false),
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(true),
+            Err(error) => Err(PgError::from(error).into()),
+        }
     }
 
     async fn execute(&self, script: &str) -> StoreResult<()> {

@@ -1,6 +1,8 @@
 //! What cannot be copied, and where nothing is copied to.
 
-use harness::Postgres;
+use std::time::Duration;
+
+use harness::{Postgres, eventually};
 use tempfile::TempDir;
 
 use super::{FROM, command, copy, dump_server};
@@ -23,7 +25,14 @@ fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused(
     std::fs::write(folder.path().join("text.db"), "text".repeat(1_000)).expect("a file");
     std::os::unix::fs::symlink("animal-store.db", folder.path().join("link.db")).expect("a link");
     let before = dump_server(&postgres, "used");
+    let local = used.replace("127.0.0.1", "localhost");
     for (from, to, code, part) in [
+        (
+            &*used,
+            &*local,
+            2,
+            "animal-store: --from and --to name the same database",
+        ),
         (
             FROM,
             &*used,
@@ -76,9 +85,22 @@ fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused(
             "--to: PostgreSQL at 127.0.0.1",
         ),
         (FROM, "mysql:x", 2, "--to"),
+        (
+            "sqlite:text.db",
+            &url,
+            1,
+            "choose another file with --from sqlite:PATH",
+        ),
+        (
+            FROM,
+            "sqlite:text.db",
+            1,
+            "choose another file with --to sqlite:PATH",
+        ),
     ] {
         let line = copy(folder.path(), from, to, &[]).refuses(code);
         assert!(line.contains(part), "{from} {to}: {line}");
+        assert!(!line.contains("--database"), "{from} {to}: {line}");
     }
     assert_eq!(dump_server(&postgres, "used"), before);
     // Nothing was made of a source that could not be read.
@@ -86,4 +108,36 @@ fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused(
     let secret = ["--database-password-file", "text.db"];
     let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).refuses(2);
     assert!(line.contains("--database-password-file requires"), "{line}");
+}
+
+#[test]
+fn a_database_with_the_id_of_the_source_is_another_one_and_one_that_is_written_is_named_as_that() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let (from, to) = (postgres.url(), postgres.create_database("twin"));
+    for database in [&from, &to] {
+        command(folder.path(), database, "migrate");
+    }
+    let id = postgres.psql("postgres", "select id from deployment");
+    postgres.psql("twin", &format!("update deployment set id = '{id}'"));
+    command(folder.path(), &from, "keys create --name a --plan free");
+    let lock = "begin; select * from counters for update; select pg_sleep(20)";
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| postgres.psql("twin", lock));
+        let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(20)%' and state = 'active' and pid <> pg_backend_pid()";
+        eventually(Duration::from_secs(10), "it is locked", || {
+            postgres.psql("postgres", sleeping) == "1"
+        });
+        command(folder.path(), FROM, "migrate");
+        let line = copy(folder.path(), FROM, &to, &[]).refuses(1);
+        assert_eq!(
+            line,
+            "animal-store: --to: another process is writing to it: try again when that has ended"
+        );
+        let end = "select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(20)%' and pid <> pg_backend_pid()";
+        postgres.psql("postgres", end);
+        // Its end is an error.
+        let _ = writing.join();
+    });
+    copy(folder.path(), &from, &to, &[]).exits(0);
 }
