@@ -24,7 +24,7 @@ pub use contract::{
     Retry, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, old_secret_until};
-pub use copy::{CopiedTable, CopyError, copy};
+pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{

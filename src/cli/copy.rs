@@ -9,7 +9,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::Progress;
 use crate::config::{DatabaseOptions, FileOption};
-use crate::store::{CopiedTable, CopyError, Database, copy};
+use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
 /// Copy everything into another, empty database: from one machine to several nodes, or back.
 ///
@@ -45,8 +45,14 @@ impl Copy {
             return Err(Failure::Usage(what.into()));
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
-        let bar = Progress::of_rows("copying");
-        let copied = copy(&from, &to, |done, all| bar.set(done, all)).await;
+        let mut bar = (CopyStep::Copying, Progress::of_rows("copying"));
+        let show = |step, done, all| {
+            if step != bar.0 {
+                bar = (step, Progress::of_rows("comparing"));
+            }
+            bar.1.set(done, all);
+        };
+        let copied = copy(&from, &to, show).await;
         drop(bar);
         let tables = copied.map_err(|error| match error {
             CopyError::SameDatabase => Failure::Usage(error.to_string()),

@@ -78,6 +78,15 @@ pub struct CopiedTable {
     pub contents: Contents,
 }
 
+/// What a copy is doing. Every row is copied, and then read from the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyStep {
+    /// Copies the rows.
+    Copying,
+    /// Compares those of both databases.
+    Comparing,
+}
+
 /// A database in a transaction: a snapshot of the source, or what is written to the target.
 enum Session {
     Sqlite(Box<SqliteSession>),
@@ -94,11 +103,11 @@ macro_rules! dispatch {
     };
 }
 
-/// Copies everything. `progress` is called with the rows that are done, and all.
+/// Copies everything. `progress` is called with the rows that are done in a step, and all.
 pub async fn copy(
     from: &Database,
     to: &Database,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(CopyStep, u64, u64),
 ) -> Result<Vec<CopiedTable>> {
     let is_same = match (from, to) {
         (Database::Sqlite(from), Database::Sqlite(to)) => is_same_file(from, to),
@@ -113,19 +122,15 @@ pub async fn copy(
     for table in &TABLES {
         all += source.count(table).await.map_err(at(FROM))?;
     }
-    // Every row is copied, and then read from the target.
     let mut done = 0;
-    let mut advance = |rows: usize| {
-        done += rows as u64;
-        progress(done, 2 * all);
-    };
     let mut tables = Vec::new();
     for table in &TABLES {
         let mut contents = Contents::default();
         target
             .load(&source, table, |rows| {
                 rows.iter().for_each(|row| contents.add(row));
-                advance(rows.len());
+                done += rows.len() as u64;
+                progress(CopyStep::Copying, done, all);
             })
             .await?;
         tables.push(CopiedTable {
@@ -135,11 +140,13 @@ pub async fn copy(
     }
     let counters = dispatch!(&source, counters()).map_err(at(FROM))?;
     dispatch!(&target, set_counters(counters)).map_err(at(TO))?;
+    let mut done = 0;
     for (table, copied) in TABLES.iter().zip(&tables) {
         let mut found = Contents::default();
         let read = async |rows: Vec<Row>| {
             rows.iter().for_each(|row| found.add(row));
-            advance(rows.len());
+            done += rows.len() as u64;
+            progress(CopyStep::Comparing, done, all);
             Ok(())
         };
         target.each(table, read).await.map_err(at(TO))?;

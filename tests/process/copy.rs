@@ -1,9 +1,9 @@
-//! `animal-store copy` from one file to another: what it leaves behind when it is killed or the disk is full.
+//! `animal-store copy` from one file to another: its progress, and what it leaves behind when it is killed or the disk is full.
 
 use std::path::Path;
 
 use crate::calls::{disk_full_from_each, killed_at_each, names};
-use crate::{folder, run};
+use crate::{PROGRAM, folder, large_key, run};
 
 const COPY: [&str; 5] = [
     "copy",
@@ -54,4 +54,22 @@ fn a_database_that_a_full_disk_keeps_from_being_created_leaves_no_part_of_it() {
         run(folder, &[], &["migrate"]).exits(0);
     });
     assert!(full.contains("pwrite64"));
+}
+
+#[test]
+fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_compares() {
+    let folder = folder();
+    large_key(folder.path());
+    crate::backup::fill(folder.path(), 50_000);
+    let command = format!("stty cols 120; exec {PROGRAM} {}", COPY.join(" "));
+    let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "");
+    assert_eq!(code, Some(0), "{shown}");
+    for step in ["copying ", "comparing "] {
+        let bars = shown.split('\r').filter(|bar| bar.contains(step));
+        let ends: Vec<&str> = bars.filter_map(|bar| bar.split(" of ").nth(1)).collect();
+        assert!(!ends.is_empty(), "no {step}: {shown:?}");
+        // The animals, the key, and a few rows of other tables.
+        let all = |end: &&str| end.starts_with("50,00") && end.contains(" rows");
+        assert!(ends.iter().all(all), "{ends:?}");
+    }
 }
