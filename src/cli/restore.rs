@@ -39,7 +39,8 @@ impl RestoreCommand {
         };
         let file = self.file.display();
         if !self.yes {
-            require_terminal(&format!("{file} would replace {database}"))?;
+            let verb = if target.exists() { "replace" } else { "become" };
+            require_terminal(&format!("{file} would {verb} {database}"))?;
         }
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
@@ -54,7 +55,11 @@ impl RestoreCommand {
         if !self.yes {
             let keys = describe(prepared.revived().as_ref());
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
-            confirm(&format!("{file} replaces {database}{lines}"))?;
+            let verb = match prepared.replaces() {
+                true => "replaces",
+                false => "becomes",
+            };
+            confirm(&format!("{file} {verb} {database}{lines}"))?;
         }
         let (bytes, format) = (prepared.bytes, prepared.format);
         let now = clock.now();
@@ -63,7 +68,14 @@ impl RestoreCommand {
         let kept = done.kept.map(|path| path.display().to_string());
         let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
         if let Some(kept) = &kept {
-            text.push_str(&format!("\nthe database before it is kept as {kept}"));
+            let what = match ["-wal", "-journal", "-shm"]
+                .iter()
+                .any(|end| kept.ends_with(end))
+            {
+                true => "the log of a database that was missing",
+                false => "the database before it",
+            };
+            text.push_str(&format!("\n{what} is kept as {kept}"));
         }
         for line in describe(done.revived.as_ref()) {
             text.push_str(&format!("\n{line}"));

@@ -185,7 +185,19 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
         .expect("a read");
     let line = restore(folder.path()).refuses(1);
     assert!(
-        line.contains("cannot restore animal-store.db: database is locked"),
+        line.contains("cannot restore animal-store.db: another process has it open: end that one first (`fuser animal-store.db` shows it)"),
+        "{line}"
+    );
+    other.execute_batch("COMMIT").expect("an end");
+    // One that lets nobody read is noticed earlier.
+    other
+        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+        .expect("a lock");
+    let line = restore(folder.path()).refuses(1);
+    assert!(
+        line.contains(
+            "cannot open animal-store.db: another process has locked it: end that one first"
+        ),
         "{line}"
     );
     other.execute_batch("COMMIT").expect("an end");
@@ -247,4 +259,54 @@ fn an_earlier_format_is_restored_and_migrated_by_the_next_start() {
     let line = "migrated animal-store.db from format 3 to ";
     assert!(migrated.stdout.starts_with(line), "{migrated:?}");
     assert_eq!(animals_served(folder.path()), BEFORE);
+}
+
+#[test]
+fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_nothing() {
+    let (folder, _) = with_backup();
+    let backup = folder.path().join("monday.db");
+    fs::set_permissions(&backup, Permissions::from_mode(0o644)).expect("it is ours");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    // Others than root cannot give it away.
+    let _ = chown(&data, Some(12_345), Some(23_456));
+    let owner = data.metadata().expect("a folder");
+    let words = ["restore", "monday.db", "--database", "sqlite:data/new.db"];
+    assert_eq!(
+        run(folder.path(), &[], &words).refuses(2),
+        "animal-store: monday.db would become data/new.db: use --yes to confirm"
+    );
+    let command = format!("exec {PROGRAM} {}", words.join(" "));
+    let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(
+        shown.contains("monday.db becomes data/new.db. Continue? [y/N]"),
+        "{shown}"
+    );
+    let new = data.join("new.db").metadata().expect("a file");
+    assert_eq!(
+        (new.mode() & 0o777, new.uid(), new.gid()),
+        (0o600, owner.uid(), owner.gid())
+    );
+}
+
+#[test]
+fn of_a_database_that_is_missing_the_log_is_kept_and_named() {
+    for words in [&[][..], &["--json"]] {
+        let (folder, _) = with_backup();
+        let log = fs::read(folder.path().join("animal-store.db-wal")).expect("a log");
+        fs::remove_file(folder.path().join(SOURCE)).expect("a file");
+        let words = [&["restore", "monday.db", "--yes"], words].concat();
+        let output = run(folder.path(), &[], &words).exits(0);
+        let kept = match serde_json::from_str::<Value>(&output.stdout) {
+            Ok(report) => report["kept"].as_str().expect("a name").to_owned(),
+            Err(_) => {
+                let line = output.stdout.lines().nth(1).expect("a line");
+                let name = line.strip_prefix("the log of a database that was missing is kept as ");
+                name.expect(line).to_owned()
+            }
+        };
+        assert_eq!(fs::read(folder.path().join(kept)).expect("a file"), log);
+        assert_eq!(animals_served(folder.path()), BEFORE);
+    }
 }

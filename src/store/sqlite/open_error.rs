@@ -62,6 +62,10 @@ impl OpenError {
                 path,
                 what: error.to_string(),
             },
+            Some(ErrorCode::DatabaseBusy) => {
+                let what = "another process has locked it: end that one first, or try again later";
+                OpenError::cannot_open(&path, what)
+            }
             // A transaction of rollback mode that was cut short. This file has another mode; rolling it back would touch the file.
             Some(ErrorCode::ReadOnly) if sibling(&path, "-journal").exists() => {
                 OpenError::Damaged {

@@ -18,7 +18,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::backup::{BackupProgress, check};
-use super::connect::{self, folder, sibling};
+use super::connect::{self, folder, give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
 use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
@@ -60,7 +60,7 @@ type Result<T> = std::result::Result<T, RestoreError>;
 /// What was restored.
 #[derive(Debug)]
 pub struct Restored {
-    /// Where the old database is kept, if there was one.
+    /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
     /// Keys whose secrets work again. None if the old database could not be read.
     pub revived: Option<RevivedKeys>,
@@ -131,8 +131,11 @@ impl Restore {
         if verdict != "ok" {
             return Err(damaged(source, &verdict));
         }
-        let original = real.metadata().ok().filter(|_| old != Old::Missing);
-        new.set_access_of(&original.unwrap_or(metadata))?;
+        match real.metadata() {
+            Ok(original) => new.set_access_of(&original)?,
+            // Like every new database, it is its owner's alone, whoever may read the backup.
+            Err(_) => give_to_owner_of_folder(new.temporary()),
+        }
         let bytes = new.file().metadata().map_err(|error| failed(&error))?.len();
         Ok(Self {
             target: real,
@@ -144,9 +147,14 @@ impl Restore {
         })
     }
 
+    /// Whether there is a database, or a part of one, that it replaces.
+    pub fn replaces(&self) -> bool {
+        self.old != Old::Missing
+    }
+
     /// Keys whose secrets will work again. None if the old database cannot be read.
     pub fn revived(&self) -> Option<RevivedKeys> {
-        if self.old == Old::Missing {
+        if !self.replaces() {
             return Some(RevivedKeys::default());
         }
         let reader = match connect::has_no_log(&self.target) {
@@ -181,6 +189,12 @@ impl Restore {
         let connection = match exclusive(&self.target) {
             Ok(connection) => connection,
             Err(error) if is_damage(&error) => return self.replace_unreadable(now),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                let file = self.target.display();
+                return Err(failed(&format!(
+                    "another process has it open: end that one first (`fuser {file}` shows it)"
+                )));
+            }
             Err(error) => return Err(failed(&error)),
         };
         let revived = self.revived_in(&connection);
@@ -206,6 +220,10 @@ impl Restore {
             None => {
                 let kept = kept_name(&self.target, now);
                 let placeholder = NewFile::create(&self.target, Overwrite::Yes)?;
+                if let Ok(original) = self.target.metadata() {
+                    // The restore that continues finds the mode and the owner here.
+                    placeholder.set_access_of(&original)?;
+                }
                 let name = kept.file_name().unwrap_or_default().to_string_lossy();
                 let mut file = placeholder.file();
                 file.write_all(format!("{INTERRUPTED}{name}\n").as_bytes())
@@ -229,8 +247,9 @@ impl Restore {
         }
         self.sync_folder()?;
         self.new.publish()?;
+        let files = ["", "-wal", "-journal", "-shm"].map(|end| sibling(&kept, end));
         Ok(Restored {
-            kept: Some(kept),
+            kept: files.into_iter().find(|file| file.exists()),
             revived: None,
         })
     }
@@ -340,8 +359,7 @@ fn exclusive(path: &Path) -> rusqlite::Result<Connection> {
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
     if is_busy {
         let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-        let what = "another process uses it: end that one first".to_owned();
-        return Err(rusqlite::Error::SqliteFailure(busy, Some(what)));
+        return Err(rusqlite::Error::SqliteFailure(busy, None));
     }
     Ok(connection)
 }

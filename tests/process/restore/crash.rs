@@ -1,7 +1,8 @@
 //! Whatever happens, the old database or the backup is there, whole, and the other one is not lost.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
     let (original, _) = with_backup();
     let damaged = b"not a database any more, but perhaps somebody can make use of it".repeat(100);
     fs::write(original.path().join(SOURCE), &damaged).expect("a file");
+    let mode = Permissions::from_mode(0o640);
+    fs::set_permissions(original.path().join(SOURCE), mode).expect("it is ours");
     let log = fs::read(original.path().join("animal-store.db-wal")).expect("a log");
     assert!(!log.is_empty());
     let mut refused = BTreeSet::new();
@@ -67,6 +70,8 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
             restore(folder).exits(0);
         }
         assert_eq!(animals_served(folder), BEFORE, "{when}");
+        let mode = folder.join(SOURCE).metadata().expect("a file").mode();
+        assert_eq!(mode & 0o777, 0o640, "{when}");
         let kept = kept(folder);
         assert_eq!(kept.len(), 1, "{when}: {kept:?}");
         assert_eq!(fs::read(&kept[0]).expect("a file"), damaged, "{when}");
