@@ -37,6 +37,10 @@ impl Backup {
                 "backup is for the embedded database: back up {database} with pg_dump --format=custom --file=FILE"
             )));
         };
+        if self.file.as_os_str() == "-" {
+            let what = "a backup is a file, not a stream: name the file to write";
+            return Err(Failure::Usage(what.into()));
+        }
         let overwrite = match self.force {
             true => Overwrite::Yes,
             false => Overwrite::No,

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::calls::names;
+use crate::calls::{disk_full_from_each, names};
 use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, large_key, run};
 
@@ -150,6 +150,10 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
         ("other.db", "has a -wal or -journal next to it"),
         ("folder", "is not a regular file"),
         ("socket", "is not a regular file"),
+        (
+            "-",
+            "a backup is a file, not a stream: name the file to write",
+        ),
     ] {
         let line = run(folder.path(), &[], &["backup", name, "--force"]).refuses(2);
         assert!(line.contains(part), "{name}: {line}");
@@ -224,6 +228,18 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
         );
         assert_eq!(names(folder.path()), before, "{inject}");
     }
+}
+
+#[test]
+fn a_disk_that_is_full_from_any_write_on_leaves_nothing() {
+    let folder = with_database();
+    let before = names(folder.path());
+    let full = disk_full_from_each(folder.path(), &["backup", "copy.db"], |folder, when| {
+        let mut left = names(folder);
+        left.retain(|name| name != "copy.db");
+        assert_eq!(left, before, "{when}");
+    });
+    assert!(full.contains("pwrite64"));
 }
 
 /// A database that is too large to be checked whole whenever it is opened, with so many animals.

@@ -76,6 +76,24 @@ fn the_lock_goes_with_its_process_however_that_ends() {
 }
 
 #[test]
+fn a_full_disk_leaves_no_lock_behind() {
+    let folder = folder();
+    large_key(folder.path());
+    let lock = folder.path().join("animal-store.db.lock");
+    let inject = "inject=write:error=ENOSPC";
+    let path = lock.to_str().expect("text");
+    let words = ["-f", "-P", path, "-o", "/dev/null", "-e", inject];
+    let serve = [PROGRAM, "serve"];
+    let words = [&words[..], &serve, &FREE_PORTS].concat();
+    let line = harness::run("strace", folder.path(), &words).refuses(1);
+    assert!(
+        line.contains("cannot lock it: No space left on device"),
+        "{line}"
+    );
+    assert!(!lock.exists());
+}
+
+#[test]
 fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_cleaned_up() {
     let folder = folder();
     large_key(folder.path());

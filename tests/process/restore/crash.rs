@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{AFTER, BEFORE, SOURCE, animals, animals_served, kept, restore, with_backup};
-use crate::calls::{killed_at_each, names};
+use crate::calls::{disk_full_from_each, killed_at_each, names};
 use crate::{PROGRAM, run};
 
 const RESTORE: [&str; 3] = ["restore", "monday.db", "--yes"];
@@ -136,4 +136,21 @@ fn a_command_that_starts_while_a_restore_replaces_the_file_does_not_remove_the_k
         restore.join().expect("the restore").exits(0);
     });
     assert_eq!(kept(folder.path()).len(), 1, "{:?}", names(folder.path()));
+}
+
+#[test]
+fn a_restore_on_a_disk_that_is_full_from_any_write_on_loses_nothing() {
+    let (original, _) = with_backup();
+    let full = disk_full_from_each(original.path(), &RESTORE, |folder, when| {
+        let left = names(folder);
+        let is_new = |name: &String| name.contains(".new-") || name.ends_with(".lock");
+        assert!(!left.iter().any(is_new), "{when}: {left:?}");
+        let found = animals_served(folder);
+        let counts: Vec<i64> = kept(folder).iter().map(|path| animals(path)).collect();
+        assert!(
+            (found == AFTER && counts.is_empty()) || (found == BEFORE && counts == [AFTER]),
+            "{when}: {found} animals, kept {counts:?}"
+        );
+    });
+    assert!(full.len() == 2, "{full:?}");
 }
