@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context;
 use serde_json::json;
 use tokio::task;
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{Progress, watch};
+use super::signals::Signals;
 use crate::new_file::{NewFileError, Overwrite};
 use crate::store::{BackupError, BackupProgress, Database, back_up};
 
@@ -49,7 +51,8 @@ impl Backup {
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
         let bar = Progress::of_bytes("backing up");
-        let (finished, stopped_by) = watch(&bar, &progress, backup).await?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let (finished, stopped_by) = watch(&bar, &progress, &mut signals, backup).await?;
         drop(bar);
         let written = finished.map_err(|error| match stopped_by {
             Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),

@@ -3,8 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
+use tokio::sync::oneshot;
 
 use super::outcome::{Failure, Outcome};
+use super::signals::Signals;
 
 /// Fails if there is no terminal: there would be nobody to ask, which is wrong usage. For commands that take long before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
@@ -29,5 +31,23 @@ pub(super) fn confirm(consequence: &str) -> Outcome {
     match reply.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::Failed("nothing was changed".into())),
+    }
+}
+
+/// The same for a command that has something to clean up if a signal stops it, of which it says what it means.
+pub(super) async fn confirm_unless_stopped(
+    consequence: String,
+    signals: &mut Signals,
+    stopped: &str,
+) -> Outcome {
+    let (reply, replied) = oneshot::channel();
+    // A thread that waits for a line does not keep the process from exiting.
+    let asking = std::thread::Builder::new().name("confirm".into());
+    asking
+        .spawn(move || reply.send(confirm(&consequence)))
+        .context("cannot ask for confirmation")?;
+    tokio::select! {
+        replied = replied => replied.context("cannot ask for confirmation")?,
+        signal = signals.first() => Err(Failure::Failed(format!("stopped by {signal}: {stopped}"))),
     }
 }

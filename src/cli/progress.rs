@@ -82,9 +82,9 @@ impl Progress {
 pub(super) async fn watch<T>(
     bar: &Progress,
     progress: &BackupProgress,
+    signals: &mut Signals,
     mut work: JoinHandle<T>,
 ) -> anyhow::Result<(T, Option<&'static str>)> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let mut redraw = interval(REDRAW);
     let mut stopped_by = None;
     loop {

@@ -7,13 +7,17 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::task;
 
-use super::confirm::{confirm, require_terminal};
+use super::confirm::{confirm_unless_stopped, require_terminal};
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{Progress, watch};
+use super::signals::Signals;
 use crate::clock::Clock;
 use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
+
+/// What a signal means that stops it.
+const NOTHING: &str = "nothing was restored";
 
 /// Put a backup in the place of the embedded database; no server may use it.
 ///
@@ -46,10 +50,11 @@ impl RestoreCommand {
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
         let bar = Progress::of_bytes("restoring");
-        let (prepared, stopped_by) = watch(&bar, &progress, preparing).await?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let (prepared, stopped_by) = watch(&bar, &progress, &mut signals, preparing).await?;
         drop(bar);
         let prepared = prepared.map_err(|error| match stopped_by {
-            Some(signal) => Failure::Failed(format!("stopped by {signal}: nothing was restored")),
+            Some(signal) => Failure::Failed(format!("stopped by {signal}: {NOTHING}")),
             None => failure(error),
         })?;
         if !self.yes {
@@ -59,7 +64,8 @@ impl RestoreCommand {
                 true => "replaces",
                 false => "becomes",
             };
-            confirm(&format!("{file} {verb} {database}{lines}"))?;
+            let question = format!("{file} {verb} {database}{lines}");
+            confirm_unless_stopped(question, &mut signals, NOTHING).await?;
         }
         let (bytes, format) = (prepared.bytes, prepared.format);
         let now = clock.now();

@@ -171,6 +171,17 @@ fn a_restore_waits_for_nobody_who_serves_and_asks_first() {
         "{shown}"
     );
     assert_eq!(animals_served(folder.path()), AFTER);
+    // Ctrl-C while it asks.
+    let interrupted = format!("(sleep 3; kill -INT $$) & {command}");
+    let before = names(folder.path());
+    let (code, shown) = harness::on_terminal(folder.path(), &interrupted, &[], "");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(
+        shown.contains("Continue? [y/N]")
+            && shown.contains("stopped by SIGINT: nothing was restored"),
+        "{shown}"
+    );
+    assert_eq!(names(folder.path()), before);
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
     assert_eq!(code, Some(0), "{shown}");
     assert_eq!(animals_served(folder.path()), BEFORE);
