@@ -54,11 +54,10 @@ impl Backup {
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let (finished, stopped_by) = watch(&bar, &progress, &mut signals, backup).await?;
         drop(bar);
-        let written = finished.map_err(|error| match stopped_by {
+        let bytes = finished.map_err(|error| match stopped_by {
             Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),
             None => failure(error),
         })?;
-        let bytes = written.len();
         let (file, seconds) = (self.file.display(), began.elapsed().as_secs_f64());
         let report = || json!({"file": file.to_string(), "bytes": bytes, "seconds": (seconds * 1e3).round() / 1e3});
         let text = format!("backed up {database} to {file}: {bytes} bytes in {seconds:.1} s");

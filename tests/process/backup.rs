@@ -166,6 +166,20 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
 }
 
 #[test]
+fn a_database_of_an_earlier_format_is_backed_up_as_it_is() {
+    let folder = with_database();
+    let source = Connection::open(folder.path().join(SOURCE)).expect("a database");
+    source
+        .execute_batch("DROP TABLE deployment; PRAGMA user_version = 3")
+        .expect("an earlier format");
+    drop(source);
+    run(folder.path(), &[], &["backup", "copy.db"]).exits(0);
+    let copy = Connection::open(folder.path().join("copy.db")).expect("a database");
+    let format = copy.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    assert_eq!(format.expect("a format"), 3);
+}
+
+#[test]
 fn a_backup_has_the_mode_and_the_owner_of_the_database() {
     let folder = with_database();
     let source = folder.path().join(SOURCE);

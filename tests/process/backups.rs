@@ -335,6 +335,31 @@ fn what_a_killed_server_leaves_of_a_backup_is_removed_and_a_shutdown_leaves_noth
 }
 
 #[test]
+fn a_backup_of_a_server_that_is_killed_when_it_is_complete_is_deleted_in_its_turn() {
+    // It gets its name, or the list does.
+    for call in ["renameat2", "rename"] {
+        let (folder, _) = with_folders();
+        let inject = format!("inject={call}:signal=SIGKILL:when=1");
+        let strace = ["20", "strace", "-f", "-o", "/dev/null", "-e", &inject];
+        let words = [PROGRAM, "serve", "--backup-folder", "backups"];
+        let words = [&strace[..], &words, &FREE_PORTS].concat();
+        let output = harness::run("timeout", folder.path(), &words);
+        // strace and timeout end as it does.
+        assert_eq!(output.code, None, "{call}: {output:?}");
+        let first = backups(&folder);
+        let server = serve(&folder, "1s", "1");
+        eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+        let second = value(&server, LAST);
+        eventually(SOON, "another", || value(&server, LAST) > second);
+        let both: Vec<String> = backups(&folder);
+        assert!(
+            both.iter().all(|name| !first.contains(name)),
+            "{call}: {first:?} {both:?}"
+        );
+    }
+}
+
+#[test]
 fn backups_of_postgresql_are_wrong_usage() {
     let folder = folder();
     let database = ["--database", "postgres://me:secret@db.example/animals"];

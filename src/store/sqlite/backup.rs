@@ -85,14 +85,25 @@ impl BackupProgress {
     }
 }
 
-/// Writes a backup of the database at `source` to `target`, and returns its metadata from before it got its name. The database may
-/// be in use, and of any format.
+/// Writes a backup of the database at `source` to `target`, and returns its size. The database may be in use, and of any format.
 pub fn back_up(
     source: &Path,
     target: &Path,
     overwrite: Overwrite,
     progress: &BackupProgress,
-) -> Result<Metadata, BackupError> {
+) -> Result<u64, BackupError> {
+    let (new, written) = prepare(source, target, overwrite, progress)?;
+    new.publish()?;
+    Ok(written.len())
+}
+
+/// The same, but it has no name yet. Returns the metadata that it will have.
+pub(super) fn prepare(
+    source: &Path,
+    target: &Path,
+    overwrite: Overwrite,
+    progress: &BackupProgress,
+) -> Result<(NewFile, Metadata), BackupError> {
     let rejected = |error| BackupError::Source(permission::explain(source, error).into());
     match inspect(source).map_err(rejected)? {
         FileState::Format(_) => {}
@@ -129,8 +140,7 @@ pub fn back_up(
     new.set_access_of(&original.map_err(|error| failed(error.to_string()))?)?;
     let written = new.file().metadata();
     let written = written.map_err(|error| failed(error.to_string()))?;
-    new.publish()?;
-    Ok(written)
+    Ok((new, written))
 }
 
 /// Rejects a target that is the database itself or one of its files, and one with a log next to it, which SQLite would replay into the

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access, statvfs};
 
-use super::backup::{BackupError, BackupProgress, back_up};
+use super::backup::{BackupError, BackupProgress, prepare};
 use crate::clock::Timestamp;
 use crate::new_file::{NewFile, NewFileError, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
@@ -121,14 +121,11 @@ impl BackupFolder {
         let is_free = |time: &Timestamp| !self.folder.join(name(*time)).exists();
         let time = seconds.find(is_free).unwrap_or(now);
         let path = self.folder.join(name(time));
-        // From before others could see and change it.
-        let written = back_up(&self.source, &path, Overwrite::No, progress)?;
+        let (new, written) = prepare(&self.source, &path, Overwrite::No, progress)?;
         entries.push(Entry::new(name(time), &written));
-        if let Err(error) = self.write_list(&entries) {
-            // Without it on the list it would never be deleted.
-            let _ = std::fs::remove_file(path);
-            return Err(error);
-        }
+        // First: one that is not on the list is never deleted. One that is on it and was never published is skipped.
+        self.write_list(&entries)?;
+        new.publish()?;
         // There is a new one; the next time reports what could not be deleted.
         let _ = self.delete_oldest(entries);
         Ok(time)
