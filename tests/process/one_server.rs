@@ -100,8 +100,11 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
     let file = folder.path().join(FILE);
     let unfinished = folder.path().join(format!("{FILE}.new-0123456789abcdef"));
     fs::hard_link(&file, &unfinished).expect("a name");
+    // And one of a restore that was killed while it asked.
+    let copy = folder.path().join(format!("{FILE}.new-fedcba9876543210"));
+    fs::write(&copy, "a backup").expect("a file");
     let mut server = Process::serve(PROGRAM, folder.path(), &[]);
-    assert!(!unfinished.exists());
+    assert!(!unfinished.exists() && !copy.exists());
     server.kill();
 
     fs::hard_link(&file, folder.path().join("second.db")).expect("a name");

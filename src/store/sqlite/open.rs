@@ -14,7 +14,7 @@ use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
-use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED};
+use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, remove_leftovers};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
 /// Older ones can lose commits in WAL mode.
@@ -65,6 +65,12 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         true => Some(FileLock::take(path)?),
         false => None,
     };
+    if lock.is_some() {
+        // No other process creates or restores it now.
+        let file = sibling(path, "");
+        let is_own = |name: &str| file.file_name().is_some_and(|own| *own == *name);
+        remove_leftovers(folder(&file), is_own);
+    }
     // A restore gives the file a second name for a moment. Only a process with the lock may take that name for a leftover.
     let while_restored = match &lock {
         None if has_second_name(path) => Some(FileLock::take(path)?),
