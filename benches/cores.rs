@@ -14,12 +14,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use animal_store::access::{Access, Identity, Presented};
+use animal_store::access::{Access, Credentials, Identity};
 use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
 use animal_store::limit::{Admission, BanPolicy, Limiter};
-use animal_store::metrics::{RequestMetrics, ServerMetrics, Subject};
+use animal_store::metrics::{OperationLabel, RequestMetrics, ServerMetrics};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
 use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
@@ -141,7 +141,7 @@ impl<'a> Worker<'a> {
         let took = Duration::from_micros(70);
         slice(async || {
             self.metrics
-                .count(Subject::Operation(Operation::ListPets), 200, took)
+                .count(OperationLabel::Operation(Operation::ListPets), 200, took)
         });
     }
 
@@ -172,8 +172,8 @@ impl<'a> Worker<'a> {
             ..
         } = self.service;
         slice(async || {
-            let presented = Presented::Key(self.secret.reveal().as_bytes());
-            let identity = access.identify(store, presented, CLIENT, NOW).await;
+            let credentials = Credentials::Token(self.secret.reveal().as_bytes());
+            let identity = access.identify(store, credentials, CLIENT, NOW).await;
             let Ok(Identity::Key(key)) = identity else {
                 panic!("{identity:?}");
             };
@@ -183,7 +183,7 @@ impl<'a> Worker<'a> {
             let page = store.page(PetQuery::default()).await;
             assert!(black_box(page).expect("a page").next.is_some());
             self.metrics.count(
-                Subject::Operation(Operation::ListPets),
+                OperationLabel::Operation(Operation::ListPets),
                 200,
                 Duration::from_micros(70),
             );

@@ -6,7 +6,7 @@ mod bearer;
 mod directory;
 pub(crate) mod proxy;
 
-pub use bearer::Presented;
+pub use bearer::Credentials;
 pub use directory::{Directory, Key};
 pub use proxy::TrustedProxies;
 
@@ -42,19 +42,19 @@ pub struct Access {
 }
 
 /// The most revoked keys whose use is logged.
-const MOST_REVOKED: usize = 1_000;
+const MAX_LOGGED_REVOKED: usize = 1_000;
 
 impl Access {
     /// Authenticates a request from `address`. An error is one of the store.
     pub async fn identify(
         &self,
         store: &Store,
-        presented: Presented<'_>,
+        credentials: Credentials<'_>,
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Identity> {
-        if let Presented::Key(text) = presented
-            && let Some(hash) = KeyHash::of_presented(text)
+        if let Credentials::Token(text) = credentials
+            && let Some(hash) = KeyHash::parse(text)
         {
             let mut known = self.directory.find(&hash);
             if known.is_none() {
@@ -84,7 +84,7 @@ impl Access {
     fn log_revoked(&self, key: KeyId, address: IpAddr) {
         let logged = self.revoked_used.lock();
         let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
-        if logged.len() < MOST_REVOKED && logged.insert(key) {
+        if logged.len() < MAX_LOGGED_REVOKED && logged.insert(key) {
             let client = address.to_canonical();
             tracing::warn!(key = key.0, %client, "revoked key used; further uses of it are not logged");
         }

@@ -145,7 +145,7 @@ impl Service for Admin {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::is_like_a_key(id)
+        !KeyHash::looks_like_a_key(id)
     }
 
     async fn start(&self) {

@@ -37,7 +37,7 @@ use url::{BaseUrl, LinkBase};
 #[derive(Debug)]
 pub(crate) struct Api {
     store: Arc<Store>,
-    addresses: Addresses,
+    base_urls: BaseUrls,
     /// The timeout for a whole body.
     body_timeout: Duration,
     in_flight: InFlight,
@@ -45,7 +45,7 @@ pub(crate) struct Api {
 
 /// The base URLs for links.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub(crate) struct BaseUrls {
     /// The one that the operator has configured, for all requests.
     pub public: Option<BaseUrl>,
     /// The address of the server, for a request without a host.
@@ -62,10 +62,10 @@ pub(crate) struct Destination<'a> {
 
 impl Api {
     /// The operations on this store, with links below these base URLs.
-    pub(crate) fn new(store: Arc<Store>, addresses: Addresses, body_timeout: Duration) -> Self {
+    pub(crate) fn new(store: Arc<Store>, base_urls: BaseUrls, body_timeout: Duration) -> Self {
         Self {
             store,
-            addresses,
+            base_urls,
             body_timeout,
             in_flight: InFlight::default(),
         }
@@ -82,7 +82,7 @@ impl Api {
         now: Timestamp,
     ) -> Result<Response, ApiError> {
         deprecation::check(call.operation, now)?;
-        let base = self.addresses.base(destination);
+        let base = self.base_urls.base(destination);
         let mut result = match call.operation {
             Operation::ListPets => self.list_pets(head.query, base).await,
             // Boxed: the state of a creation would make every read more expensive.
@@ -110,14 +110,14 @@ impl Api {
     ) -> Response {
         let mut response = error.response();
         if let Route::Operation(call) = route {
-            let base = || self.addresses.base(destination());
+            let base = || self.base_urls.base(destination());
             deprecation::announce(call.operation, base, &mut response);
         }
         response
     }
 }
 
-impl Addresses {
+impl BaseUrls {
     fn base<'a>(&'a self, destination: Destination<'a>) -> LinkBase<'a> {
         match (&self.public, destination.authority) {
             (Some(public), _) => public.into(),

@@ -33,8 +33,8 @@ pub struct AdminToken([u8; 32]);
 pub struct InvalidToken;
 
 impl AdminToken {
-    pub(crate) fn matches(&self, presented: &[u8]) -> bool {
-        self.0 == <[u8; 32]>::from(Sha256::digest(presented))
+    pub(crate) fn matches(&self, token: &[u8]) -> bool {
+        self.0 == <[u8; 32]>::from(Sha256::digest(token))
     }
 }
 

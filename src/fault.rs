@@ -41,12 +41,12 @@ impl Fault {
     /// Whether this fault is enabled.
     #[cfg(feature = "faults")]
     pub fn is_on(self) -> bool {
-        static WANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
-        let wanted = WANTED.get_or_init(|| {
+        static ENABLED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
+        let enabled = ENABLED.get_or_init(|| {
             let name = std::env::var("ANIMAL_STORE_FAULT").ok()?;
             clap::ValueEnum::from_str(&name, false).ok()
         });
-        *wanted == Some(self)
+        *enabled == Some(self)
     }
 
     /// Panics if this fault is enabled and the condition holds.

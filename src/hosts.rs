@@ -8,7 +8,7 @@ pub(crate) fn split_url(scheme: &str, url: &str) -> Option<(Vec<String>, String)
     let rest = url.strip_prefix(scheme)?.strip_prefix("://")?;
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (user, hosts) = match authority.rfind('@') {
-        Some(place) => authority.split_at(place + 1),
+        Some(at) => authority.split_at(at + 1),
         None => ("", authority),
     };
     let each = |host: &str| format!("{scheme}://{user}{host}{path}");
@@ -28,9 +28,9 @@ pub(crate) fn take_parameters<const N: usize>(
     for parameter in query.split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match names.iter().position(|known| *known == name) {
-            Some(place) => {
+            Some(index) => {
                 let value = decode(value)?.into_owned();
-                if values[place].replace(value).is_some() {
+                if values[index].replace(value).is_some() {
                     return None;
                 }
             }

@@ -37,7 +37,7 @@ pub use asset::Asset;
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;
-pub use connections::{Caps, Connections, Full};
+pub use connections::{ConnectionLimits, Connections, LimitReached};
 pub use exchange::Exchange;
 pub use head::{Field, Head};
 pub use listen::{Listener, listen, listen_for_each, max_connections};

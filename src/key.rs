@@ -86,9 +86,9 @@ impl Hash for KeyHash {
 }
 
 impl KeyHash {
-    /// The hash of a presented key, or `None` if its format or its check characters are wrong.
-    pub fn of_presented(text: &[u8]) -> Option<Self> {
-        if !Self::is_like_a_key(text) {
+    /// The hash of a key that a client has sent, or `None` if its format or its check characters are wrong.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        if !Self::looks_like_a_key(text) {
             return None;
         }
         let (checked, check) = text.split_at(CHECKED);
@@ -96,7 +96,7 @@ impl KeyHash {
     }
 
     /// Whether a text has the length and prefix of a key, possibly a mistyped one.
-    pub fn is_like_a_key(text: &[u8]) -> bool {
+    pub fn looks_like_a_key(text: &[u8]) -> bool {
         text.len() == LENGTH && text.starts_with(SCHEME.as_bytes())
     }
 
@@ -121,8 +121,8 @@ impl fmt::Debug for KeyHash {
 fn check_characters(checked: &[u8]) -> [u8; CHECK] {
     let mut rest = crc32fast::hash(checked) as usize;
     let mut check = [0; CHECK];
-    for place in check.iter_mut().rev() {
-        *place = BASE62[rest % 62];
+    for character in check.iter_mut().rev() {
+        *character = BASE62[rest % 62];
         rest /= 62;
     }
     check
@@ -138,7 +138,7 @@ mod tests {
         let text = secret.reveal();
         assert_eq!(text.len(), 41);
         assert!(text.starts_with("as_") && text[3..].bytes().all(|b| b.is_ascii_alphanumeric()));
-        assert_eq!(KeyHash::of_presented(text.as_bytes()), Some(secret.hash()));
+        assert_eq!(KeyHash::parse(text.as_bytes()), Some(secret.hash()));
         assert_eq!(secret.prefix(), &text[..8]);
         assert_ne!(Secret::generate().unwrap().reveal(), text);
     }
@@ -146,15 +146,12 @@ mod tests {
     #[test]
     fn every_single_wrong_character_is_noticed() {
         let secret = Secret::generate().unwrap();
-        for place in 0..LENGTH {
+        for index in 0..LENGTH {
             let mut text = secret.reveal().as_bytes().to_vec();
-            text[place] = if text[place] == b'x' { b'y' } else { b'x' };
-            assert_eq!(KeyHash::of_presented(&text), None, "{place}");
+            text[index] = if text[index] == b'x' { b'y' } else { b'x' };
+            assert_eq!(KeyHash::parse(&text), None, "{index}");
         }
-        assert_eq!(
-            KeyHash::of_presented(&secret.reveal().as_bytes()[..40]),
-            None
-        );
+        assert_eq!(KeyHash::parse(&secret.reveal().as_bytes()[..40]), None);
     }
 
     #[test]

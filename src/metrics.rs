@@ -15,7 +15,7 @@ use crate::counter::{Counter, Gauge, Histogram};
 
 /// The operation label of a request, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum OperationLabel {
     /// An operation.
     Operation(Operation),
     /// A path or method without an operation.
@@ -30,7 +30,7 @@ pub enum Subject {
     Connection,
 }
 
-impl Subject {
+impl OperationLabel {
     const COUNT: usize = Self::OTHERS.len() + Operation::ALL.len();
 
     const OTHERS: [Self; 5] = [
@@ -41,7 +41,7 @@ impl Subject {
         Self::Connection,
     ];
 
-    /// Every subject, in the order of their counters.
+    /// Every label, in the order of their counters.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let operations = Operation::ALL.map(Self::Operation);
         operations.into_iter().chain(Self::OTHERS)
@@ -97,7 +97,7 @@ const STATUSES: [u16; 19] = [
 
 /// Statuses that every operation has on the metrics page before they first occur. A rate begins with the second sample, so the
 /// first failures would otherwise not be seen.
-const ALWAYS: [u16; 4] = [401, 429, 500, 503];
+const ALWAYS_SHOWN: [u16; 4] = [401, 429, 500, 503];
 
 /// Why a request was rejected with a 429.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,9 +178,9 @@ impl BackgroundTask {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct RequestMetrics {
-    requests: [[Counter; STATUSES.len()]; Subject::COUNT],
-    /// Microseconds from the request head to the response, by subject.
-    pub(crate) durations: [Histogram<12>; Subject::COUNT],
+    requests: [[Counter; STATUSES.len()]; OperationLabel::COUNT],
+    /// Microseconds from the request head to the response, by label.
+    pub(crate) durations: [Histogram<12>; OperationLabel::COUNT],
     rejected: [Counter; 3],
     rejected_connections: [Counter; ConnectionLimit::ALL.len()],
     /// Requests over HTTP/2 that were rejected because the limit of connections was reached.
@@ -217,13 +217,13 @@ impl Default for RequestMetrics {
 
 impl RequestMetrics {
     /// Counts a request.
-    pub fn count(&self, subject: Subject, status: u16, took: Duration) {
+    pub fn count(&self, label: OperationLabel, status: u16, took: Duration) {
         let index = STATUSES
             .iter()
             .position(|known| *known == status)
             .unwrap_or(STATUSES.len() - 1);
-        self.requests[subject.index()][index].add(1);
-        self.durations[subject.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.requests[label.index()][index].add(1);
+        self.durations[label.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Counts a rejected request.
@@ -242,18 +242,18 @@ impl RequestMetrics {
         limits.map(|by| (by.name(), self.rejected_connections[by as usize].get()))
     }
 
-    /// Requests by subject and status, without those that have not occurred, except for failures of operations.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (Subject, u16, u64)> {
-        Subject::all().flat_map(move |subject| {
-            let counts = self.requests[subject.index()].iter().map(Counter::get);
-            let is_operation = matches!(subject, Subject::Operation(_));
+    /// Requests by label and status, without those that have not occurred, except for failures of operations.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (OperationLabel, u16, u64)> {
+        OperationLabel::all().flat_map(move |label| {
+            let counts = self.requests[label.index()].iter().map(Counter::get);
+            let is_operation = matches!(label, OperationLabel::Operation(_));
             let known = STATUSES
                 .into_iter()
                 .zip(counts)
                 .filter(move |(status, count)| {
-                    *count > 0 || (is_operation && ALWAYS.contains(status))
+                    *count > 0 || (is_operation && ALWAYS_SHOWN.contains(status))
                 });
-            known.map(move |(status, count)| (subject, status, count))
+            known.map(move |(status, count)| (label, status, count))
         })
     }
 
@@ -350,12 +350,12 @@ impl ServerMetrics {
 mod tests {
     use super::*;
 
-    const GET_PET: Subject = Subject::Operation(Operation::GetPet);
+    const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 
     #[test]
     fn every_subject_has_separate_counters() {
-        let indexes: Vec<_> = Subject::all().map(Subject::index).collect();
-        assert_eq!(indexes, (0..Subject::COUNT).collect::<Vec<_>>());
+        let indexes: Vec<_> = OperationLabel::all().map(OperationLabel::index).collect();
+        assert_eq!(indexes, (0..OperationLabel::COUNT).collect::<Vec<_>>());
     }
 
     #[test]
@@ -376,7 +376,9 @@ mod tests {
         let (zero, counted): (Vec<_>, Vec<_>) =
             total.requests().partition(|(_, _, count)| *count == 0);
         assert_eq!(counted, [(GET_PET, 200, 3)]);
-        assert!(zero.contains(&(GET_PET, 503, 0)) && !zero.contains(&(Subject::Docs, 503, 0)));
+        assert!(
+            zero.contains(&(GET_PET, 503, 0)) && !zero.contains(&(OperationLabel::Docs, 503, 0))
+        );
         let durations = &total.durations[GET_PET.index()];
         let counts: Vec<_> = durations
             .buckets()

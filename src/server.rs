@@ -28,7 +28,7 @@ use crate::admin::{Admin, MetricsPage};
 use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::http::{self, Caps, Connections, Timeouts, Tls};
+use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
 use crate::limit::{Limiter, Redis, RedisClient};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
@@ -124,7 +124,7 @@ impl Server {
         let shared = Shared::new(config, store, clock, tls, &local_url, workers, receiver)?;
         let shared = Arc::new(shared);
         if let Some(tls) = &shared.tls {
-            certificate::observe(tls, &shared);
+            certificate::publish_expiry(tls, &shared);
         }
         let loaded = background::load(&shared).await;
         let loaded = loaded.context("cannot read the keys")?;
@@ -133,7 +133,7 @@ impl Server {
         let deployment = deployment.context("cannot read the ID of the deployment")?;
         let max_connections = http::max_connections(config.max_connections);
         let exempt = config.trusted_proxies.clone();
-        let connections = Connections::new(Caps {
+        let connections = Connections::new(ConnectionLimits {
             total: max_connections,
             per_address: config.max_connections_per_address,
             is_exempt: Box::new(move |address| exempt.trusts(address)),
@@ -171,7 +171,7 @@ impl Server {
             clock: shared.clock.clone(),
             started: shared.clock.now(),
         };
-        let admin_connections = Connections::new(Caps {
+        let admin_connections = Connections::new(ConnectionLimits {
             total: ADMIN_CONNECTIONS,
             // At the limit of all, the one that has waited longest for its client is closed for a new one, so that health checks
             // get through. A limit for an address would reject them instead.

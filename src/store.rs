@@ -116,10 +116,10 @@ impl Store {
     }
 
     /// Reports that this node has ended.
-    pub async fn sign_off(&self) -> Result<()> {
+    pub async fn deregister(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(_) => Ok(()),
-            Engine::Postgres(engine) => engine.sign_off().await,
+            Engine::Postgres(engine) => engine.deregister().await,
         }
     }
 

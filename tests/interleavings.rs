@@ -57,7 +57,8 @@ fn count(decisions: &[Decision], yes: impl Fn(Admission) -> bool) -> usize {
 
 /// Requests and refusals in all.
 fn sums(usage: &[DayUsage]) -> (u32, u32) {
-    let sum = |(requests, refused), on: &DayUsage| (requests + on.requests, refused + on.refused);
+    let sum =
+        |(requests, rejected), on: &DayUsage| (requests + on.requests, rejected + on.rejected);
     usage.iter().fold((0, 0), sum)
 }
 

@@ -4,20 +4,20 @@ use crate::http::Field;
 
 /// The credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Presented<'a> {
+pub enum Credentials<'a> {
     /// No bearer token.
-    Nothing,
+    Missing,
     /// More than one header: ambiguous, whatever they contain.
     Several,
     /// A token, valid or not. It is secret: this type has no `Debug`.
-    Key(&'a [u8]),
+    Token(&'a [u8]),
 }
 
-impl<'a> Presented<'a> {
+impl<'a> Credentials<'a> {
     /// Reads `Authorization: Bearer <key>`. The scheme is case-insensitive. Other schemes are ignored.
     pub fn of(authorization: Field<'a>) -> Self {
         let value = match authorization {
-            Field::Absent => return Self::Nothing,
+            Field::Absent => return Self::Missing,
             Field::Several => return Self::Several,
             Field::One(value) => value,
         };
@@ -25,11 +25,11 @@ impl<'a> Presented<'a> {
             // As nearly all clients write it.
             Some((b"Bearer ", token)) => token,
             Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => token,
-            _ => return Self::Nothing,
+            _ => return Self::Missing,
         };
         match token.trim_ascii() {
-            [] => Self::Nothing,
-            token => Self::Key(token),
+            [] => Self::Missing,
+            token => Self::Token(token),
         }
     }
 }
@@ -39,9 +39,9 @@ mod tests {
     use super::*;
 
     fn key(value: &str) -> Option<String> {
-        match Presented::of(Field::One(value.as_bytes())) {
-            Presented::Nothing | Presented::Several => None,
-            Presented::Key(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+        match Credentials::of(Field::One(value.as_bytes())) {
+            Credentials::Missing | Credentials::Several => None,
+            Credentials::Token(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
         }
     }
 
@@ -52,7 +52,7 @@ mod tests {
         for nothing in ["", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"] {
             assert_eq!(key(nothing), None, "{nothing}");
         }
-        assert!(Presented::of(Field::Absent) == Presented::Nothing);
-        assert!(Presented::of(Field::Several) == Presented::Several);
+        assert!(Credentials::of(Field::Absent) == Credentials::Missing);
+        assert!(Credentials::of(Field::Several) == Credentials::Several);
     }
 }

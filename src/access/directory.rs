@@ -24,10 +24,10 @@ pub struct Key {
 }
 
 /// The end of a secret that has none.
-const NEVER: Timestamp = Timestamp::from_millis(i64::MAX);
+const NO_END: Timestamp = Timestamp::from_millis(i64::MAX);
 
 /// The end of a secret that does not work at any time.
-const ALWAYS: Timestamp = Timestamp::from_millis(i64::MIN);
+const REVOKED: Timestamp = Timestamp::from_millis(i64::MIN);
 
 impl Key {
     /// Whether it is neither expired nor revoked.
@@ -37,7 +37,7 @@ impl Key {
 
     /// Whether an operator has revoked it.
     pub(super) fn is_revoked(&self) -> bool {
-        self.ends == ALWAYS
+        self.ends == REVOKED
     }
 }
 
@@ -118,7 +118,7 @@ impl Directory {
             .apply_bans(record.ban, record.unbanned_at);
         // A revocation is final, also for a clock that is behind the one that dated it.
         let key_ends = match record.revoked_at {
-            Some(_) => Some(ALWAYS),
+            Some(_) => Some(REVOKED),
             None => record.expires_at,
         };
         let old = record
@@ -130,7 +130,7 @@ impl Directory {
                 id: record.id,
                 limits: record.plan.limits(),
                 meter,
-                ends: ends.unwrap_or(NEVER),
+                ends: ends.unwrap_or(NO_END),
             };
             secrets.insert(hash, key);
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use http::header::{COOKIE, HeaderValue, ORIGIN};
 
 use super::session::{SessionId, Sessions};
-use crate::access::Presented;
+use crate::access::Credentials;
 use crate::access::address::AddressTable;
 use crate::api::ApiError;
 use crate::api::authority::Authority;
@@ -95,11 +95,11 @@ impl Guard {
         let Some(token) = &self.token else {
             return Ok(Caller::Anonymous);
         };
-        let presented = Presented::of(head.authorization);
+        let presented = Credentials::of(head.authorization);
         match presented {
-            Presented::Key(presented) if token.matches(presented) => Ok(Caller::Token),
-            Presented::Nothing => Err(self.fail(peer, ApiError::MissingAdminToken)),
-            Presented::Key(_) | Presented::Several => {
+            Credentials::Token(presented) if token.matches(presented) => Ok(Caller::Token),
+            Credentials::Missing => Err(self.fail(peer, ApiError::MissingAdminToken)),
+            Credentials::Token(_) | Credentials::Several => {
                 Err(self.fail(peer, ApiError::InvalidAdminToken))
             }
         }
@@ -108,7 +108,7 @@ impl Guard {
     /// Authenticates a request by the token or by a session.
     pub(super) fn authenticate(&self, head: &Head<'_>, peer: IpAddr) -> Result<Caller, ApiError> {
         if self.token.is_some()
-            && Presented::of(head.authorization) == Presented::Nothing
+            && Credentials::of(head.authorization) == Credentials::Missing
             && let Some(session) = self.sessions.find(head.all(&COOKIE), Instant::now())
         {
             return Ok(Caller::Session(session));

@@ -12,7 +12,7 @@ use crate::counter::Counter;
 use crate::health::{CheckState, Readiness};
 use crate::http::{Head, Response, header};
 use crate::limit::redis::Health;
-use crate::metrics::{BackgroundTask, RequestMetrics, ServerMetrics, Subject};
+use crate::metrics::{BackgroundTask, OperationLabel, RequestMetrics, ServerMetrics};
 use crate::store::Store;
 use crate::trace;
 
@@ -214,7 +214,7 @@ impl MetricsPage {
 fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
     let requests: Vec<_> = metrics
         .requests()
-        .map(|(subject, status, count)| (subject.name(), status.to_string(), count))
+        .map(|(label, status, count)| (label.name(), status.to_string(), count))
         .collect();
     page.counters(
         "animal_store_requests_total",
@@ -227,9 +227,9 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
         "animal_store_request_duration_seconds",
         "Time from the request head to the response",
         1e6,
-        Subject::all()
+        OperationLabel::all()
             .zip(&metrics.durations)
-            .map(|(subject, durations)| ([("operation", subject.name())], durations)),
+            .map(|(label, durations)| ([("operation", label.name())], durations)),
     );
     page.counters(
         "animal_store_rejected_total",

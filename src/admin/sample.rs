@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::metrics::MetricsPage;
 use super::process;
 use crate::api::Operation;
-use crate::metrics::Subject;
+use crate::metrics::OperationLabel;
 
 /// The numbers of a sample, in their order.
 pub(super) const NAMES: [&str; 17] = [
@@ -56,8 +56,8 @@ impl Counts {
         let requests = sources.metrics.requests();
         let mut outcomes = [0; 5];
         let mut reads = 0;
-        for (subject, status, count) in requests.requests() {
-            let Subject::Operation(operation) = subject else {
+        for (label, status, count) in requests.requests() {
+            let OperationLabel::Operation(operation) = label else {
                 continue;
             };
             outcomes[outcome(status)] += count;
@@ -68,8 +68,8 @@ impl Counts {
             }
         }
         let mut durations: Vec<(Option<u64>, u64)> = Vec::new();
-        for (subject, histogram) in Subject::all().zip(&requests.durations) {
-            if !matches!(subject, Subject::Operation(_)) {
+        for (label, histogram) in OperationLabel::all().zip(&requests.durations) {
+            if !matches!(label, OperationLabel::Operation(_)) {
                 continue;
             }
             for (index, (bound, count)) in histogram.buckets().enumerate() {

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use crate::http::{Field, Head};
 
 /// The longest host with its port. A name in the DNS has at most 253 characters.
-const LONGEST: usize = 255;
+const MAX_LENGTH: usize = 255;
 
 /// A host and perhaps a port, checked, so that it can be part of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl<'a> Authority<'a> {
 }
 
 thread_local! {
-    /// The last authority that this thread accepted, of at most [`LONGEST`] bytes. Clients know a deployment by one name or very few, and
+    /// The last authority that this thread accepted, of at most [`MAX_LENGTH`] bytes. Clients know a deployment by one name or very few, and
     /// comparing costs a quarter of checking: 0.7 % of the instructions of a list.
     static LAST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -77,17 +77,17 @@ fn is_authority(bytes: &[u8]) -> bool {
             None => is_name(bytes),
         },
     };
-    is_valid && bytes.len() <= LONGEST
+    is_valid && bytes.len() <= MAX_LENGTH
 }
 
 /// The bytes of a name or an IPv4 address, besides percent-encoded ones: the unreserved characters and delimiters of RFC 3986.
 const NAME: [bool; 256] = {
     let mut allowed = [false; 256];
     let all = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=";
-    let mut place = 0;
-    while place < all.len() {
-        allowed[all[place] as usize] = true;
-        place += 1;
+    let mut index = 0;
+    while index < all.len() {
+        allowed[all[index] as usize] = true;
+        index += 1;
     }
     allowed
 };

@@ -17,7 +17,7 @@ const MARKDOWN: &str = include_str!("docs/page.md");
 /// The server that the texts are about, in a deployment without a public URL. The script of the page replaces it by the real one.
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
-/// The files of the page: name, ending, type and content. The basics of the style are shared by all pages.
+/// The files of the page: name, extension, type and content. The basics of the style are shared by all pages.
 const FILES: [(&str, &str, &str, &str); 3] = [
     (
         "page",
@@ -71,11 +71,11 @@ impl Docs {
         // A URL has no other character that is markup.
         let mut page = PAGE.replace(ORIGIN, &root.replace('&', "&amp;"));
         let mut assets = Vec::new();
-        for (name, ending, content_type, body) in FILES {
+        for (name, extension, content_type, body) in FILES {
             let asset = Asset::immutable(content_type, body);
-            let hashed = format!("docs/{name}-{}.{ending}", asset.hash());
+            let hashed = format!("docs/{name}-{}.{extension}", asset.hash());
             page = page.replace(
-                &format!("\"docs/{name}.{ending}\""),
+                &format!("\"docs/{name}.{extension}\""),
                 &format!("\"{hashed}\""),
             );
             assets.push((format!("/{hashed}"), asset));

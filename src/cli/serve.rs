@@ -63,11 +63,11 @@ async fn serve(
         };
         let running = server.start(&config, sink).await?;
         let secret = first_key.as_ref().map(|issued| &issued.secret);
-        let greeting = greeting(&config, &running, secret);
+        let startup_message = startup_message(&config, &running, secret);
         let first_key = first_key.map(|issued| issued.record.id);
-        anyhow::Ok((running, greeting, first_key))
+        anyhow::Ok((running, startup_message, first_key))
     };
-    let (mut running, greeting, first_key) = tokio::select! {
+    let (mut running, startup_message, first_key) = tokio::select! {
         started = starting => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
@@ -85,7 +85,7 @@ async fn serve(
     }
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {
-        if print::all(greeting.as_bytes()).is_err()
+        if print::all(startup_message.as_bytes()).is_err()
             && let Some(id) = first_key
         {
             tracing::warn!("{}", secret_lost(id, "created"));
@@ -101,7 +101,7 @@ async fn serve(
 }
 
 /// The startup lines: addresses, and a first request to try.
-fn greeting(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
+fn startup_message(config: &Config, running: &Running, first_key: Option<&Secret>) -> String {
     let Running {
         local_url: api,
         admin_url: admin,

@@ -8,7 +8,7 @@ use crate::store;
 const COMMIT: Option<&str> = option_env!("ANIMAL_STORE_COMMIT");
 
 /// Whether the arguments ask for this.
-pub(super) fn is_wanted(args: &[std::ffi::OsString]) -> bool {
+pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
     let is_either =
         |arg: &std::ffi::OsString, names: [&str; 2]| names.iter().any(|name| arg == name);
     let version = |arg| is_either(arg, ["--version", "-V"]);

@@ -207,7 +207,7 @@ impl ServeOptions {
 }
 
 /// The longest duration: a thousand years, so that no sum with a point in time overflows.
-const LONGEST: Duration = Duration::from_hours(365_000 * 24);
+const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
 
 /// Parses an address. A host name would have to be resolved, and could be several addresses.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -251,7 +251,7 @@ fn whole_seconds(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     let duration = Duration::try_from(duration).ok()?;
-    (duration.subsec_nanos() == 0 && duration <= LONGEST).then_some(duration)
+    (duration.subsec_nanos() == 0 && duration <= MAX_DURATION).then_some(duration)
 }
 
 /// Parses a duration that is not zero.

@@ -111,12 +111,12 @@ pub(super) fn find<'a>(command: &'a Command, long: &str) -> Option<&'a Arg> {
     })
 }
 
-/// The first option of a command, or of one of its subcommands, that is wanted.
-fn first<'a>(command: &'a Command, is_wanted: &dyn Fn(&Arg) -> bool) -> Option<&'a Arg> {
-    let here = command.get_arguments().find(|option| is_wanted(option));
+/// The first option of a command, or of one of its subcommands, that matches.
+fn first<'a>(command: &'a Command, matches: &dyn Fn(&Arg) -> bool) -> Option<&'a Arg> {
+    let here = command.get_arguments().find(|option| matches(option));
     here.or_else(|| {
         command
             .get_subcommands()
-            .find_map(|sub| first(sub, is_wanted))
+            .find_map(|sub| first(sub, matches))
     })
 }

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::connection;
-use super::connections::{Connections, Full, Slot};
+use super::connections::{Connections, LimitReached, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
-use super::tls::{HTTP_2, Handshake, shake_hands};
+use super::tls::{HTTP_2, Handshake, perform_handshake};
 use super::worker::Worker;
 use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
@@ -42,7 +42,7 @@ const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is true; then waits until every request has its response. With `tls` they are encrypted.
 pub async fn accept<S: Service + 'static>(
-    Listener { socket, outlives }: Listener,
+    Listener { socket, stays_open }: Listener,
     tls: Option<Tls>,
     service: S,
     connections: Connections,
@@ -72,7 +72,7 @@ pub async fn accept<S: Service + 'static>(
     acceptor.connections.wake_all();
     // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted. The queue of a
     // socket that stays open is left to whoever accepts next, and a filter would stay on the socket.
-    if (!outlives || Fault::FiltersPassedSocket.is_on()) && !Fault::DropsQueue.is_on() {
+    if (!stays_open || Fault::FiltersPassedSocket.is_on()) && !Fault::DropsQueue.is_on() {
         listen::drop_new_syns(&listener);
         let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;
     }
@@ -152,7 +152,7 @@ impl<S: Service + 'static> Acceptor<S> {
         };
     }
 
-    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: Full) {
+    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: LimitReached) {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
@@ -179,7 +179,7 @@ async fn serve_encrypted<S: Service + 'static>(
     peer: IpAddr,
     worker: &Rc<Worker<S>>,
 ) {
-    match shake_hands(tls, tcp, slot.activity(), worker, connection::GRACE).await {
+    match perform_handshake(tls, tcp, slot.activity(), worker, connection::GRACE).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
             _ => connection::serve(stream, slot, peer, worker).await,

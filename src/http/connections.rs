@@ -26,7 +26,7 @@ const MAX_REJECTIONS: usize = 32;
 const STREAMS_AT_A_TIME: usize = 16;
 
 /// The limits of connections.
-pub struct Caps {
+pub struct ConnectionLimits {
     /// In total.
     pub total: usize,
     /// From one address.
@@ -35,7 +35,7 @@ pub struct Caps {
     pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
-impl fmt::Debug for Caps {
+impl fmt::Debug for ConnectionLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -51,7 +51,7 @@ pub struct Connections(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    caps: Caps,
+    limits: ConnectionLimits,
     /// The origin of all times.
     epoch: Instant,
     open: Mutex<Open>,
@@ -76,7 +76,7 @@ struct Open {
 
 /// Which limit of connections is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum LimitReached {
     /// All connections have a request in flight.
     Total,
     /// Its address has reached its limit.
@@ -85,9 +85,9 @@ pub enum Full {
 
 impl Connections {
     /// No connections yet.
-    pub fn new(caps: Caps) -> Self {
+    pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(Inner {
-            caps,
+            limits,
             epoch: Instant::now(),
             open: Mutex::default(),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
@@ -96,17 +96,17 @@ impl Connections {
 
     /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
     /// been idle longest.
-    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, Full> {
-        let Inner { caps, epoch, .. } = &*self.0;
-        let network = (!(caps.is_exempt)(peer)).then(|| network(peer));
+    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, LimitReached> {
+        let Inner { limits, epoch, .. } = &*self.0;
+        let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
         let mut open = self.0.lock();
         if let Some(network) = network
-            && open.by_network.get(&network).copied().unwrap_or(0) >= caps.per_address
+            && open.by_network.get(&network).copied().unwrap_or(0) >= limits.per_address
         {
-            return Err(Full::Address);
+            return Err(LimitReached::Address);
         }
-        if open.by_id.len() >= caps.total && !open.evict() {
-            return Err(Full::Total);
+        if open.by_id.len() >= limits.total && !open.evict() {
+            return Err(LimitReached::Total);
         }
         let activity = Arc::new(Activity::new(*epoch));
         let id = open.next_id;
@@ -213,12 +213,12 @@ impl Slot {
         if streams <= self.reserved.get() {
             return true;
         }
-        let Inner { caps, .. } = &*self.connections.0;
+        let Inner { limits, .. } = &*self.connections.0;
         let mut open = self.connections.0.lock();
-        let mut left = caps.total.saturating_sub(open.streams);
+        let mut left = limits.total.saturating_sub(open.streams);
         if let Some(network) = self.network {
             let reserved = open.streams_by_network.get(&network).copied();
-            left = left.min(caps.per_address.saturating_sub(reserved.unwrap_or(0)));
+            left = left.min(limits.per_address.saturating_sub(reserved.unwrap_or(0)));
         }
         let more = left.min(STREAMS_AT_A_TIME);
         open.streams += more;
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     fn connections(total: usize, per_address: usize) -> Connections {
-        Connections::new(Caps {
+        Connections::new(ConnectionLimits {
             total,
             per_address,
             is_exempt: Box::new(|address| address == ip("10.0.0.1")),
@@ -301,7 +301,10 @@ mod tests {
             kept.push(connections.enter(ip(one)).unwrap());
         }
         for full in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
-            assert_eq!(connections.enter(ip(full)).unwrap_err(), Full::Address);
+            assert_eq!(
+                connections.enter(ip(full)).unwrap_err(),
+                LimitReached::Address
+            );
         }
         kept.push(connections.enter(ip("2001:db8:0:1::1")).unwrap());
         kept.extend((0..9).map(|_| connections.enter(ip("10.0.0.1")).unwrap()));
@@ -331,7 +334,7 @@ mod tests {
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
         five.activity().mark_busy();
         two.activity().mark_busy();
-        assert_eq!(enter().unwrap_err(), Full::Total);
+        assert_eq!(enter().unwrap_err(), LimitReached::Total);
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
         two.activity().mark_idle(later(30));
@@ -351,7 +354,7 @@ mod tests {
         let evicted = enter().unwrap();
         drop(enter().unwrap());
         let third = enter().unwrap();
-        assert_eq!(enter().unwrap_err(), Full::Address);
+        assert_eq!(enter().unwrap_err(), LimitReached::Address);
         drop((evicted, third));
         assert!(connections.0.lock().by_network.is_empty());
     }

@@ -85,8 +85,8 @@ impl HeldBodies {
                 body.get_mut().clients += 1;
                 true
             }
-            Entry::Vacant(place) => {
-                place.insert(HeldBody {
+            Entry::Vacant(entry) => {
+                entry.insert(HeldBody {
                     size,
                     owner,
                     clients: 1,

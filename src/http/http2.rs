@@ -132,11 +132,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
         }
         progress.release_streams();
         if progress.activity().is_evicted() {
-            self.say_goodbye(cx);
+            self.send_goaway(cx);
             return Poll::Ready(());
         }
         if self.deadlines.poll(progress, &self.wire, cx).is_ready() {
-            self.say_goodbye(cx);
+            self.send_goaway(cx);
             return Poll::Ready(());
         }
         Poll::Pending
@@ -183,7 +183,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
     }
 
     /// Sends a GOAWAY, if it can be written without blocking.
-    fn say_goodbye(&mut self, cx: &mut Context<'_>) {
+    fn send_goaway(&mut self, cx: &mut Context<'_>) {
         if let State::Serving(connection) = &mut self.state {
             connection.abrupt_shutdown(h2::Reason::NO_ERROR);
             let _ = connection.poll_closed(cx);

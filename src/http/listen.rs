@@ -22,7 +22,7 @@ const OTHER_FILES: u64 = 256;
 pub struct Listener {
     pub(super) socket: TcpListener,
     /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.
-    pub(super) outlives: bool,
+    pub(super) stays_open: bool,
 }
 
 impl Listener {
@@ -30,8 +30,8 @@ impl Listener {
     pub fn passed(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         set_options(&SockRef::from(&socket))?;
-        let outlives = true;
-        Ok(Self { socket, outlives })
+        let stays_open = true;
+        Ok(Self { socket, stays_open })
     }
 
     /// One for each worker, all of the same socket: whichever accepts first gets the connection.
@@ -45,8 +45,8 @@ impl Listener {
     /// The same socket for a server that stops before this one.
     pub fn share(&self) -> io::Result<Self> {
         let socket = self.socket.try_clone()?;
-        let outlives = true;
-        Ok(Self { socket, outlives })
+        let stays_open = true;
+        Ok(Self { socket, stays_open })
     }
 
     /// The address that it listens on.
@@ -76,7 +76,7 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<Listener> {
     socket.listen(BACKLOG)?;
     Ok(Listener {
         socket: socket.into(),
-        outlives: false,
+        stays_open: false,
     })
 }
 
@@ -122,12 +122,12 @@ pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     }
 }
 
-/// Returns the number of connections that the limit of open files allows, at most `wanted`. Raises the soft limit if necessary.
-pub fn max_connections(wanted: usize) -> usize {
-    let files = wanted as u64 + OTHER_FILES;
+/// Returns the number of connections that the limit of open files allows, at most `configured`. Raises the soft limit if necessary.
+pub fn max_connections(configured: usize) -> usize {
+    let files = configured as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= files) {
-        return wanted;
+        return configured;
     }
     let most = limit.maximum.map_or(files, |maximum| maximum.min(files));
     let raised = setrlimit(
@@ -144,12 +144,12 @@ pub fn max_connections(wanted: usize) -> usize {
     };
     let others = OTHER_FILES.min(granted / 2);
     let connections = usize::try_from(granted - others)
-        .unwrap_or(wanted)
-        .clamp(1, wanted);
-    if connections < wanted {
+        .unwrap_or(configured)
+        .clamp(1, configured);
+    if connections < configured {
         tracing::warn!(
             connections,
-            wanted,
+            wanted = configured,
             "the limit of open files allows fewer connections than --max-connections"
         );
     }

@@ -1,12 +1,12 @@
 //! Requests that are not read.
 
-use super::Full;
+use super::LimitReached;
 
 /// Why a request was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// A limit of connections is reached.
-    TooManyConnections(Full),
+    TooManyConnections(LimitReached),
     /// The head did not arrive in time.
     Timeout,
     /// Too many requests are in flight, on all connections or from one address.

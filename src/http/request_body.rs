@@ -29,7 +29,7 @@ pub struct RequestBody {
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
     /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: there it is ours to send.
-    continue_wanted: Option<Rc<Cell<bool>>>,
+    needs_continue: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
     /// The progress of its connection, until it has arrived.
@@ -63,20 +63,20 @@ impl RequestBody {
     /// The body of a request over HTTP/2 with these headers.
     pub(super) fn over_http2(received: Received, headers: &HeaderMap, progress: &Progress) -> Self {
         let mut body = Self::arriving(Either::Right(Either::Left(received)), headers, progress);
-        body.continue_wanted = body.awaits_continue.then(Rc::default);
+        body.needs_continue = body.awaits_continue.then(Rc::default);
         body
     }
 
     /// Whether a read waits for `100 Continue` to be sent.
-    pub(super) fn continue_wanted(&self) -> Option<Rc<Cell<bool>>> {
-        self.continue_wanted.clone()
+    pub(super) fn needs_continue(&self) -> Option<Rc<Cell<bool>>> {
+        self.needs_continue.clone()
     }
 
     fn arriving(incoming: AnyBody, headers: &HeaderMap, progress: &Progress) -> Self {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && expects_continue(headers),
-            continue_wanted: None,
+            needs_continue: None,
             progress: (!ended).then(|| progress.clone()),
             ended,
             broken: false,
@@ -89,7 +89,7 @@ impl RequestBody {
     pub fn whole(bytes: Bytes) -> Self {
         Self {
             awaits_continue: false,
-            continue_wanted: None,
+            needs_continue: None,
             ended: bytes.is_empty(),
             broken: false,
             progress: None,
@@ -135,8 +135,8 @@ impl RequestBody {
         if let Some(frame) = (&mut frame).now_or_never() {
             return frame;
         }
-        if let Some(wanted) = self.continue_wanted.take() {
-            wanted.set(true);
+        if let Some(needed) = self.needs_continue.take() {
+            needed.set(true);
         }
         let Some(progress) = &self.progress else {
             return frame.await;

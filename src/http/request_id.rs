@@ -7,20 +7,20 @@ use http::header::HeaderValue;
 use super::Field;
 
 /// The longest ID.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// The ID of a request, stored inline: it is written into a header and into the log, and allocated only for the header.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestId {
-    bytes: [u8; LONGEST],
+    bytes: [u8; MAX_LENGTH],
     length: usize,
 }
 
 impl RequestId {
     /// An ID with this text, which MUST be valid.
     pub(crate) fn new(text: &[u8]) -> Self {
-        let length = text.len().min(LONGEST);
-        let mut bytes = [0; LONGEST];
+        let length = text.len().min(MAX_LENGTH);
+        let mut bytes = [0; MAX_LENGTH];
         bytes[..length].copy_from_slice(&text[..length]);
         Self { bytes, length }
     }
@@ -84,7 +84,7 @@ impl RequestIds {
 
 /// 1 to 64 of `A-Za-z0-9-_.`
 fn is_valid(id: &[u8]) -> bool {
-    (1..=LONGEST).contains(&id.len())
+    (1..=MAX_LENGTH).contains(&id.len())
         && id
             .iter()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))

@@ -228,7 +228,7 @@ impl Placeholders<'_> {
     #[inline(always)]
     fn fill(&mut self, name: &'static str, value: HeaderValue) {
         match self.entries.next() {
-            Some((next, place)) if next.as_str() == name => *place = value,
+            Some((next, entry)) if next.as_str() == name => *entry = value,
             _ => self.left_over.push((name, value)),
         }
     }

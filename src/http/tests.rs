@@ -12,7 +12,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::connections::{Caps, Connections, Full};
+use super::connections::{ConnectionLimits, Connections, LimitReached};
 use super::request_id::RequestIds;
 use super::worker::Worker;
 use super::*;
@@ -68,7 +68,7 @@ impl Service for Parts {
 }
 
 fn connections(total: usize) -> Connections {
-    Connections::new(Caps {
+    Connections::new(ConnectionLimits {
         total,
         per_address: usize::MAX,
         is_exempt: Box::new(|_| false),
@@ -171,7 +171,7 @@ async fn a_connection_is_busy_while_its_body_is_streamed() {
     let mut client = connect(&connections);
     send(&mut client, "/endless").await;
     read_until(&mut client, "one\r\n").await;
-    assert_eq!(connections.enter(PEER).unwrap_err(), Full::Total);
+    assert_eq!(connections.enter(PEER).unwrap_err(), LimitReached::Total);
 }
 
 #[tokio::test(flavor = "local")]

@@ -6,7 +6,7 @@
 mod handshake;
 
 pub use crate::tls::InvalidPair;
-pub(super) use handshake::{Handshake, shake_hands};
+pub(super) use handshake::{Handshake, perform_handshake};
 
 use std::fmt;
 use std::io;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// The longest name, in characters.
-const LONGEST: usize = 100;
+const MAX_LENGTH: usize = 100;
 
 /// A name of 1 to 100 characters, not blank, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl FromStr for KeyName {
     type Err = InvalidKeyName;
 
     fn from_str(text: &str) -> Result<Self, InvalidKeyName> {
-        let fits = text.chars().count() <= LONGEST
+        let fits = text.chars().count() <= MAX_LENGTH
             && !text.trim().is_empty()
             && !text.contains(char::is_control);
         if fits {
@@ -47,10 +47,10 @@ mod tests {
 
     #[test]
     fn a_name_has_1_to_100_characters_is_not_blank_and_has_no_control_characters() {
-        for good in ["a", "Ann's “key” 🐶", &"é".repeat(LONGEST)] {
+        for good in ["a", "Ann's “key” 🐶", &"é".repeat(MAX_LENGTH)] {
             assert_eq!(String::from(good.parse::<KeyName>().unwrap()), good);
         }
-        for bad in ["", "  ", "a\tb", "a\nb", &"é".repeat(LONGEST + 1)] {
+        for bad in ["", "  ", "a\tb", "a\nb", &"é".repeat(MAX_LENGTH + 1)] {
             assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn usage(row: &UsageRow) -> Value {
         "keyId": row.key.0,
         "name": row.name,
         "requests": row.requests,
-        "refused": row.refused,
+        "refused": row.rejected,
     })
 }
 

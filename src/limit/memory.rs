@@ -224,7 +224,7 @@ mod tests {
             }
         });
         assert_eq!(admitted.into_inner(), 10_000);
-        assert_eq!(meter.take_unstored()[0].refused, 70_000);
+        assert_eq!(meter.take_unstored()[0].rejected, 70_000);
     }
 
     #[test]

@@ -46,12 +46,12 @@ mod tests {
     #[test]
     fn every_meter_has_two_separate_cache_lines() {
         let meters = Meters::default();
-        let places: Vec<_> = (0..2 * BLOCK + 1)
+        let addresses: Vec<_> = (0..2 * BLOCK + 1)
             .map(|_| std::ptr::from_ref(meters.get(meters.add())).addr())
             .collect();
         assert_eq!(size_of::<Meter>(), 128);
-        assert!(places.iter().all(|place| place.is_multiple_of(128)));
-        let distinct: std::collections::HashSet<_> = places.iter().collect();
-        assert_eq!(distinct.len(), places.len());
+        assert!(addresses.iter().all(|address| address.is_multiple_of(128)));
+        let distinct: std::collections::HashSet<_> = addresses.iter().collect();
+        assert_eq!(distinct.len(), addresses.len());
     }
 }

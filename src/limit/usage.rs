@@ -11,7 +11,7 @@ pub struct DayUsage {
     /// Requests that counted.
     pub requests: u32,
     /// Requests rejected with a 429.
-    pub refused: u32,
+    pub rejected: u32,
     /// The time of the last request.
     pub last: Timestamp,
 }
@@ -30,7 +30,7 @@ impl UnstoredUsage {
             self.0.push(DayUsage {
                 day,
                 requests: 0,
-                refused: 0,
+                rejected: 0,
                 last: now,
             });
         }
@@ -39,7 +39,7 @@ impl UnstoredUsage {
         today.last = today.last.max(now);
         match admission {
             Admission::Admitted => today.requests += 1,
-            _ => today.refused += 1,
+            _ => today.rejected += 1,
         }
     }
 

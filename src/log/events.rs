@@ -13,10 +13,10 @@ use super::format;
 use crate::clock::Clock;
 
 /// How many events are kept.
-const MOST: usize = 200;
+const MAX_EVENTS: usize = 200;
 
 /// The longest text of an event, in bytes.
-const LONGEST: usize = 1024;
+const MAX_TEXT: usize = 1024;
 
 /// The last events, the latest last.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl RecentEvents {
             kept.count += 1;
             return;
         }
-        if kept.events.len() == MOST {
+        if kept.events.len() == MAX_EVENTS {
             kept.events.pop_front();
         }
         kept.events.push_back(event);
@@ -96,7 +96,7 @@ impl Visit for Text {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.message.len() + self.fields.len() > LONGEST {
+        if self.message.len() + self.fields.len() > MAX_TEXT {
             return;
         }
         // Writing to a String cannot fail.
@@ -123,7 +123,7 @@ mod tests {
         };
         let subscriber = tracing_subscriber::registry().with(recorder);
         tracing::subscriber::with_default(subscriber, || {
-            for number in 0..=MOST {
+            for number in 0..=MAX_EVENTS {
                 // Two kinds in turn: one that repeats the last one would replace it.
                 match number % 2 {
                     0 => tracing::info!("key created"),
@@ -132,7 +132,7 @@ mod tests {
             }
         });
         let (all, count) = events.since(0);
-        assert_eq!((all.len(), count), (MOST, MOST as u64 + 1));
+        assert_eq!((all.len(), count), (MAX_EVENTS, MAX_EVENTS as u64 + 1));
         let expected = json!({
             "time": "1970-01-01T00:00:00.000Z",
             "level": "WARN",
@@ -141,7 +141,7 @@ mod tests {
             "count": 1,
         });
         assert_eq!(all[0], expected);
-        assert_eq!(events.since(count - 1).0, [all[MOST - 1].clone()]);
+        assert_eq!(events.since(count - 1).0, [all[MAX_EVENTS - 1].clone()]);
         assert!(events.since(count).0.is_empty());
     }
 

@@ -38,12 +38,12 @@ pub struct RequestLine<'a> {
 pub struct RequestLog {
     format: LogFormat,
     buffer: Option<Buffer>,
-    last: RefCell<Last>,
+    previous: RefCell<PreviousLine>,
 }
 
 /// The second and the client of the previous line as text, which most lines of a busy server share.
 #[derive(Debug, Default)]
-struct Last {
+struct PreviousLine {
     second: i64,
     second_text: Vec<u8>,
     client: Option<IpAddr>,
@@ -57,24 +57,24 @@ impl RequestLog {
         Self {
             format,
             buffer,
-            last: RefCell::default(),
+            previous: RefCell::default(),
         }
     }
 
     /// Writes one line.
     pub fn write(&self, line: &RequestLine<'_>) {
         let Some(buffer) = &self.buffer else { return };
-        let mut last = self.last.borrow_mut();
-        last.set_second(line.at);
-        last.set_client(line.client);
+        let mut previous = self.previous.borrow_mut();
+        previous.set_second(line.at);
+        previous.set_client(line.client);
         buffer.put_with(|out| match self.format {
-            LogFormat::Text => write_text(out, &last, line),
-            LogFormat::Json => write_json(out, &last, line),
+            LogFormat::Text => write_text(out, &previous, line),
+            LogFormat::Json => write_json(out, &previous, line),
         });
     }
 }
 
-impl Last {
+impl PreviousLine {
     fn set_second(&mut self, at: Timestamp) {
         let second = at.as_millis().div_euclid(1000);
         if second != self.second || self.second_text.is_empty() {
@@ -102,8 +102,8 @@ impl Last {
 
 // No part of a line needs escaping: an ID has only letters, digits, - _ and dots.
 
-fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
-    last.write(out, line.at);
+fn write_text(out: &mut Vec<u8>, previous: &PreviousLine, line: &RequestLine<'_>) {
+    previous.write(out, line.at);
     out.extend_from_slice(b"  INFO request id=");
     out.extend_from_slice(line.id);
     if let Some(method) = line.method {
@@ -111,7 +111,7 @@ fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     }
     push_text(out, " operation=", line.operation);
     out.extend_from_slice(b" client=");
-    out.extend_from_slice(&last.client_text);
+    out.extend_from_slice(&previous.client_text);
     out.extend_from_slice(b" status=");
     push(out, line.status);
     out.extend_from_slice(b" ms=");
@@ -126,9 +126,9 @@ fn write_text(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     out.push(b'\n');
 }
 
-fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
+fn write_json(out: &mut Vec<u8>, previous: &PreviousLine, line: &RequestLine<'_>) {
     out.extend_from_slice(b"{\"timestamp\":\"");
-    last.write(out, line.at);
+    previous.write(out, line.at);
     out.extend_from_slice(b"\",\"level\":\"INFO\",\"message\":\"request\",\"id\":\"");
     out.extend_from_slice(line.id);
     if let Some(method) = line.method {
@@ -136,7 +136,7 @@ fn write_json(out: &mut Vec<u8>, last: &Last, line: &RequestLine<'_>) {
     }
     push_text(out, "\",\"operation\":\"", line.operation);
     out.extend_from_slice(b"\",\"client\":\"");
-    out.extend_from_slice(&last.client_text);
+    out.extend_from_slice(&previous.client_text);
     out.extend_from_slice(b"\",\"status\":");
     push(out, line.status);
     out.extend_from_slice(b",\"ms\":");
@@ -208,12 +208,15 @@ mod tests {
         reason: None,
     };
 
-    fn written(write: fn(&mut Vec<u8>, &Last, &RequestLine<'_>), line: &RequestLine<'_>) -> String {
-        let mut last = Last::default();
-        last.set_second(line.at);
-        last.set_client(line.client);
+    fn written(
+        write: fn(&mut Vec<u8>, &PreviousLine, &RequestLine<'_>),
+        line: &RequestLine<'_>,
+    ) -> String {
+        let mut previous = PreviousLine::default();
+        previous.set_second(line.at);
+        previous.set_client(line.client);
         let mut out = Vec::new();
-        write(&mut out, &last, line);
+        write(&mut out, &previous, line);
         String::from_utf8(out).unwrap()
     }
 

@@ -102,8 +102,8 @@ impl BoundCursor {
         let mut text = [0; LENGTH];
         let (code, pairs) = text.split_at_mut(2);
         code.copy_from_slice(&self.scope.code());
-        for (place, pair) in pairs.chunks_exact_mut(2).rev().enumerate() {
-            let digit = (self.cursor.0 >> (place * 4) & 15) as usize;
+        for (index, pair) in pairs.chunks_exact_mut(2).rev().enumerate() {
+            let digit = (self.cursor.0 >> (index * 4) & 15) as usize;
             pair.copy_from_slice(&[DIGITS[digit], CHECKS[digit]]);
         }
         text
@@ -120,7 +120,7 @@ impl FromStr for BoundCursor {
             .into_iter()
             .find(|scope| scope.code() == *code)
             .ok_or(InvalidCursor)?;
-        let mut place = 0_u64;
+        let mut id = 0_u64;
         for pair in pairs.chunks_exact(2) {
             let digit = DIGITS
                 .iter()
@@ -129,12 +129,12 @@ impl FromStr for BoundCursor {
             if CHECKS[digit] != pair[1] {
                 return Err(InvalidCursor);
             }
-            place = place << 4 | digit as u64;
+            id = id << 4 | digit as u64;
         }
-        if i64::try_from(place).is_err() {
+        if i64::try_from(id).is_err() {
             return Err(InvalidCursor);
         }
-        Ok(Cursor(place).bound_to(scope))
+        Ok(Cursor(id).bound_to(scope))
     }
 }
 
@@ -175,11 +175,11 @@ mod tests {
         let is_broken = |text: &str| text.parse::<BoundCursor>().is_err();
         for scope in Scope::ALL {
             let text = Cursor::after(77).bound_to(scope).to_string();
-            for place in 0..text.len() {
+            for index in 0..text.len() {
                 for other in b'!'..=b'~' {
                     let mut changed = text.clone().into_bytes();
-                    if changed[place] != other {
-                        changed[place] = other;
+                    if changed[index] != other {
+                        changed[index] = other;
                         assert!(is_broken(&String::from_utf8(changed).unwrap()));
                     }
                 }

@@ -73,15 +73,15 @@ mod tests {
     fn a_message_has_the_position_and_nothing_of_the_text() {
         let whole =
             r#"{"näme": "hunter2 \u0041\ud83d\udc15", "x": [1.5e3, {"y": null}, true], "z": -0}"#;
-        let places: Vec<usize> = whole.char_indices().map(|(place, _)| place).collect();
+        let offsets: Vec<usize> = whole.char_indices().map(|(offset, _)| offset).collect();
         let mut broken = 0;
-        for place in places {
+        for offset in offsets {
             for put in [
                 "", ",", "}", "]", "\"", "\\", "\u{1}", "\u{feff}", "🐕", "-",
             ] {
-                let end = place + whole[place..].chars().next().map_or(0, char::len_utf8);
-                let text = format!("{}{put}{}", &whole[..place], &whole[end..]);
-                let cut = format!("{}{put}", &whole[..place]);
+                let end = offset + whole[offset..].chars().next().map_or(0, char::len_utf8);
+                let text = format!("{}{put}{}", &whole[..offset], &whole[end..]);
+                let cut = format!("{}{put}", &whole[..offset]);
                 for text in [text, cut] {
                     let Err(error) = serde_json::from_str::<IgnoredAny>(&text) else {
                         continue;

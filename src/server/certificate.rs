@@ -23,7 +23,7 @@ pub(super) fn hangups() -> io::Result<Signal> {
 }
 
 /// Publishes when the certificate expires. An expired one is used all the same: clients decide whether they accept it.
-pub(super) fn observe(tls: &Tls, shared: &Shared) {
+pub(super) fn publish_expiry(tls: &Tls, shared: &Shared) {
     let expires_at = tls.expires_at();
     let metric = &shared.metrics.certificate_expires_at;
     metric.set(expires_at.as_millis());

@@ -13,14 +13,14 @@ use crate::http::{Asset, Head, Response, header};
 
 /// The pages, built once.
 #[derive(Debug)]
-pub(super) struct OpenPages {
+pub(super) struct PublicPages {
     docs: Docs,
     json: Asset,
     yaml: Asset,
     policy: HeaderValue,
 }
 
-impl OpenPages {
+impl PublicPages {
     pub(super) fn new(public: Option<&BaseUrl>, staging: Option<&BaseUrl>) -> Self {
         let document = Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str));
         Self {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use http::{HeaderName, Method};
 
-use super::record::{Learned, RequestRecord};
+use super::record::{RequestRecord, RequestState};
 use super::request_span;
 use super::shared::Shared;
 use crate::access::proxy::Client;
-use crate::access::{Identity, Key, Presented};
+use crate::access::{Credentials, Identity, Key};
 use crate::api::authority::Authority;
 use crate::api::error::Limit;
 use crate::api::operation::PUBLIC_METHODS;
@@ -19,13 +19,13 @@ use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    Exchange, Full, Head, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
+    Exchange, Head, LimitReached, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
     catch_panic,
 };
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Admission, BanChange, Limiter, Rate};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED, ConnectionLimit, RejectedBy, RequestMetrics, Subject};
+use crate::metrics::{CANCELLED, ConnectionLimit, OperationLabel, RejectedBy, RequestMetrics};
 use crate::percent::decode_path;
 use crate::trace::RequestSpan;
 
@@ -33,7 +33,7 @@ use crate::trace::RequestSpan;
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 
 /// The longest path and query.
-const LONGEST_TARGET: usize = 8 * 1024;
+const MAX_TARGET: usize = 8 * 1024;
 
 /// The pipeline of one worker.
 #[derive(Debug)]
@@ -88,11 +88,11 @@ impl Service for Pipeline {
             exchange: Some(exchange),
             id: &exchange.id,
             method: Some(method),
-            subject: Subject::of(&route),
+            label: OperationLabel::of(&route),
             client: client.address,
             status: CANCELLED,
             reason: None,
-            learned: Learned::default(),
+            state: RequestState::default(),
             span: request_span::start(&route, &path, head, method, client, &exchange.id),
         };
         let request = Request {
@@ -103,7 +103,7 @@ impl Service for Pipeline {
             now,
         };
         let result = {
-            let steps = self.steps(&request, body, &record.learned);
+            let steps = self.steps(&request, body, &record.state);
             let steps = pin!(record.span.within(steps));
             catch_panic(steps).await
         };
@@ -122,8 +122,8 @@ impl Service for Pipeline {
             Err(cause) => fail(ApiError::Internal { cause }),
         };
         if route.is_api() {
-            let learned = record.learned.rate.get();
-            let rate = learned.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
+            let state = record.state.rate.get();
+            let rate = state.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
             response.rate = Some(rate_limit(rate));
         }
         self.shared.cors.allow(head, &mut response);
@@ -143,8 +143,8 @@ impl Service for Pipeline {
         response.rate = Some(rate_limit(access.rate_of(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = match reason {
-            Rejection::TooManyConnections(Full::Total) => Some(ConnectionLimit::Total),
-            Rejection::TooManyConnections(Full::Address) => Some(ConnectionLimit::Address),
+            Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),
+            Rejection::TooManyConnections(LimitReached::Address) => Some(ConnectionLimit::Address),
             Rejection::Timeout | Rejection::TooManyStreams | Rejection::PlainHttp => None,
         };
         if let Some(limit) = limit {
@@ -160,11 +160,11 @@ impl Service for Pipeline {
             exchange: None,
             id,
             method: None,
-            subject: Subject::Connection,
+            label: OperationLabel::Connection,
             client: peer,
             status: response.status.as_u16(),
             reason: limit.map(ConnectionLimit::name),
-            learned: Learned::default(),
+            state: RequestState::default(),
             span: RequestSpan::none(),
         });
         response
@@ -176,7 +176,7 @@ impl Service for Pipeline {
 
     /// Rejects IDs that look like a key: IDs are logged.
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::is_like_a_key(id)
+        !KeyHash::looks_like_a_key(id)
     }
 
     async fn start(&self) {
@@ -213,7 +213,7 @@ impl Pipeline {
         &self,
         request: &Request<'_>,
         body: &mut RequestBody,
-        learned: &Learned,
+        state: &RequestState,
     ) -> Result<Response, ApiError> {
         let Request {
             route, head, now, ..
@@ -232,8 +232,8 @@ impl Pipeline {
                 )),
             };
         }
-        let key = self.authenticate(request, learned).await?;
-        self.limit(&key, now, learned).await?;
+        let key = self.authenticate(request, state).await?;
+        self.limit(&key, now, state).await?;
         let authority = check_head(head)?;
         Fault::PanicInRequest.panic_if(|| head.all(&X_FAULT).next().is_some());
         match route {
@@ -254,26 +254,26 @@ impl Pipeline {
     async fn authenticate(
         &self,
         request: &Request<'_>,
-        learned: &Learned,
+        state: &RequestState,
     ) -> Result<Key, ApiError> {
         let Shared { access, store, .. } = &*self.shared;
         let (address, now) = (request.client.address, request.now);
-        let presented = Presented::of(request.head.authorization);
-        match access.identify(store, presented, address, now).await? {
+        let credentials = Credentials::of(request.head.authorization);
+        match access.identify(store, credentials, address, now).await? {
             Identity::Key(key) => {
-                learned.key.set(Some(key.id));
+                state.key.set(Some(key.id));
                 Ok(key)
             }
             Identity::Unauthenticated(rate) => {
-                learned.rate.set(Some(rate));
-                Err(match presented {
-                    Presented::Nothing => ApiError::MissingApiKey,
-                    Presented::Several => ApiError::SeveralApiKeys,
-                    Presented::Key(_) => ApiError::InvalidApiKey,
+                state.rate.set(Some(rate));
+                Err(match credentials {
+                    Credentials::Missing => ApiError::MissingApiKey,
+                    Credentials::Several => ApiError::SeveralApiKeys,
+                    Credentials::Token(_) => ApiError::InvalidApiKey,
                 })
             }
             Identity::TooManyFailures(rate) => {
-                learned.rate.set(Some(rate));
+                state.rate.set(Some(rate));
                 self.metrics.reject(RejectedBy::Address);
                 Err(ApiError::RateLimited {
                     by: Limit::Failures,
@@ -286,7 +286,7 @@ impl Pipeline {
     /// Logs the cause of a 5xx. During an outage, [`FailureLog`](super::failure_log::FailureLog) limits the lines.
     fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
-        let (id, operation) = (record.id.as_str(), record.subject.name());
+        let (id, operation) = (record.id.as_str(), record.label.name());
         let Shared {
             store,
             readiness,
@@ -294,7 +294,10 @@ impl Pipeline {
             ..
         } = &*self.shared;
         // The writer has logged an error that fails every creation.
-        let is_creation = matches!(record.subject, Subject::Operation(Operation::CreatePet));
+        let is_creation = matches!(
+            record.label,
+            OperationLabel::Operation(Operation::CreatePet)
+        );
         let is_logged = match error {
             _ if is_creation && store.write_failure().is_some() => false,
             ApiError::Unavailable { .. } => failure_log.allows(record.now, readiness),
@@ -306,7 +309,7 @@ impl Pipeline {
         }
     }
 
-    async fn limit(&self, key: &Key, now: Timestamp, learned: &Learned) -> Result<(), ApiError> {
+    async fn limit(&self, key: &Key, now: Timestamp, state: &RequestState) -> Result<(), ApiError> {
         let Shared {
             access,
             write_behind,
@@ -316,7 +319,7 @@ impl Pipeline {
         let decided = self.limiter.decide(key.id, meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
-        learned.rate.set(Some(decision.rate));
+        state.rate.set(Some(decision.rate));
         if decision.first_unstored {
             write_behind.record_usage(self.worker, key);
         }
@@ -371,7 +374,7 @@ pub(super) fn rate_limit(rate: Rate) -> RateLimit {
 
 /// Checks the form of a request, and returns its host.
 fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
-    if head.target_length > LONGEST_TARGET {
+    if head.target_length > MAX_TARGET {
         return Err(ApiError::UriTooLong);
     }
     if head.is_ambiguously_encoded() {

@@ -8,7 +8,7 @@ use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
 use crate::limit::Rate;
 use crate::log::{RequestLine, RequestLog};
-use crate::metrics::{CANCELLED, RequestMetrics, Subject};
+use crate::metrics::{CANCELLED, OperationLabel, RequestMetrics};
 use crate::trace::RequestSpan;
 
 /// A request, for the metrics, the log and the trace. It is written when this is dropped, so that cancelled requests are recorded too.
@@ -20,18 +20,18 @@ pub(super) struct RequestRecord<'a> {
     pub(super) exchange: Option<&'a Exchange>,
     pub(super) id: &'a RequestId,
     pub(super) method: Option<&'static str>,
-    pub(super) subject: Subject,
+    pub(super) label: OperationLabel,
     pub(super) client: IpAddr,
     pub(super) status: u16,
     /// Why a connection was rejected.
     pub(super) reason: Option<&'static str>,
-    pub(super) learned: Learned,
+    pub(super) state: RequestState,
     pub(super) span: RequestSpan,
 }
 
 /// What the pipeline learns about a request, for its response and its record.
 #[derive(Default)]
-pub(super) struct Learned {
+pub(super) struct RequestState {
     pub(super) key: Cell<Option<KeyId>>,
     pub(super) rate: Cell<Option<Rate>>,
 }
@@ -39,17 +39,17 @@ pub(super) struct Learned {
 impl Drop for RequestRecord<'_> {
     fn drop(&mut self) {
         let took = self.exchange.map(Exchange::end).unwrap_or_default();
-        self.metrics.count(self.subject, self.status, took);
+        self.metrics.count(self.label, self.status, took);
         let is_complete = self.status != CANCELLED;
         self.span.end(is_complete.then_some(self.status));
-        let key = self.learned.key.get();
+        let key = self.state.key.get();
         self.metrics.watched.record(key, self.status);
-        if self.subject != Subject::Health {
+        if self.label != OperationLabel::Health {
             self.log.write(&RequestLine {
                 at: self.now,
                 id: self.id.as_bytes(),
                 method: self.method,
-                operation: self.subject.name(),
+                operation: self.label.name(),
                 client: self.client,
                 status: self.status,
                 took,

@@ -5,7 +5,7 @@ use http::HeaderName;
 use crate::access::proxy::Client;
 use crate::api::Route;
 use crate::http::{Head, RequestId};
-use crate::metrics::Subject;
+use crate::metrics::OperationLabel;
 use crate::trace::{NewRequest, RequestSpan};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -20,7 +20,7 @@ pub(super) fn start(
     client: Client,
     id: &RequestId,
 ) -> RequestSpan {
-    if Subject::of(route) == Subject::Health {
+    if OperationLabel::of(route) == OperationLabel::Health {
         return RequestSpan::none();
     }
     RequestSpan::start(|| {

@@ -71,7 +71,7 @@ impl Running {
         let flushed = self.last_flush(deadline).await;
         // Without it, this node counts as alive for a while.
         if flushed.is_ok() {
-            drop(self.shared.store.sign_off().await);
+            drop(self.shared.store.deregister().await);
         }
         trace::shut_down();
         flushed.context("cannot store the last second of usage")

@@ -7,12 +7,12 @@ use anyhow::Context;
 use tokio::sync::watch;
 
 use super::failure_log::FailureLog;
-use super::pages::OpenPages;
+use super::pages::PublicPages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
 use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
-use crate::api::{Addresses, Api};
+use crate::api::{Api, BaseUrls};
 use crate::clock::Clock;
 use crate::config::{Backups, Config};
 use crate::health::Readiness;
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     /// The health of Redis, if it is used.
     pub(super) redis: Option<Arc<Health>>,
     pub(super) api: Api,
-    pub(super) pages: OpenPages,
+    pub(super) pages: PublicPages,
     pub(super) proxies: TrustedProxies,
     pub(super) cors: Cors,
     pub(super) clock: Clock,
@@ -58,15 +58,15 @@ impl Shared {
         workers: usize,
         shutdown: watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
-        let addresses = Addresses {
+        let base_urls = BaseUrls {
             public: config.public_url.clone(),
             local: local.clone(),
         };
         Ok(Self {
             access: Arc::default(),
             redis: config.redis.is_some().then(Arc::default),
-            api: Api::new(Arc::clone(&store), addresses, config.request_timeout),
-            pages: OpenPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
+            api: Api::new(Arc::clone(&store), base_urls, config.request_timeout),
+            pages: PublicPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
             proxies: config.trusted_proxies.clone(),
             cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),

@@ -20,8 +20,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::health;
 use crate::http::{
-    Caps, Connections, Exchange, Head, Rejection, RequestBody, RequestId, Response, Service,
-    Timeouts, Tls, accept,
+    ConnectionLimits, Connections, Exchange, Head, Rejection, RequestBody, RequestId, Response,
+    Service, Timeouts, Tls, accept,
 };
 use crate::key::KeyHash;
 use crate::systemd::{Notifier, State};
@@ -50,7 +50,7 @@ impl Startup {
         clock: &Clock,
     ) -> anyhow::Result<Self> {
         let (end, mut ended) = watch::channel(false);
-        let connections = Connections::new(Caps {
+        let connections = Connections::new(ConnectionLimits {
             total: CONNECTIONS,
             per_address: CONNECTIONS,
             is_exempt: Box::new(|_| false),
@@ -150,6 +150,6 @@ impl Service for Starting {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::is_like_a_key(id)
+        !KeyHash::looks_like_a_key(id)
     }
 }

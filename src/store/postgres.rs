@@ -85,7 +85,7 @@ impl Postgres {
             with_timeout(LONG_TIMEOUT, privileges::check(&pool))
                 .await
                 .context("--database")?;
-            match timeout(nodes::PATIENCE, nodes::register(&pool)).await {
+            match timeout(nodes::REGISTRATION_TIMEOUT, nodes::register(&pool)).await {
                 Ok(registered) => match registered.context("--database")? {
                     Ok(id) => node = id,
                     Err(found) => WrongFormat::check(database, Some(found), now, mode)?,

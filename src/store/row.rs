@@ -97,7 +97,7 @@ pub(super) fn read_usage<R: Columns>(row: &R) -> Result<UsageRow, R::Error> {
         key: KeyId(row.int(1)?),
         name: row.text(2)?.to_owned(),
         requests: row.int(3)?,
-        refused: row.int(4)?,
+        rejected: row.int(4)?,
     })
 }
 

@@ -25,10 +25,10 @@ impl PassedSockets {
         let mut names = names.split(':');
         let mut passed = ListenFd::from_env();
         let mut sockets = Self::default();
-        for place in 0..passed.len() {
+        for index in 0..passed.len() {
             let name = names.next().unwrap_or_default();
             let what = "the service manager passed a socket that is not a listening TCP socket";
-            let socket = passed.take_tcp_listener(place).context(what)?;
+            let socket = passed.take_tcp_listener(index).context(what)?;
             let socket = socket.context(what)?;
             if !SockRef::from(&socket).is_listener().unwrap_or(false) {
                 bail!(what);

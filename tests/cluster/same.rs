@@ -229,7 +229,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             let on = DayUsage {
                 day: now.day(),
                 requests,
-                refused: 1,
+                rejected: 1,
                 last: now,
             };
             let mut recorder = UsageRecorder::new().expect("randomness");

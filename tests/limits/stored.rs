@@ -16,7 +16,7 @@ fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
         .block_on(app.store().usage(Some(id)).try_collect::<Vec<_>>())
         .expect("a store");
     rows.into_iter()
-        .map(|row| (row.day, row.requests, row.refused))
+        .map(|row| (row.day, row.requests, row.rejected))
         .collect()
 }
 
@@ -173,7 +173,7 @@ fn a_batch_of_use_is_added_once_however_often_and_by_however_many_it_is_sent() {
     let on = DayUsage {
         day: START.day(),
         requests: 3,
-        refused: 1,
+        rejected: 1,
         last: START,
     };
     let mut recorder = UsageRecorder::new().expect("randomness");
@@ -227,7 +227,7 @@ fn usage_by_day_is_kept_for_as_long_as_keep_usage_says() {
             let on = DayUsage {
                 day: last.day(),
                 requests: 1,
-                refused: 0,
+                rejected: 0,
                 last,
             };
             (key, on)

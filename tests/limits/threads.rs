@@ -53,7 +53,7 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
         let usage = app
             .block_on(app.store().usage(Some(id)).try_collect::<Vec<_>>())
             .unwrap();
-        assert_eq!((usage[0].requests, usage[0].refused), (500, 300));
+        assert_eq!((usage[0].requests, usage[0].rejected), (500, 300));
     }
 }
 

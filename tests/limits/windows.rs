@@ -37,7 +37,7 @@ fn free_has_1000_pro_10000_and_business_100000_requests_a_day() {
         let all_but_one = DayUsage {
             day: now.day(),
             requests: limit - 1,
-            refused: 0,
+            rejected: 0,
             last: now,
         };
         let batch = UsageRecorder::new()

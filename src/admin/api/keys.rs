@@ -183,7 +183,7 @@ impl AdminApi {
         let mut key = report::key(record, now);
         key["usedThisMinute"] = minute.into();
         key["usedToday"] = stored.map_or(0, |row| row.requests).max(day.into()).into();
-        key["refusedToday"] = stored.map_or(0, |row| row.refused).into();
+        key["refusedToday"] = stored.map_or(0, |row| row.rejected).into();
         key
     }
 }

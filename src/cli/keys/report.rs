@@ -72,6 +72,6 @@ pub(super) fn usage_row(row: &UsageRow) -> [String; 5] {
         row.key.to_string(),
         row.name.clone(),
         row.requests.to_string(),
-        row.refused.to_string(),
+        row.rejected.to_string(),
     ]
 }

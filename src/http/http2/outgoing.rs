@@ -6,7 +6,7 @@ use std::cell::Cell;
 use tokio::sync::Notify;
 
 /// The most bytes that h2 holds for the streams of a connection.
-const MOST: usize = 32 * 1024;
+const MAX_BYTES: usize = 32 * 1024;
 
 /// The data that h2 holds for a connection.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Waits until there is room for another piece, and counts it. Returns false when the connection has ended.
     pub(super) async fn add(&self, bytes: usize) -> bool {
-        while self.bytes.get() >= MOST && !self.closed.get() {
+        while self.bytes.get() >= MAX_BYTES && !self.closed.get() {
             self.changed.notified().await;
         }
         self.bytes.set(self.bytes.get() + bytes);
@@ -29,7 +29,7 @@ impl Outgoing {
 
     /// Records that everything was sent.
     pub(super) fn sent(&self) {
-        if self.bytes.replace(0) >= MOST {
+        if self.bytes.replace(0) >= MAX_BYTES {
             self.changed.notify_waiters();
         }
     }

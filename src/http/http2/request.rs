@@ -55,14 +55,14 @@ async fn serve<S: Service>(
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let exchange = Exchange::new(context.peer, id, open.began);
-    let continue_wanted = body.continue_wanted();
+    let needs_continue = body.needs_continue();
     let response = {
         let mut response = pin!(service.respond(&head, &mut body, &exchange));
         let respond = &mut respond;
         poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => {
-                if continue_wanted.as_ref().is_some_and(|wanted| wanted.take()) {
+                if needs_continue.as_ref().is_some_and(|needed| needed.take()) {
                     send_continue(respond);
                 }
                 // The client has reset the stream, or the connection has ended.

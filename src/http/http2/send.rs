@@ -90,17 +90,17 @@ impl<S> Sending<'_, S> {
 
     /// Waits until the client has room for a part of the body. Returns how many bytes it has room for, at most those that are left.
     async fn room(&mut self, left: usize) -> Option<usize> {
-        let wanted = left.min(PIECE);
-        self.stream.reserve_capacity(wanted);
+        let length = left.min(PIECE);
+        self.stream.reserve_capacity(length);
         loop {
             if let capacity @ 1.. = self.stream.capacity() {
-                return Some(capacity.min(wanted));
+                return Some(capacity.min(length));
             }
             let began = Instant::now();
-            let patience = self.timeouts.idle.saturating_sub(self.waited);
+            let time_left = self.timeouts.idle.saturating_sub(self.waited);
             let waiting = self.context.progress.wait_for_client();
             let stream = &mut self.stream;
-            let room = timeout(patience, poll_fn(|cx| stream.poll_capacity(cx))).await;
+            let room = timeout(time_left, poll_fn(|cx| stream.poll_capacity(cx))).await;
             drop(waiting);
             self.waited += began.elapsed();
             match room {

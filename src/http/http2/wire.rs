@@ -14,7 +14,7 @@ use super::super::timeouts::Timeouts;
 use super::frames::Frames;
 
 /// The most bytes that are collected: one record of TLS.
-const MOST: usize = 16 * 1024;
+const MAX_COLLECTED: usize = 16 * 1024;
 
 thread_local! {
     /// A buffer that no connection needs at the moment. Only a connection with something to send has one.
@@ -132,7 +132,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Inner<IO> {
         if self.collected.capacity() == 0 {
             self.collected = SPARE.take();
         }
-        let taken = bytes.len().min(MOST.saturating_sub(self.collected.len()));
+        let taken = bytes
+            .len()
+            .min(MAX_COLLECTED.saturating_sub(self.collected.len()));
         self.collected.extend_from_slice(&bytes[..taken]);
         taken
     }
@@ -140,7 +142,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Inner<IO> {
     /// Makes room, if there is none.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.collected.len() {
-            0..MOST => Poll::Ready(Ok(())),
+            0..MAX_COLLECTED => Poll::Ready(Ok(())),
             _ => self.poll_send(cx),
         }
     }

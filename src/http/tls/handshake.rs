@@ -34,7 +34,7 @@ pub(in crate::http) enum Handshake {
 
 /// Performs the handshake within the timeout of a request. A connection that was evicted is closed, and after the start of a
 /// shutdown it has only `grace` left.
-pub(in crate::http) async fn shake_hands<S>(
+pub(in crate::http) async fn perform_handshake<S>(
     tls: &Tls,
     tcp: TcpStream,
     activity: &Activity,

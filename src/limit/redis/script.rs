@@ -130,8 +130,8 @@ impl Script {
             time(node.unbanned_at),
         ];
         let mut bytes = [0; 12 * 8];
-        for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
-            *place = i64::to_be_bytes(number);
+        for (chunk, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *chunk = i64::to_be_bytes(number);
         }
         bytes
     }

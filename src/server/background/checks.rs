@@ -81,7 +81,7 @@ fn check_writer(shared: &Shared) {
     let state = match (shared.store.writer_alive(), shared.store.write_failure()) {
         (false, _) => CheckState::Failed("it has stopped".into()),
         // Reads continue while writes fail: degraded, but ready. Logged below, with the cause.
-        (true, Some(trouble)) => CheckState::Degraded(trouble.into()),
+        (true, Some(failure)) => CheckState::Degraded(failure.into()),
         (true, None) => CheckState::Ready,
     };
     shared.readiness.set(Check::Writer, state);

@@ -41,7 +41,7 @@ pub(super) async fn run(shared: &Shared) {
             Ok(Ok(Reload::Unchanged)) | Err(_) => {}
             Ok(Ok(Reload::Replaced)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
-                certificate::observe(tls, shared);
+                certificate::publish_expiry(tls, shared);
             }
             Ok(Err(error)) => {
                 shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);

@@ -57,8 +57,8 @@ impl fmt::Display for Database {
             Self::Postgres(url) => url.servers(),
         };
         f.write_str("postgres://")?;
-        for (place, server) in servers.iter().enumerate() {
-            if place > 0 {
+        for (index, server) in servers.iter().enumerate() {
+            if index > 0 {
                 f.write_str(",")?;
             }
             match server.get_hosts().first() {

@@ -74,7 +74,7 @@ fn summed(usage: impl IntoIterator<Item = (KeyId, DayUsage)>) -> Vec<(KeyId, Day
         sums.entry((on.day, key))
             .and_modify(|sum| {
                 sum.requests = sum.requests.saturating_add(on.requests);
-                sum.refused = sum.refused.saturating_add(on.refused);
+                sum.rejected = sum.rejected.saturating_add(on.rejected);
                 sum.last = sum.last.max(on.last);
             })
             .or_insert(on);
@@ -94,7 +94,7 @@ pub struct UsageRow {
     /// Requests that counted.
     pub requests: i64,
     /// Requests with status 429.
-    pub refused: i64,
+    pub rejected: i64,
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
         DayUsage {
             day,
             requests,
-            refused: 1,
+            rejected: 1,
             last: day.start(),
         }
     }
@@ -124,7 +124,7 @@ mod tests {
         let seen: Vec<_> = batch
             .usage
             .iter()
-            .map(|(key, on)| (on.day.number(), key.0, on.requests, on.refused))
+            .map(|(key, on)| (on.day.number(), key.0, on.requests, on.rejected))
             .collect();
         let expected = [(1, 1, 7, 1), (1, 2, u32::MAX, 2), (2, 1, 1, 1)];
         assert_eq!(seen, expected);

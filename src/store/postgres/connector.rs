@@ -87,15 +87,15 @@ struct ConnectorState {
     attempts: Arc<Semaphore>,
     /// Connections that were completed too late.
     spares: Mutex<Vec<ClientWrapper>>,
-    refusal: Arc<Refusal>,
+    tls_failure: Arc<TlsFailure>,
 }
 
 /// Why TLS refuses the server, if it does. It is logged once: requests fail with it as long as it lasts.
 #[derive(Debug, Default)]
-struct Refusal(Mutex<RefusalState>);
+struct TlsFailure(Mutex<TlsFailureState>);
 
 #[derive(Debug, Default)]
-enum RefusalState {
+enum TlsFailureState {
     /// There was no connection yet: the start fails with it, and prints it.
     #[default]
     Starting,
@@ -103,20 +103,20 @@ enum RefusalState {
     Logged(String),
 }
 
-impl Refusal {
+impl TlsFailure {
     fn connected(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = RefusalState::None;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = TlsFailureState::None;
     }
 
-    fn refused(&self, host: &str, cause: &str) {
+    fn failed(&self, host: &str, cause: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
-            RefusalState::Starting => return,
-            RefusalState::Logged(logged) if logged == cause => return,
-            RefusalState::None | RefusalState::Logged(_) => {}
+            TlsFailureState::Starting => return,
+            TlsFailureState::Logged(logged) if logged == cause => return,
+            TlsFailureState::None | TlsFailureState::Logged(_) => {}
         }
         tracing::warn!("PostgreSQL at {host}: {cause}");
-        *state = RefusalState::Logged(cause.to_owned());
+        *state = TlsFailureState::Logged(cause.to_owned());
     }
 }
 
@@ -136,7 +136,7 @@ impl Connector {
             statements: statements.into(),
             attempts: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             spares: Mutex::default(),
-            refusal: Arc::default(),
+            tls_failure: Arc::default(),
         })))
     }
 }
@@ -198,32 +198,32 @@ impl ConnectorState {
     /// may just be far away. None if all of them were late.
     async fn connect(&self) -> Option<Connected> {
         let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
-        let mut places = (first..first + count).map(|place| place % count).peekable();
+        let mut order = (first..first + count).map(|index| index % count).peekable();
         // Dropping it aborts those that are not needed any more.
         let mut attempts = JoinSet::new();
         let mut rejected = None;
         loop {
-            if let Some(place) = places.next() {
-                let (thread, server) = (self.thread.clone(), self.servers[place].clone());
+            if let Some(index) = order.next() {
+                let (thread, server) = (self.thread.clone(), self.servers[index].clone());
                 let (statements, tls) = (Arc::clone(&self.statements), self.tls.clone());
-                let refusal = Arc::clone(&self.refusal);
+                let tls_failure = Arc::clone(&self.tls_failure);
                 let connecting = async move {
-                    let connecting = connect_to(&thread, &server, &tls, &refusal, &statements);
+                    let connecting = connect_to(&thread, &server, &tls, &tls_failure, &statements);
                     let connected = timeout(connect_timeout(&server), connecting).await;
-                    (place, connected.ok())
+                    (index, connected.ok())
                 };
                 attempts.spawn_on(connecting, &self.thread);
             }
             tokio::select! {
                 Some(ended) = attempts.join_next() => match ended {
-                    Ok((place, Some(Ok(connection)))) => {
-                        self.last.store(place, Ordering::Relaxed);
+                    Ok((index, Some(Ok(connection)))) => {
+                        self.last.store(index, Ordering::Relaxed);
                         return Some(Ok(connection));
                     }
                     Ok((_, Some(Err(error)))) => rejected = Some(error),
                     Ok((_, None)) | Err(_) => {}
                 },
-                () = sleep(STAGGER), if places.peek().is_some() => {}
+                () = sleep(STAGGER), if order.peek().is_some() => {}
                 else => return rejected.map(Err),
             }
         }
@@ -234,18 +234,18 @@ async fn connect_to(
     thread: &Handle,
     server: &Config,
     tls: &PgTls,
-    refusal: &Refusal,
+    tls_failure: &TlsFailure,
     statements: &[&str],
 ) -> Connected {
     let connected = open(server, tls).await;
     let (client, connection) = connected.map_err(|error| {
         let (host, explained) = (host(server), tls.0.explain(&error));
         if let Some(cause) = &explained {
-            refusal.refused(&host, cause);
+            tls_failure.failed(&host, cause);
         }
         PgError::connecting(&host, error, explained)
     })?;
-    refusal.connected();
+    tls_failure.connected();
     let task = thread.spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to PostgreSQL ended");

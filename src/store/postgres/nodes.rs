@@ -20,7 +20,7 @@ use crate::store::contract::{Heartbeat, Result};
 pub(super) const ALIVE: i64 = 30_000;
 
 /// How long a node waits at its start until it is registered.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.
 const KEPT: i64 = 3_600_000;
@@ -110,7 +110,7 @@ impl Postgres {
         })
     }
 
-    pub(crate) async fn sign_off(&self) -> Result<()> {
+    pub(crate) async fn deregister(&self) -> Result<()> {
         let id = self.node.load(Relaxed);
         self.transact(TIMEOUT, async |transaction| {
             transaction.execute_cached(DELETE, &[&id]).await.map(drop)

@@ -97,9 +97,9 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
     let days: Vec<String> = usage.iter().map(|(_, on)| on.day.to_string()).collect();
     let keys: Vec<i64> = usage.iter().map(|(key, _)| key.0).collect();
     let requests = column(|on| on.requests.into());
-    let refused = column(|on| on.refused.into());
+    let rejected = column(|on| on.rejected.into());
     let last = column(|on| on.last.as_millis());
-    let counted: [SqlValue<'_>; 4] = [&days, &keys, &requests, &refused];
+    let counted: [SqlValue<'_>; 4] = [&days, &keys, &requests, &rejected];
     let touched: [SqlValue<'_>; 2] = [&keys, &last];
     // Sent together, for one round trip.
     let (counted, touched) = tokio::join!(

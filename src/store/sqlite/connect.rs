@@ -53,16 +53,16 @@ pub(super) fn has_no_log(path: &Path) -> bool {
 
 /// The names of the write-ahead log and the journal.
 pub(super) fn logs(path: &Path) -> [PathBuf; 2] {
-    ["-wal", "-journal"].map(|ending| sibling(path, ending))
+    ["-wal", "-journal"].map(|suffix| sibling(path, suffix))
 }
 
 /// The name of a file next to this one, of SQLite or of the lock. It is next to the file itself, not to a symbolic link.
-pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let target = path.is_symlink().then(|| path.canonicalize().ok());
     let mut name = target
         .flatten()
         .map_or_else(|| path.as_os_str().to_owned(), PathBuf::into_os_string);
-    name.push(ending);
+    name.push(suffix);
     name.into()
 }
 

@@ -51,10 +51,10 @@ impl FileLock {
         Self::take_file(database, IMPORT)
     }
 
-    fn take_file(database: &Path, ending: &str) -> Result<Self, OpenError> {
+    fn take_file(database: &Path, suffix: &str) -> Result<Self, OpenError> {
         let cannot =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
-        let path = sibling(database, ending);
+        let path = sibling(database, suffix);
         loop {
             let mut file = OpenOptions::new()
                 .read(true)

@@ -23,16 +23,16 @@ pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
 /// The permission on the file, or on its folder, that is missing.
 fn missing(path: &Path) -> Option<String> {
     let (file, folder) = (path.display(), folder(path));
-    let place = folder.display();
+    let folder_name = folder.display();
     match std::fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Some(format!(
-                "permission denied: cannot enter {place} to open {file}"
+                "permission denied: cannot enter {folder_name} to open {file}"
             ));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
-            return Some(format!("{why}: cannot create {file} in {place}"));
+            return Some(format!("{why}: cannot create {file} in {folder_name}"));
         }
         Err(_) => return None,
         Ok(_) => {}
@@ -45,12 +45,12 @@ fn missing(path: &Path) -> Option<String> {
     }
     let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
     Some(format!(
-        "{why}: cannot open {file} for writing, because SQLite keeps its write-ahead log next to it and {place} is not writable"
+        "{why}: cannot open {file} for writing, because SQLite keeps its write-ahead log next to it and {folder_name} is not writable"
     ))
 }
 
-fn denied(path: &Path, wanted: Access) -> Option<&'static str> {
-    match access(path, wanted) {
+fn denied(path: &Path, mode: Access) -> Option<&'static str> {
+    match access(path, mode) {
         Err(Errno::ACCESS | Errno::PERM) => Some("permission denied"),
         Err(Errno::ROFS) => Some("read-only file system"),
         _ => None,

@@ -77,7 +77,7 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
         "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1",
     )?;
     for (key, on) in &batch.usage {
-        count.execute(params![on.day.to_string(), key.0, on.requests, on.refused])?;
+        count.execute(params![on.day.to_string(), key.0, on.requests, on.rejected])?;
         touch.execute(params![key.0, on.last.as_millis()])?;
     }
     Ok(())

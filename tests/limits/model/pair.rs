@@ -75,12 +75,12 @@ impl Pair {
         for day in usage.iter().map(|on| on.day) {
             let same_day = usage.iter().filter(|on| on.day == day);
             let sums = same_day.fold((0, 0), |sums, on| {
-                (sums.0 + on.requests as usize, sums.1 + on.refused as usize)
+                (sums.0 + on.requests as usize, sums.1 + on.rejected as usize)
             });
             prop_assert_eq!(sums, self.model.untold_on(day));
         }
         for on in &usage {
-            stored += on.requests as usize + on.refused as usize;
+            stored += on.requests as usize + on.rejected as usize;
         }
         prop_assert_eq!(stored, self.model.unstored.len());
         self.model.stored.append(&mut self.model.unstored);
