@@ -41,7 +41,7 @@ pub struct Access {
     revoked_used: Mutex<HashSet<KeyId>>,
 }
 
-/// The most revoked keys whose use is logged.
+/// The maximum number of revoked keys whose use is logged.
 const MAX_LOGGED_REVOKED: usize = 1_000;
 
 impl Access {
@@ -79,7 +79,7 @@ impl Access {
         })
     }
 
-    /// Logs the first use of a revoked key: somebody has not replaced it, or has found it.
+    /// Logs the first use of a revoked key: a client has not replaced it, or it has been stolen.
     #[cold]
     fn log_revoked(&self, key: KeyId, address: IpAddr) {
         let logged = self.revoked_used.lock();

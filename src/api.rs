@@ -101,7 +101,7 @@ impl Api {
         result
     }
 
-    /// The response to a request that failed, with the headers that every response of its operation has.
+    /// Returns the response to a failed request, with the headers that every response of its operation has.
     pub(crate) fn fail<'a>(
         &'a self,
         route: &Route<'_>,

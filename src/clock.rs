@@ -50,7 +50,7 @@ impl Timestamp {
     /// The format of HTTP: `Sun, 15 Nov 2026 08:00:00 GMT`.
     pub fn http_date(self) -> String {
         let moment = jiff::Timestamp::from_second(self.0.div_euclid(1000)).unwrap_or_default();
-        // Only a year beyond 9999 has no such format, and jiff has none either.
+        // Fails only for years after 9999, which jiff cannot represent.
         jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&moment)
             .unwrap_or_default()
@@ -128,7 +128,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// A reading of another clock, and how long it took. It is as old as half of that, with an uncertainty of the other half.
+/// A reading of another clock, and how long it took. It is half of that old, give or take the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The time it showed.
@@ -161,8 +161,8 @@ struct Correction {
 
 const UNKNOWN: i64 = i64::MIN;
 
-/// Differences in milliseconds that are ignored, beyond the uncertainty of a sample: two clocks that agree would otherwise alternate
-/// in being a millisecond ahead.
+/// Differences in milliseconds that are ignored, beyond the uncertainty of a sample: otherwise two clocks that agree would be corrected
+/// by a millisecond, back and forth.
 const TOLERANCE: u64 = 5;
 
 impl Clock {

@@ -137,7 +137,7 @@ pub struct Config {
     pub idle_timeout: Duration,
 }
 
-/// Options that conflict.
+/// Options that conflict, or a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
     /// The admin listener would be open to everyone.
@@ -244,7 +244,7 @@ impl TryFrom<ServeOptions> for Config {
 }
 
 impl Config {
-    /// The certificate of the admin listener, unless it is on loopback: there is nobody to hide from, and health checks need none.
+    /// The certificate of the admin listener, unless it is on loopback: traffic cannot be observed there, and health checks need no certificate.
     pub(crate) fn admin_tls(&self) -> Option<&TlsFiles> {
         self.tls
             .as_ref()

@@ -1,5 +1,5 @@
-//! Deliberate bugs that the tests must catch, and later versions that they simulate. They exist only in builds with the feature `faults`, and there only if
-//! `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`); in all other builds `is_on` is always false.
+//! Deliberate bugs that the tests must catch, and simulations of later versions. They exist only in builds with the feature `faults`,
+//! and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`); in all other builds `is_on` is always false.
 
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Fault {
     ReadThenWrite,
     /// Not a bug: a later version, with one more migration of PostgreSQL.
     LaterVersion,
-    /// Not a bug: a later version, with one more migration of PostgreSQL that nodes of this version cannot live with.
+    /// Not a bug: a later version, with one more migration of PostgreSQL that nodes of this version cannot work with.
     LaterBreakingVersion,
 }
 

@@ -1,15 +1,15 @@
-//! Small files that options name: certificates, keys, tokens, passwords. A secret that every user can read is refused, whichever it
-//! is.
+//! Small files that options name: certificates, keys, tokens, passwords. A file with a secret that every user can read is
+//! rejected.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are read of a file.
+/// The maximum number of bytes that are read from a file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The permission of everybody to read.
+/// The read permission of all other users.
 const OTHERS_READ: u32 = 0o004;
 
 /// A file that cannot be used.
@@ -22,7 +22,7 @@ pub struct InvalidFile {
     pub problem: String,
 }
 
-/// Reads a file that everybody may know. The error says what is wrong, but not with which file.
+/// Reads a file that is not secret. The error is the problem, without the path.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(described)?;
     content(file)

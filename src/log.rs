@@ -40,7 +40,7 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     };
     let events = events.with_filter(LevelFilter::INFO);
     let registry = tracing_subscriber::registry();
-    // One for each failed or delayed export; the exporter logs when they begin and cease to fail.
+    // The SDK logs each failed or delayed export; the exporter logs when exports begin to fail and when they succeed again.
     #[cfg(feature = "otel")]
     let registry = registry.with(tracing_subscriber::filter::filter_fn(|event| {
         !event.name().starts_with("Export.")

@@ -353,7 +353,7 @@ mod tests {
     const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 
     #[test]
-    fn every_subject_has_separate_counters() {
+    fn every_label_has_separate_counters() {
         let indexes: Vec<_> = OperationLabel::all().map(OperationLabel::index).collect();
         assert_eq!(indexes, (0..OperationLabel::COUNT).collect::<Vec<_>>());
     }

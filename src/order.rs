@@ -1,4 +1,4 @@
-//! The order of an animal: its types and its one JSON form. How it and the animal's status change together is in `order::transition` and
+//! An order for an animal: its types and its JSON format. How it and the animal's status change together is in `order::transition` and
 //! `order::action`. Knows nothing of HTTP or of stores.
 
 pub mod action;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::clock::Timestamp;
 use crate::pet::PetId;
 
-/// The ID of an order, assigned when it is placed and never used again.
+/// The ID of an order, assigned when it is placed and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId(pub i64);
 

@@ -18,7 +18,7 @@ use blank::is_blank;
 pub struct PetId(pub i64);
 
 impl PetId {
-    /// The largest ID that an animal can bring along: enough are left for new ones.
+    /// The largest ID that an imported animal may keep, so that enough are left for new ones.
     pub const LARGEST_KEPT: i64 = 1 << 62;
 
     /// Parses the canonical spelling of an ID: decimal digits, no sign but `-`, no leading zero.
@@ -47,8 +47,8 @@ impl PetName {
         Self::unless_blank(text, is_blank)
     }
 
-    /// The same by the weakest rules that there have been: an animal that exists keeps its name, also in another store. They took
-    /// only white space for blank.
+    /// The same by the weakest rules of any version: an animal that exists keeps its name, also in another store. By those, only
+    /// white space is blank.
     pub fn of_existing(text: String) -> Result<Self, String> {
         Self::unless_blank(text, char::is_whitespace)
     }

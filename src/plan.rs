@@ -144,7 +144,7 @@ impl fmt::Display for PlanName {
     }
 }
 
-/// The name of no plan.
+/// An unknown plan.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown plan")]
 pub struct UnknownPlan;

@@ -58,8 +58,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads the files of TLS, looks at the folder of backups, binds the sockets, then opens the store: a first start that fails
-    /// creates no files. While that takes long, health checks get responses, and the service manager waits.
+    /// Reads the TLS files, checks the folder of backups, binds the sockets, then opens the store: a first start that fails creates no
+    /// files. If opening takes long, health checks get responses meanwhile, and the service manager waits.
     pub async fn open(
         config: &Config,
         clock: Clock,
@@ -173,8 +173,8 @@ impl Server {
         };
         let admin_connections = Connections::new(ConnectionLimits {
             total: ADMIN_CONNECTIONS,
-            // At the limit of all, the one that has waited longest for its client is closed for a new one, so that health checks
-            // get through. A limit for an address would reject them instead.
+            // At the total limit, the connection that has waited longest for its client is closed for a new one, so that health checks
+            // get through. A limit per address would reject them instead.
             per_address: usize::MAX,
             is_exempt: Box::new(|_| false),
         });

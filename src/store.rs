@@ -115,7 +115,7 @@ impl Store {
         }
     }
 
-    /// Reports that this node has ended.
+    /// Removes the registration of this node, which has ended.
     pub async fn deregister(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(_) => Ok(()),

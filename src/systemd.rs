@@ -18,7 +18,7 @@ pub struct ServiceManager {
     pub sockets: PassedSockets,
     /// Where to report the state.
     pub notifier: Notifier,
-    /// How long the watchdog waits for a sign of life, if it is enabled.
+    /// How long the watchdog waits for a keep-alive, if it is enabled.
     pub watchdog: Option<Duration>,
 }
 

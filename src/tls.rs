@@ -1,5 +1,5 @@
-//! What the TLS of the listeners and that of connections to PostgreSQL and Redis have in common: pairs of a certificate and its key,
-//! and the verification of servers.
+//! TLS for listeners and for connections to PostgreSQL and Redis: pairs of a certificate and its key, and the verification of
+//! servers.
 
 mod client;
 mod der;

@@ -19,25 +19,25 @@ pub struct Key {
     /// Its limits.
     pub limits: Limits,
     meter: MeterIndex,
-    /// The end of this secret: by expiry, revocation, or the end of a rotation's grace.
-    ends: Timestamp,
+    /// The end of this secret: by expiry, revocation, or the end of a grace period.
+    valid_until: Timestamp,
 }
 
 /// The end of a secret that has none.
 const NO_END: Timestamp = Timestamp::from_millis(i64::MAX);
 
-/// The end of a secret that does not work at any time.
+/// The end of a revoked secret: it is not valid at any time, whatever the clock says.
 const REVOKED: Timestamp = Timestamp::from_millis(i64::MIN);
 
 impl Key {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        now < self.ends
+        now < self.valid_until
     }
 
     /// Whether an operator has revoked it.
     pub(super) fn is_revoked(&self) -> bool {
-        self.ends == REVOKED
+        self.valid_until == REVOKED
     }
 }
 
@@ -55,7 +55,7 @@ pub struct Directory {
 
 type ById = HashMap<KeyId, Entry>;
 
-/// Takes the first eight bytes as the hash, for map keys that are hashes already. The SHA-256 of a secret is one that no client can
+/// Uses the first eight bytes as the hash, for map keys that are hashes already. The SHA-256 of a secret is one that no client can
 /// choose, and only issued keys are in the map.
 #[derive(Debug, Default)]
 pub(super) struct AlreadyHashed(u64);
@@ -72,7 +72,7 @@ impl Hasher for AlreadyHashed {
     }
 }
 
-/// The state of a key that changes need.
+/// The state of a key that is needed to apply a change.
 #[derive(Debug)]
 struct Entry {
     revision: i64,
@@ -130,7 +130,7 @@ impl Directory {
                 id: record.id,
                 limits: record.plan.limits(),
                 meter,
-                ends: ends.unwrap_or(NO_END),
+                valid_until: ends.unwrap_or(NO_END),
             };
             secrets.insert(hash, key);
         }
@@ -159,7 +159,7 @@ impl Directory {
         }
     }
 
-    /// The requests of a key in the current minute and day, as this server has counted or heard of them.
+    /// The requests of a key in the current minute and day, as counted by this server or last reported by Redis.
     pub fn used(&self, id: KeyId, now: Timestamp) -> Option<(u32, u32)> {
         let meter = self.lock_shard(id).get(&id)?.meter;
         let mut windows = self.meters.get(meter).node_state().windows;

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use crate::http::{Field, Head};
 
-/// The longest host with its port. A name in the DNS has at most 253 characters.
+/// The maximum length of a host with its port. A DNS name has at most 253 characters.
 const MAX_LENGTH: usize = 255;
 
 /// A host and perhaps a port, checked, so that it can be part of a link.
@@ -15,7 +15,7 @@ pub(crate) struct Authority<'a>(&'a [u8]);
 /// An invalid or missing host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidAuthority {
-    /// HTTP/1.1 demands one `Host`; RFC 9112 demands the 400.
+    /// RFC 9112 requires exactly one `Host`, and this 400.
     #[error("must be given exactly once")]
     NotOnce,
     #[error("must be a host name or an IP address, with or without a port, of at most 255 bytes")]
@@ -106,7 +106,7 @@ fn is_name(bytes: &[u8]) -> bool {
     !bytes.is_empty()
 }
 
-/// A port. RFC 3986 allows for one without digits, and for leading zeros.
+/// A port. RFC 3986 allows an empty one, and leading zeros.
 fn is_port(bytes: &[u8]) -> bool {
     let mut digits = bytes;
     while let [b'0', rest @ ..] = digits {
@@ -116,7 +116,7 @@ fn is_port(bytes: &[u8]) -> bool {
         && (digits.len() < 5 || (digits.len() == 5 && digits <= b"65535".as_slice()))
 }
 
-/// An IPv6 address behind its opening bracket, and perhaps a port.
+/// An IPv6 address after its opening bracket, and perhaps a port.
 fn is_ipv6(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(2, |byte| *byte == b']');
     let (Some(address), Some(port)) = (parts.next(), parts.next()) else {

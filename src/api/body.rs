@@ -8,7 +8,7 @@ use super::error::ApiError;
 use crate::http::{Field, Head, RequestBody};
 use crate::pet::InvalidBody;
 
-/// The most bytes a body may have.
+/// The maximum size of a body, in bytes.
 const MAX: usize = 16 * 1024;
 
 /// Reads the whole body within `timeout`: a timeout per read would allow a client to send forever.

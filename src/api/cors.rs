@@ -76,7 +76,7 @@ impl Cors {
         Self(origins)
     }
 
-    /// Whether a request asks for permission to send another one. It has no key.
+    /// Whether a request is a preflight, which has no key.
     pub(crate) fn is_preflight(&self, head: &Head<'_>) -> bool {
         !self.0.is_empty()
             && head.method == Method::OPTIONS

@@ -11,7 +11,7 @@ use crate::http::Asset;
 /// The page. Its references are relative, so that it works behind a path prefix too.
 const PAGE: &str = include_str!("docs/page.html");
 
-/// The same text for tools.
+/// The same text as Markdown.
 const MARKDOWN: &str = include_str!("docs/page.md");
 
 /// The server that the texts are about, in a deployment without a public URL. The script of the page replaces it by the real one.

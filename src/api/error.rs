@@ -68,7 +68,7 @@ pub(crate) enum ApiError {
     MissingAdminToken,
     #[error("The admin token is invalid.")]
     InvalidAdminToken,
-    /// The admin listener rejects it, whoever sends it.
+    /// The admin listener rejects it, with any credentials.
     #[error("{0}")]
     Forbidden(&'static str),
     /// A rule about keys, animals or orders forbids it.

@@ -134,7 +134,7 @@ pub(crate) enum PublicPage {
     Ready,
 }
 
-/// The destination of a request.
+/// Where a request is routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// An operation, under `/v1`.
@@ -173,8 +173,8 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The route of a preflight for this one. Under `/v1`, an unknown path has the methods of all: a page gets the 404 that way, which
-    /// says more than a preflight that fails.
+    /// The route of a preflight for this one. Under `/v1`, an unknown path allows all methods, so that the page gets the 404, which
+    /// says more than a failed preflight.
     pub(crate) const fn preflight(self) -> Self {
         let methods = match self {
             Self::WrongMethod { allowed } => allowed,

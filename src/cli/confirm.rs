@@ -1,4 +1,4 @@
-//! Confirmation of changes that cannot be undone. Scripts give it with `--yes`.
+//! Confirmation of changes that cannot be undone. Scripts confirm with `--yes`.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
 
-/// Fails if there is no terminal: there would be nobody to ask, which is wrong usage. For commands that take long before they ask.
+/// Fails if there is no terminal to ask for confirmation, which is wrong usage. For commands that take long before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
     match io::stdin().is_terminal() && io::stderr().is_terminal() {
         true => Ok(()),

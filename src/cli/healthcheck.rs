@@ -89,7 +89,7 @@ fn request(
     port: u16,
     path: &str,
 ) -> anyhow::Result<String> {
-    // In one piece: each write would be a record of TLS.
+    // In one write: each would be a separate TLS record.
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;

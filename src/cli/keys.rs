@@ -65,7 +65,7 @@ pub(super) enum Command {
     Rotate {
         #[command(flatten)]
         key: OneKey,
-        /// Grace period in which the old secret still works; 0s disables it at once
+        /// Grace period in which the old secret still works; 0s disables it immediately
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
         grace: Duration,
         /// Do not ask for confirmation, even during the grace period of an earlier rotation
@@ -221,7 +221,7 @@ fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> 
     print::result(json, || keys::report::key(record, now), &text)
 }
 
-/// The message for a key whose secret, which is shown only once, nobody has seen.
+/// The message for a key whose secret could not be shown.
 pub(super) fn secret_lost(id: KeyId, done: &str) -> String {
     format!(
         "key {id} was {done}, but its secret could not be printed: run `animal-store keys rotate {id} --yes`"

@@ -8,7 +8,7 @@ pub(super) enum Failure {
     Usage(String),
     /// A failure, for exit code 1.
     Failed(String),
-    /// Nobody reads standard output any more. The command ends quietly, with exit code 0.
+    /// The reader of standard output has closed it. The command ends quietly, with exit code 0.
     Unread,
 }
 

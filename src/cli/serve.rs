@@ -42,7 +42,7 @@ async fn serve(
     traces: Traces,
 ) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
-    let mut signals = Signals::listen().context("cannot listen to signals")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let clock = Clock::system();
     let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
     std::panic::set_hook(Box::new(

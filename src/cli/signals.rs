@@ -1,4 +1,4 @@
-//! SIGTERM and ctrl-c, on a separate thread. The first starts a graceful shutdown; the second ends the process at once.
+//! SIGTERM and ctrl-c, on a separate thread. The first starts a graceful shutdown; the second ends the process immediately.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `animal-store --version --verbose`: what an operator reports with a bug, and what an audit asks for.
+//! `animal-store --version --verbose`: the details that a bug report or an audit needs.
 
 use super::outcome::Outcome;
 use super::print;
@@ -7,7 +7,7 @@ use crate::store;
 /// The commit that this was built from. Builds of packages set it.
 const COMMIT: Option<&str> = option_env!("ANIMAL_STORE_COMMIT");
 
-/// Whether the arguments ask for this.
+/// Whether the arguments are these two options.
 pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
     let is_either =
         |arg: &std::ffi::OsString, names: [&str; 2]| names.iter().any(|name| arg == name);

@@ -118,7 +118,7 @@ pub(crate) struct ServeOptions {
     /// How long daily usage is kept for reports
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = days)]
     pub(crate) keep_usage: Duration,
-    /// Folder in which the server makes backups of the embedded database by itself; it must exist
+    /// Existing folder in which the server makes regular backups of the embedded database
     #[arg(long, value_name = "DIR")]
     pub(crate) backup_folder: Option<PathBuf>,
     /// Interval of these backups
@@ -154,7 +154,7 @@ pub(crate) struct ServeOptions {
     /// Timeout for an idle connection
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive)]
     pub(crate) idle_timeout: Duration,
-    /// The secrets that were flags, by their options: every user of the machine can see them.
+    /// The options whose secrets were given as flags: every user of the machine can see them.
     #[arg(skip)]
     pub(crate) secret_flags: Vec<&'static str>,
 }
@@ -171,7 +171,7 @@ impl ServeOptions {
         !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
     }
 
-    /// Records which secrets were flags. `is_flag` tells whether the option of this ID was one.
+    /// Records which secrets were given as flags. `is_flag` returns whether the option with this ID was.
     pub(crate) fn record_secret_flags(&mut self, is_flag: impl Fn(&str) -> bool) {
         let redis_has_password = self.redis.as_ref().is_some_and(RedisUrl::has_password);
         let secrets = [
@@ -206,7 +206,7 @@ impl ServeOptions {
     }
 }
 
-/// The longest duration: a thousand years, so that no sum with a point in time overflows.
+/// The maximum duration: a thousand years, so that no sum with a point in time overflows.
 const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
 
 /// Parses an address. A host name would have to be resolved, and could be several addresses.

@@ -12,7 +12,7 @@ use crate::api::ApiError;
 /// The age of the last checks after which the server is not ready: the background task is stuck then.
 const STALE: Duration = Duration::from_secs(5);
 
-/// How long after the end of an outage of the store other failures are taken for its consequences.
+/// How long after the end of an outage of the store other failures are treated as its consequences.
 const SETTLED: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Check {
         Self::Clock,
     ];
 
-    /// Whether its result is logged. The others are logged with their cause where they are noticed.
+    /// Whether its result is logged here. The others are logged with their cause where they are detected.
     const fn is_logged_here(self) -> bool {
         matches!(self, Self::Store | Self::Keys | Self::Clock)
     }
@@ -199,7 +199,7 @@ impl Checks {
         self.store_has_failed() || self.store_back_at.is_some_and(is_recent)
     }
 
-    /// Logs a result if it has changed since the last one. Another reason is no change.
+    /// Logs a result if it has changed since the last one. A different reason alone is not a change.
     fn log(&mut self, check: Check, state: &CheckState) {
         let is_quiet = !check.is_logged_here() || (check != Check::Store && self.in_outage());
         let last = self.states[check as usize].as_ref();

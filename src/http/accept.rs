@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long an accept loop waits at a time for evicted connections to close.
 const CLOSING_WAIT: Duration = Duration::from_millis(1);
 
-/// The most waits in a row, so that a connection that does not close does not block others.
+/// The maximum number of waits in a row, so that a connection that does not close does not block others.
 const MAX_CLOSING_WAITS: u32 = 50;
 
 /// How long handshakes that had begun before the shutdown are still accepted: the round trip to a distant client.
@@ -71,7 +71,7 @@ pub async fn accept<S: Service + 'static>(
     acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
     // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted. The queue of a
-    // socket that stays open is left to whoever accepts next, and a filter would stay on the socket.
+    // socket that stays open is left to the next server, and a filter would stay on the socket.
     if (!stays_open || Fault::FiltersPassedSocket.is_on()) && !Fault::DropsQueue.is_on() {
         listen::drop_new_syns(&listener);
         let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;

@@ -16,7 +16,7 @@ const WRITING: u64 = 1 << 63;
 #[derive(Debug)]
 pub(super) struct Activity {
     epoch: Instant,
-    /// Since when the connection waits for its client, in nanoseconds after the epoch.
+    /// Since when the connection has been waiting for its client, in nanoseconds after the epoch.
     idle_since: AtomicU64,
     evicted: AtomicBool,
     /// Wakes the task of the connection.
@@ -62,7 +62,7 @@ impl Activity {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// A number that is smaller, the sooner the connection should be evicted. `None` while a request is in flight.
+    /// The order of eviction: the lowest is evicted first. `None` while a request is in flight.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let since = self.idle_since.load(Ordering::Relaxed);
         (since != BUSY).then_some(since)

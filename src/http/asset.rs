@@ -37,7 +37,7 @@ impl Asset {
         }
     }
 
-    /// A file that clients may keep for good, because its name contains its [hash](Self::hash).
+    /// A file that clients may cache permanently, because its name contains its [hash](Self::hash).
     pub fn immutable(content_type: &'static str, body: impl Into<Bytes>) -> Self {
         Self {
             caching: HeaderValue::from_static("public, max-age=31536000, immutable"),

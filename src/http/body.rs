@@ -35,7 +35,7 @@ struct Streamed {
 }
 
 impl Streamed {
-    /// Whether the server shuts down: it does not wait for a body that may have no end.
+    /// Whether the server is shutting down: it does not wait for a body that may have no end.
     fn is_draining(&self) -> bool {
         let request = self.request.as_ref();
         request.is_some_and(|request| request.progress().is_draining())
@@ -82,10 +82,10 @@ impl Body {
         &self.bytes
     }
 
-    /// The next bytes of a body that is not streamed, at most so many, and whether they are the last.
-    pub(super) fn split(&mut self, most: usize) -> (Bytes, bool) {
-        if most < self.bytes.len() {
-            return (self.bytes.split_to(most), false);
+    /// The next bytes of a body that is not streamed, at most `max`, and whether they are the last.
+    pub(super) fn split(&mut self, max: usize) -> (Bytes, bool) {
+        if max < self.bytes.len() {
+            return (self.bytes.split_to(max), false);
         }
         let last = std::mem::take(&mut self.bytes);
         // The last bytes of a large body are copied: they may stay for long, and would keep all of it in memory, uncounted.

@@ -16,7 +16,7 @@ use crate::tls::ClientTls;
 /// The largest response that is read.
 const MAX_RESPONSE: usize = 64 * 1024;
 
-/// Sends a request on a connection of its own, with this TLS if there is one, and returns the whole response. The request has an
+/// Sends a request on a new connection, with this TLS if there is one, and returns the whole response. The request has an
 /// absolute URL.
 pub(crate) async fn send(
     mut request: Request<Bytes>,

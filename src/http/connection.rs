@@ -16,7 +16,7 @@ use super::stream::Stream;
 use super::worker::Worker;
 use super::{Rejection, Service, dispatch, raw};
 
-/// The most bytes of a head; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
+/// The maximum size of a head, in bytes; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
 pub(super) const MAX_HEAD: usize = 16 * 1024;
 
 /// How long an idle connection stays open during shutdown. A request that arrives meanwhile gets its response, with
@@ -44,7 +44,7 @@ pub(super) async fn serve<S: Service>(
         http1::Builder::new()
             .max_buf_size(MAX_HEAD)
             .writev(false)
-            // A client may close its side after its last request, and hyper need not read on to notice (docs/decisions.md).
+            // A client may close its side after its last request, and hyper need not keep reading to detect that (docs/decisions.md).
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );

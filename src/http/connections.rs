@@ -16,16 +16,16 @@ use crate::network::network;
 /// How many eviction candidates one search finds, because a search visits all connections.
 const CANDIDATES: usize = 64;
 
-/// The most evicted connections that are still closing.
+/// The maximum number of evicted connections that are still closing.
 const MAX_CLOSING: usize = 16;
 
-/// The most connections that are rejected with a response at the same time.
+/// The maximum number of connections that are rejected with a response at the same time.
 const MAX_REJECTIONS: usize = 32;
 
-/// Streams that are reserved at a time.
+/// How many streams are reserved at a time.
 const STREAMS_AT_A_TIME: usize = 16;
 
-/// The limits of connections.
+/// The limits on connections.
 pub struct ConnectionLimits {
     /// In total.
     pub total: usize,
@@ -74,7 +74,7 @@ struct Open {
     longest_idle: Vec<(u64, u64)>,
 }
 
-/// Which limit of connections is reached.
+/// The limit on connections that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
     /// All connections have a request in flight.
@@ -84,7 +84,7 @@ pub enum LimitReached {
 }
 
 impl Connections {
-    /// No connections yet.
+    /// A listener without connections yet.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(Inner {
             limits,
@@ -124,7 +124,7 @@ impl Connections {
         })
     }
 
-    /// Whether so many evicted connections are still closing that no other should be accepted: each still has an open file.
+    /// Whether too many evicted connections are still closing to accept another one: each still has an open file.
     pub(super) fn too_many_closing(&self) -> bool {
         self.0.lock().closing >= MAX_CLOSING
     }
@@ -207,7 +207,7 @@ impl Slot {
         &self.activity
     }
 
-    /// Reserves so many streams besides the first, unless too many are in flight on all connections, or from this address: each counts
+    /// Reserves this many streams besides the first, unless too many are in flight on all connections, or from this address: each counts
     /// as a connection would. They are reserved several at a time, because all threads share the lock.
     pub(super) fn reserve(&self, streams: usize) -> bool {
         if streams <= self.reserved.get() {
@@ -229,7 +229,7 @@ impl Slot {
         streams <= self.reserved.get()
     }
 
-    /// Gives back all reserved streams.
+    /// Releases all reserved streams.
     pub(super) fn release(&self) {
         if self.reserved.get() > 0 {
             self.release_from(&mut self.connections.0.lock());

@@ -2,7 +2,7 @@
 
 use http::header::{HeaderName, HeaderValue};
 
-/// The names that every response has, as text that is known when this is compiled: comparing with it costs next to nothing.
+/// The names that every response has, as constants: comparing with them costs next to nothing.
 pub(super) mod text {
     pub(in crate::http) const RATE_LIMIT: &str = "x-ratelimit-limit";
     pub(in crate::http) const RATE_REMAINING: &str = "x-ratelimit-remaining";

@@ -1,7 +1,7 @@
-//! The large bodies that are held for clients that have not read them, over all threads, and how much of them each owner may have.
+//! The large bodies that are held for clients that have not read them yet, over all threads, and the limits on them.
 //!
-//! A client with a key can request many large pages that no other client needs, and read none. Without a share for each owner, one
-//! of them could have all, and the others would get errors.
+//! A client with a key can request many large pages that no other client needs, and read none. Without a limit per owner, one
+//! of them could use up the total, and the others would get errors.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// The most bytes that are held in total.
+/// The maximum number of bytes that are held in total.
 const MAX: usize = 64 * 1024 * 1024;
 
-/// The most bytes that are held for one owner.
+/// The maximum number of bytes that are held for one owner.
 const MAX_OF_OWNER: usize = MAX / 4;
 
 /// Bodies up to this size are not counted: the buffers of a connection are larger.
@@ -25,7 +25,7 @@ static HELD: Mutex<HeldBodies> = Mutex::new(HeldBodies {
     bytes: 0,
 });
 
-/// The bodies that are held, each counted once: of a cached page, all clients read the same bytes.
+/// The bodies that are held, each counted once: all clients of a cached page share the same bytes.
 #[derive(Debug)]
 struct HeldBodies {
     /// By the address of its bytes.

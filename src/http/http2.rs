@@ -36,22 +36,22 @@ use outgoing::Outgoing;
 use send::PIECE;
 use wire::Wire;
 
-/// The most concurrent streams of a connection.
+/// The maximum number of concurrent streams of a connection.
 const MAX_STREAMS: u32 = 100;
 
 /// The bytes that a client may send on a stream before they are read: the largest body.
 const STREAM_WINDOW: u32 = 16 * 1024;
 
-/// The same for a connection. The protocol has no smaller one.
+/// The same for a connection. The protocol allows no smaller value.
 const CONNECTION_WINDOW: u32 = 65_535;
 
-/// The most streams that the client has reset before they were accepted.
+/// The maximum number of streams that the client has reset before they were accepted.
 const MAX_RESET_BY_CLIENT: usize = 20;
 
-/// The most streams that the server has reset because of their client's errors.
+/// The maximum number of streams that the server has reset because of errors of the client.
 const MAX_RESET_FOR_ERRORS: usize = 128;
 
-/// The most streams that are remembered after a reset, because their client may not know of it yet.
+/// The maximum number of streams that are remembered after a reset, because the client may not know of it yet.
 const MAX_REMEMBERED: usize = 100;
 
 fn builder() -> Builder {
@@ -117,7 +117,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
         let progress = &self.context.progress;
         progress.activity().watch(cx.waker());
         if self.poll_connection(cx).is_ready() {
-            // What h2 had to say last, such as a GOAWAY.
+            // The last frames of h2, such as a GOAWAY.
             let _ = self.wire.poll_send(cx);
             return Poll::Ready(());
         }
@@ -192,7 +192,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
     }
 }
 
-/// The deadlines of a connection. Those of a request are its own: for its body where it is read, for its response where that is
+/// The deadlines of a connection. Those of a request are elsewhere: for its body where it is read, for its response where that is
 /// sent.
 struct Deadlines<'a> {
     timeouts: Timeouts,

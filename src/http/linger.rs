@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// The total time for which the client may continue to send.
 const TOTAL: Duration = Duration::from_secs(10);
 
-/// The most connections of one thread that linger at the same time. Others are closed at once.
+/// The maximum number of connections of one thread that linger at the same time. Others are closed immediately.
 const MAX: usize = 1_024;
 
 /// Bytes read at a time.
@@ -46,8 +46,8 @@ impl<'a> Linger<'a> {
         })
     }
 
-    /// Reads and discards the rest of a body over HTTP/2. The stream would be reset at once, and there are clients that lose the
-    /// response then: curl 7.88 is one.
+    /// Reads and discards the rest of a body over HTTP/2. Otherwise the stream would be reset immediately, and some clients,
+    /// such as curl 7.88, would lose the response.
     pub(super) async fn discard(count: &'a Cell<usize>, body: &mut RequestBody) {
         let Some(_lingering) = Self::begin(count) else {
             return;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_connections_linger_at_the_same_time() {
+    fn the_number_of_lingering_connections_is_limited() {
         let count = Cell::new(0);
         let mut lingering: Vec<_> = (0..MAX).filter_map(|_| Linger::begin(&count)).collect();
         assert_eq!(lingering.len(), MAX);

@@ -14,7 +14,7 @@ const UNSENT: u32 = 16 * 1024;
 const BACKLOG: i32 = 1024;
 
 /// Files that are open besides connections: data, sockets, the log, and connections that are being rejected. At most half of the
-/// files that the system allows.
+/// limit of open files is reserved for them.
 const OTHER_FILES: u64 = 256;
 
 /// A listening socket.
@@ -55,7 +55,7 @@ impl Listener {
     }
 }
 
-/// Listens with one socket for each worker, all on the same address: the kernel spreads connections over them.
+/// Listens with one socket for each worker, all on the same address: the kernel distributes connections over them.
 pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<Listener>> {
     // Sockets that share an address would share it with those of another process, too. A first one that does not share finds out
     // whether another process listens there. It does not listen itself: its connections would be reset.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long no accept may fail until an outage has ended.
+/// How long no accept must have failed for an outage to have ended.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// The current outage of an accept loop, if there is one.

@@ -35,7 +35,7 @@ struct ConnectionState {
     open: Cell<usize>,
     /// Those of them that wait for the client: for a body to arrive, or for a response to be read.
     waiting: Cell<usize>,
-    /// Whether the server shuts down: the connection ends with its next response.
+    /// Whether the server is shutting down: the connection ends with its next response.
     draining: Rc<Cell<bool>>,
     /// Whether a connection without a request ends now.
     ending: Cell<bool>,
@@ -107,7 +107,7 @@ impl Progress {
         self.0.slot.reserve(self.0.open.get() - 1)
     }
 
-    /// Gives back what was reserved, if no request is in flight.
+    /// Releases what was reserved, if no request is in flight.
     pub(super) fn release_streams(&self) {
         if self.0.open.get() == 0 {
             self.0.slot.release();
@@ -129,7 +129,7 @@ impl Progress {
         self.0.slot.activity()
     }
 
-    /// Whether the server shuts down.
+    /// Whether the server is shutting down.
     pub(super) fn is_draining(&self) -> bool {
         self.0.draining.get()
     }

@@ -13,10 +13,10 @@ use hyper::body::{Body, Frame, Incoming};
 use super::http2::Received;
 use super::progress::Progress;
 
-/// The most bytes of a body that are read only to reuse the connection.
+/// The maximum number of bytes of a body that are read only to reuse the connection.
 const REMAINDER: usize = 64 * 1024;
 
-/// The most parts of such a remainder: with one byte in each there would be 60,000 of them.
+/// The maximum number of parts of such a remainder: with one byte in each there would be 60,000 of them.
 const PARTS: usize = 1_000;
 
 /// How long such a remainder may take to arrive. A client may send head and body in two packets.
@@ -28,13 +28,13 @@ pub struct RequestBody {
     incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
-    /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: there it is ours to send.
+    /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: unlike hyper, h2 does not send it.
     needs_continue: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
     /// The progress of its connection, until it has arrived.
     progress: Option<Progress>,
-    /// hyper takes everything up to the next empty line for trailers, even behind a line break that it should reject, and with it the
+    /// hyper takes everything up to the next empty line for trailers, even after a line break that it should reject, and with it the
     /// next request. So nothing can be read after trailers, and the connection has to be closed.
     has_trailers: bool,
 }

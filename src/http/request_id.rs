@@ -6,7 +6,7 @@ use http::header::HeaderValue;
 
 use super::Field;
 
-/// The longest ID.
+/// The maximum length of an ID.
 const MAX_LENGTH: usize = 64;
 
 /// The ID of a request, stored inline: it is written into a header and into the log, and allocated only for the header.
@@ -31,7 +31,7 @@ impl RequestId {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// As bytes: letters, digits, `-`, `_` and `.` alone.
+    /// As bytes: only letters, digits, `-`, `_` and `.`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

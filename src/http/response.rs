@@ -41,7 +41,7 @@ pub struct Response {
     /// `Deprecation` and `Sunset`.
     pub deprecation: Option<&'static DeprecationHeaders>,
     /// Headers that few responses have.
-    more: Vec<(HeaderName, HeaderValue)>,
+    extra: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: Body,
 }
@@ -57,7 +57,7 @@ pub struct RateLimit {
     pub reset: i64,
 }
 
-/// The announcement that an operation will be removed: `Deprecation` and `Sunset`, as constants in templates of their own.
+/// The announcement that an operation will be removed: `Deprecation` and `Sunset`, as constants in separate templates.
 #[derive(Debug)]
 pub struct DeprecationHeaders {
     since: HeaderValue,
@@ -117,14 +117,14 @@ impl Response {
 
     /// Adds a header that few responses have.
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
-        self.more.push((name, value));
+        self.extra.push((name, value));
     }
 
     /// The headers, and the body.
     pub(super) fn into_parts(mut self, id: &RequestId) -> (HeaderMap, Body) {
         let mut headers = self.template().clone();
         self.fill(&mut headers, id);
-        for (name, value) in self.more {
+        for (name, value) in self.extra {
             // A file of a page has a `Vary`, and CORS adds one.
             headers.append(name, value);
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Exchange, Head, Rejection, RequestBody, RequestId, Response};
 use crate::clock::Timestamp;
 
-/// A service that responds to requests. Each thread has a separate one.
+/// A service that responds to requests. Each thread has its own instance.
 #[expect(
     async_fn_in_trait,
     reason = "a service stays on its thread: its futures need not be Send"

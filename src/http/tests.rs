@@ -20,7 +20,7 @@ use crate::clock::Timestamp;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Responds with a stream of parts. `/broken` fails behind the first, `/endless` waits behind it, `/large` has no end and never
+/// Responds with a stream of parts. `/broken` fails after the first, `/endless` waits after it, `/large` has no end and never
 /// waits, `/late` pauses before each part, and `/body` reads the body of the request.
 struct Parts;
 
@@ -84,10 +84,10 @@ const SHORT: Duration = Duration::from_millis(300);
 /// The size of a part of `/late`: more than the buffers of a connection.
 const LATE_PART: usize = 128 * 1024;
 
-/// A pause in which everything that can happen at once has happened.
+/// A pause after which everything that does not have to wait has happened.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A connection to the service, which a task of its own serves.
+/// A connection to the service, served by a new task.
 fn connect(connections: &Connections) -> DuplexStream {
     connect_with(connections, LONG, LONG, &Rc::default())
 }

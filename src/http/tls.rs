@@ -1,6 +1,6 @@
 //! TLS for a listener: the certificate and its key, which are replaced while the server runs, and the handshake.
 //!
-//! The resolver is asked for the certificate at every handshake, so that a new pair is used from the next connection on, and open
+//! The resolver returns the current certificate at every handshake, so that a new pair is used from the next connection on, and open
 //! connections stay as they are.
 
 mod handshake;
@@ -24,10 +24,10 @@ use tokio_rustls::server::TlsStream;
 use crate::clock::Timestamp;
 use crate::tls::{Digest, Pair, read_pair};
 
-/// The protocol of ALPN for HTTP/1.1.
+/// The ALPN protocol of HTTP/1.1.
 const HTTP_1: &[u8] = b"http/1.1";
 
-/// The protocol of ALPN for HTTP/2.
+/// The ALPN protocol of HTTP/2.
 pub(super) const HTTP_2: &[u8] = b"h2";
 
 /// The certificate and the key of a listener, and the files that they come from. Clones share them.
@@ -41,7 +41,7 @@ struct Inner {
     /// The content of the files when they were last read, whether it was valid or not.
     seen: Mutex<Digest>,
     acceptor: TlsAcceptor,
-    /// Offers HTTP/1.1 alone.
+    /// Offers only HTTP/1.1.
     http1_acceptor: TlsAcceptor,
 }
 
@@ -95,7 +95,7 @@ impl Tls {
         self.0.current.read().expires_at
     }
 
-    /// Performs a handshake that offers HTTP/1.1 alone.
+    /// Performs a handshake that offers only HTTP/1.1.
     pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.0.http1_acceptor.accept(tcp).await
     }

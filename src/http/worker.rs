@@ -12,7 +12,7 @@ pub(super) struct Worker<S> {
     pub(super) service: S,
     pub(super) ids: RequestIds,
     pub(super) timeouts: Timeouts,
-    /// Whether the server shuts down.
+    /// Whether the server is shutting down.
     pub(super) draining: Rc<Cell<bool>>,
     /// How many connections linger.
     pub(super) lingering: Cell<usize>,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// The longest name, in characters.
+/// The maximum length of a name, in characters.
 const MAX_LENGTH: usize = 100;
 
 /// A name of 1 to 100 characters, not blank, without control characters.

@@ -150,7 +150,7 @@ impl ThreadLimiter {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets this thread decide alone until Redis responds in time again. Requests that still wait for Redis continue at once.
+    /// Lets this thread decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
     fn open_breaker(&self, cause: &str) {
         let connection = self.connection().take();
         if let Some(connection) = connection {

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 /// How many events are kept.
 const MAX_EVENTS: usize = 200;
 
-/// The longest text of an event, in bytes.
+/// The maximum length of the text of an event, in bytes.
 const MAX_TEXT: usize = 1024;
 
 /// The last events, the latest last.
@@ -64,7 +64,7 @@ impl RecentEvents {
     }
 }
 
-/// Keeps the events of `tracing`.
+/// Records the events of `tracing`.
 pub(super) struct Recorder {
     pub(super) events: Arc<RecentEvents>,
     pub(super) clock: Clock,

@@ -1,4 +1,4 @@
-//! The requests of single keys by status, counted while somebody looks at them.
+//! The requests of single keys by status, counted while a dashboard shows them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key::KeyId;
 
-/// The keys that somebody looks at. Requests only read `count` while there are none, so cores share nothing that is written.
+/// The keys that a dashboard shows. Requests only read `count` while there are none, so cores share nothing that is written.
 #[derive(Debug, Default)]
 pub(crate) struct WatchedKeys {
     count: AtomicUsize,
@@ -57,7 +57,7 @@ impl WatchedKeys {
     }
 }
 
-/// Somebody who looks at a key.
+/// A dashboard that shows a key, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     keys: Arc<WatchedKeys>,

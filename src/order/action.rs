@@ -28,7 +28,7 @@ pub(crate) struct ChangeSet {
     pub(crate) pet: PetId,
     /// Its status before.
     pub(crate) before: PetStatus,
-    /// What becomes of it, unless it stays as it is.
+    /// The change of the animal, if any.
     pub(crate) change: Option<PetChange>,
     pub(crate) order: Option<OrderChange>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct ChangeSet {
 pub(crate) enum PetChange {
     /// Another status.
     Status(PetStatus),
-    /// It is removed. Its orders stay, and its ID is never given to another one.
+    /// It is removed. Its orders stay, and its ID is never reused.
     Remove,
 }
 

@@ -48,7 +48,7 @@ impl Scope {
         Self::Orders,
     ];
 
-    /// The beginning of its cursors. No two share a letter in the same place, so that one changed character is noticed here too.
+    /// The beginning of its cursors. No two share a letter at the same position, so that one changed character is detected here too.
     const fn code(self) -> [u8; 2] {
         *match self {
             Self::Pets(None) => b"pz",
@@ -63,7 +63,7 @@ impl Scope {
 /// A cursor with its scope, as it appears in a `Link`.
 ///
 /// As text it is the code of its scope, and then the ID in sixteen hex digits, each followed by its check letter (`0g`,
-/// `1h`, … `fv`). A cursor that lost, gained or changed a character is noticed, and yet a regular expression in the OpenAPI
+/// `1h`, … `fv`). A lost, added or changed character is detected, and yet a regular expression in the OpenAPI
 /// document describes exactly which cursors are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundCursor {

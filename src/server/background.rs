@@ -25,7 +25,7 @@ use crate::store::{self, Retry, Revisions, UsageBatch};
 /// How often usage and bans are stored.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// How long the checks take at most to notice an outage of the store.
+/// How long the checks take at most to detect an outage of the store.
 const NOTICED: Duration = Duration::from_secs(1);
 
 /// How often old records are deleted.
@@ -38,7 +38,7 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
     Ok(loaded)
 }
 
-/// Runs all tasks until the server shuts down, or must.
+/// Runs all tasks until the server shuts down, or until it cannot use the database any more.
 pub(super) async fn run(
     shared: &Shared,
     mut applied: Revisions,
@@ -134,8 +134,8 @@ impl Failure {
     }
 }
 
-/// Logs a failure that lasts, when the checks have had time to notice an outage of the store, and unless they have: that is logged
-/// already. Does not return otherwise.
+/// Logs a failure that lasts, after the checks have had time to detect an outage of the store. During an outage, which is logged
+/// already, it waits; without a failure to log, it does not return.
 async fn log_unless_outage(task: BackgroundTask, failure: &mut Option<Failure>, shared: &Shared) {
     let Some(failure) = failure.as_mut().filter(|failure| !failure.is_logged) else {
         return pending().await;

@@ -13,7 +13,7 @@ use crate::http::Tls;
 pub(super) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
     let tls = Tls::load(files.cert.clone(), files.key.clone())?;
     // It stays registered: a signal to reload must not end a server that has just started.
-    drop(hangups().context("cannot listen to SIGHUP")?);
+    drop(hangups().context("cannot listen for SIGHUP")?);
     Ok(tls)
 }
 

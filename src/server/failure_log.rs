@@ -21,7 +21,7 @@ impl Default for FailureLog {
 
 impl FailureLog {
     /// Whether a request that failed because the store was unavailable is logged. Readiness logs the start and the end of an outage;
-    /// before it has noticed one, a line is logged each second.
+    /// before it has detected one, a line is logged each second.
     pub(super) fn allows(&self, now: Timestamp, readiness: &Readiness) -> bool {
         let second = now.as_millis().div_euclid(1_000);
         // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.

@@ -32,7 +32,7 @@ use crate::trace::RequestSpan;
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 
-/// The longest path and query.
+/// The maximum length of path and query, in bytes.
 const MAX_TARGET: usize = 8 * 1024;
 
 /// The pipeline of one worker.
@@ -349,7 +349,7 @@ impl Pipeline {
         }
     }
 
-    /// Stores a ban at once, so that it survives a crash. If this fails, the next flush retries it.
+    /// Stores a ban immediately, so that it survives a crash. If this fails, the next flush retries it.
     fn store_ban(&self, key: KeyId, ban: BanChange) {
         let shared = Arc::clone(&self.shared);
         shared.write_behind.record_ban(key, ban);

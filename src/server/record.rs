@@ -29,7 +29,7 @@ pub(super) struct RequestRecord<'a> {
     pub(super) span: RequestSpan,
 }
 
-/// What the pipeline learns about a request, for its response and its record.
+/// The key and the rate of a request, once the pipeline knows them, for its response and its record.
 #[derive(Default)]
 pub(super) struct RequestState {
     pub(super) key: Cell<Option<KeyId>>,

@@ -1,4 +1,4 @@
-//! What the span of a request shows.
+//! The attributes of the span of a request.
 
 use http::HeaderName;
 

@@ -81,6 +81,7 @@ impl Shared {
             tls,
         })
     }
+
     /// Stores the usage and the bans that are not stored yet.
     pub(super) async fn flush(&self) -> store::Result<()> {
         let (directory, now) = (&self.access.directory, self.clock.now());

@@ -68,7 +68,7 @@ impl Startup {
         let clock = clock.clone();
         // Its end is expected.
         let (reports, _) = mpsc::unbounded_channel();
-        // A thread of its own: opening the store may block.
+        // On a separate thread: opening the store may block.
         threads::spawn("startup", reports, async move || {
             if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
                 return Ok(());
@@ -93,7 +93,7 @@ impl Startup {
     }
 }
 
-/// Waits for the store. Everything but a migration has a time limit of its own there, so the service manager is told to wait for
+/// Waits for the store. Everything but a migration has a time limit there, so the service manager is told to wait for
 /// as long as it takes.
 pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Output = T>) -> T {
     let mut opening = pin!(opening);

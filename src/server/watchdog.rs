@@ -1,5 +1,5 @@
-//! The watchdog of the service manager: it gets a sign of life only while every worker responds, so that a server whose threads
-//! are stuck is restarted. Without a watchdog, workers are not asked.
+//! The watchdog of the service manager: it gets a keep-alive only while every worker responds, so that a server whose threads
+//! are stuck is restarted. Without a watchdog, workers are not pinged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,58 +10,58 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::systemd::{Notifier, State};
 
-/// Asks the workers, and reports to the service manager.
+/// Pings the workers, and reports to the service manager.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     interval: Duration,
     notifier: Notifier,
-    /// The number of the last question.
-    asked: watch::Sender<u64>,
-    /// The last question that each worker has answered.
-    answered: Vec<Arc<AtomicU64>>,
+    /// The number of the last ping.
+    pinged: watch::Sender<u64>,
+    /// The last ping to which each worker has responded.
+    responded: Vec<Arc<AtomicU64>>,
 }
 
-/// Answers for one worker.
+/// Responds for one worker.
 #[derive(Debug)]
 pub(super) struct Echo {
-    asked: watch::Receiver<u64>,
-    answered: Arc<AtomicU64>,
+    pinged: watch::Receiver<u64>,
+    responded: Arc<AtomicU64>,
 }
 
 impl Watchdog {
-    /// A watchdog that waits this long for a sign of life.
+    /// A watchdog that waits this long for a keep-alive.
     pub(super) fn new(time: Duration, notifier: Notifier) -> Self {
         Self {
-            // An answer is seen one interval after its question, and one more may be late.
+            // A response is seen one interval after its ping, and one more may be late.
             interval: time / 4,
             notifier,
-            asked: watch::Sender::new(0),
-            answered: Vec::new(),
+            pinged: watch::Sender::new(0),
+            responded: Vec::new(),
         }
     }
 
     /// The part that runs on a worker's thread.
     pub(super) fn echo(&mut self) -> Echo {
-        let answered = Arc::new(AtomicU64::new(0));
-        self.answered.push(Arc::clone(&answered));
+        let responded = Arc::new(AtomicU64::new(0));
+        self.responded.push(Arc::clone(&responded));
         Echo {
-            asked: self.asked.subscribe(),
-            answered,
+            pinged: self.pinged.subscribe(),
+            responded,
         }
     }
 }
 
 impl Echo {
-    /// Answers until the server has shut down.
+    /// Responds until the server has shut down.
     pub(super) async fn run(mut self) {
-        while self.asked.changed().await.is_ok() {
-            let question = *self.asked.borrow_and_update();
-            self.answered.store(question, Ordering::Relaxed);
+        while self.pinged.changed().await.is_ok() {
+            let ping = *self.pinged.borrow_and_update();
+            self.responded.store(ping, Ordering::Relaxed);
         }
     }
 }
 
-/// Asks and reports until the server shuts down, which has a time limit of its own.
+/// Pings and reports until the server shuts down, which has a separate time limit.
 pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receiver<bool>) {
     let Some(watchdog) = watchdog else { return };
     let mut ticks = interval(watchdog.interval);
@@ -72,11 +72,11 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
             _ = ticks.tick() => {}
             _ = shutdown.wait_for(|stop| *stop) => return,
         }
-        let asked = *watchdog.asked.borrow();
+        let pinged = *watchdog.pinged.borrow();
         let stuck = watchdog
-            .answered
+            .responded
             .iter()
-            .filter(|answered| answered.load(Ordering::Relaxed) != asked);
+            .filter(|responded| responded.load(Ordering::Relaxed) != pinged);
         match stuck.count() {
             0 => {
                 watchdog.notifier.send(&[State::Watchdog]);
@@ -88,6 +88,6 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
             }
             _ => {}
         }
-        watchdog.asked.send_modify(|asked| *asked += 1);
+        watchdog.pinged.send_modify(|pinged| *pinged += 1);
     }
 }

@@ -9,7 +9,7 @@ use crate::key::KeyId;
 use crate::limit::BanChange;
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
-/// The most keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
+/// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
 const BATCH: usize = 500;
 
 /// The usage and the bans that are not stored yet.

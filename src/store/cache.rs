@@ -23,7 +23,7 @@ const OVERHEAD: u64 = 160;
 
 #[derive(Debug)]
 pub(super) struct Cache {
-    /// Part of every entry's key. A new one invalidates all entries at once, also those that a reader adds late, with what it
+    /// Part of every entry's key. A new one invalidates all entries, including those that a slow reader adds later with what it
     /// read before the change.
     generation: AtomicU64,
     pets: Bounded<(u64, PetId), Bytes, ByBytes>,

@@ -36,7 +36,7 @@ use crate::clock::Sample;
 use crate::order::action::ActionRejection;
 use crate::page::Cursor;
 
-/// How many rows are read from an engine at once: enough that the statement is a small part of the cost, few enough to be held
+/// How many rows are read from an engine at a time: enough that the statement is a small part of the cost, few enough to be held
 /// in memory and applied without delaying other work on the thread.
 pub(crate) const CHUNK: u16 = 500;
 

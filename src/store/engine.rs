@@ -23,7 +23,7 @@ impl Engine {
         Ok(match database {
             Database::Sqlite(path) => {
                 let path = path.clone();
-                // A migration can take long, and this thread has to notice signals meanwhile.
+                // A migration can take long, and this thread has to handle signals meanwhile.
                 let opening = move || Sqlite::open(&path, mode, max_waiting, notice);
                 let (engine, migration) = tokio::task::spawn_blocking(opening).await??;
                 (Self::Sqlite(engine), migration)

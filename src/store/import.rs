@@ -7,7 +7,7 @@ use super::postgres::PgImport;
 use super::sqlite::SqliteImport;
 use crate::pet::PetIds;
 
-/// An import in progress. Dropped before it is published, and also if the process is killed, it MUST leave nothing behind.
+/// An import in progress. It MUST leave nothing behind if it is dropped before it is published, or if the process is killed.
 #[derive(Debug)]
 pub struct Import(Staging);
 
@@ -28,7 +28,7 @@ impl Store {
 }
 
 impl Import {
-    /// Stages rows, where nobody sees them. MUST NOT delay a creation by more than a few milliseconds. Rows with an ID that is taken
+    /// Stages rows, where no reader sees them. MUST NOT delay a creation by more than a few milliseconds. Rows with an ID that is taken
     /// are left out; they are reported here or by [`Import::check`].
     pub async fn stage(
         &mut self,

@@ -24,8 +24,7 @@ impl PageWriter {
         }
     }
 
-    /// Appends what `write` writes, which returns the ID of the row. A row that does not fit shows that there is a next page; it
-    /// returns false then.
+    /// Appends the row that `write` writes; `write` returns its ID. Returns false if the page is full: then there is a next page.
     pub(super) fn add<E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<i64, E>,

@@ -58,7 +58,7 @@ impl Postgres {
             .servers()
             .iter()
             .any(|server| server.get_ssl_negotiation() == SslNegotiation::Direct);
-        // PostgreSQL requires it if the handshake comes first, and versions that do not know that never get it.
+        // Direct TLS negotiation requires this ALPN protocol. Servers without direct negotiation never see it.
         let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
         let tls =
             ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
@@ -90,7 +90,7 @@ impl Postgres {
                     Ok(id) => node = id,
                     Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
                 },
-                // Somebody has locked its table. Reads are served all the same, and a later heartbeat registers this node.
+                // Another session has locked the table. Reads are served anyway, and a later heartbeat registers this node.
                 Err(_) => tracing::warn!(
                     "the table nodes is locked: this node is registered as soon as it can be"
                 ),

@@ -1,4 +1,4 @@
-//! What the rows of the tables mean, the same for every engine.
+//! The columns of the tables and what they mean, the same for every engine.
 
 use super::contract::{KeyRecord, UsageRow};
 use crate::clock::Timestamp;
@@ -38,7 +38,7 @@ pub(super) trait Columns {
 
     fn optional_hash(&self, column: usize) -> Result<Option<[u8; 32]>, Self::Error>;
 
-    /// The error for a value that only somebody else can have written.
+    /// The error for a value that this program does not write.
     fn invalid(column: usize, message: String) -> Self::Error;
 
     fn time(&self, column: usize) -> Result<Option<Timestamp>, Self::Error> {

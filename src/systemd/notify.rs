@@ -18,9 +18,9 @@ pub enum State {
     Ready,
     /// The shutdown has begun.
     Stopping,
-    /// A sign of life.
+    /// A keep-alive for the watchdog.
     Watchdog,
-    /// The start goes on: it may take this long until the next notification.
+    /// The start continues: it may take this long until the next notification.
     ExtendTimeout(Duration),
     /// One line for people.
     Status(String),
@@ -38,7 +38,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Sends notifications, if a service manager wants them.
+/// Sends notifications, if a service manager expects them.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Option<Arc<Destination>>);
 
@@ -74,7 +74,7 @@ impl Notifier {
     }
 }
 
-/// The time that the watchdog allows between two signs of life, if it is meant for this process.
+/// The time that the watchdog allows between two keep-alives, if it is meant for this process.
 pub(super) fn watchdog() -> Option<Duration> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let process = number("WATCHDOG_PID");

@@ -33,11 +33,11 @@ impl PassedSockets {
             if !SockRef::from(&socket).is_listener().unwrap_or(false) {
                 bail!(what);
             }
-            let of = match name {
+            let slot = match name {
                 ADMIN => &mut sockets.admin,
                 _ => &mut sockets.api,
             };
-            if of.replace(socket).is_some() {
+            if slot.replace(socket).is_some() {
                 bail!(
                     "the service manager passed two sockets for one listener: use one ListenStream=, such as [::]:8080 for IPv6 and IPv4, and FileDescriptorName=admin for the admin listener"
                 );

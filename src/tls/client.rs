@@ -1,4 +1,4 @@
-//! TLS of connections to PostgreSQL and Redis: the CAs, the client certificate, and the handshake.
+//! TLS for connections to PostgreSQL and Redis: the CAs, the client certificate, and the handshake.
 
 use std::error::Error;
 use std::fmt;
@@ -42,7 +42,7 @@ pub(crate) enum ClientTlsError {
 }
 
 impl ClientTls {
-    /// Reads the files that this verification needs. `protocols` are those of ALPN.
+    /// Reads the files that this verification needs. `protocols` are offered by ALPN.
     pub(crate) fn load(
         files: &ClientFiles,
         verification: Verification,
@@ -105,7 +105,7 @@ impl ClientTls {
             .await
     }
 
-    /// Explains an error that TLS has caused, with the server as subject: `its certificate expired on 2026-01-01`. `None` if it was
+    /// Explains an error that TLS has caused, about the server: `its certificate expired on 2026-01-01`. `None` if it was
     /// something else.
     pub(crate) fn explain(&self, error: &(dyn Error + 'static)) -> Option<String> {
         explain(error, &self.roots)
@@ -121,7 +121,7 @@ impl fmt::Debug for ClientTls {
 fn system_roots() -> Result<RootCertStore, ClientTlsError> {
     let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;
     let mut store = RootCertStore::empty();
-    // Some systems have certificates that are malformed. They are of no use, but do not prevent using the others.
+    // Some systems have certificates that are malformed. They are ignored.
     store.add_parsable_certificates(found);
     match store.is_empty() {
         true => Err(ClientTlsError::NoSystemRoots),

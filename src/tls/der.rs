@@ -1,11 +1,11 @@
-//! Parts of a certificate in its DER encoding (RFC 5280) that the crates that rustls uses do not tell: when it is valid, and the hash
+//! Parts of a certificate in its DER encoding (RFC 5280) that the crates of rustls do not provide: when it is valid, and the hash
 //! that it is signed with.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
 use crate::clock::Timestamp;
 
-/// Tags of DER.
+/// DER tags.
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const OBJECT_IDENTIFIER: u8 = 0x06;
@@ -75,7 +75,7 @@ fn time(bytes: &[u8]) -> Option<Timestamp> {
     }
 }
 
-/// The time of this year with `MMDDHHMMSSZ` behind it.
+/// The time of this year and `MMDDHHMMSSZ`.
 fn timestamp(year: &str, rest: &[u8]) -> Option<Timestamp> {
     let rest = text(rest)?.strip_suffix('Z')?;
     let mut pairs = rest.as_bytes().chunks(2).map(text);
@@ -104,7 +104,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], mut rest) = bytes.split_first_chunk()?;
     let length = match first {
         0..=0x7f => usize::from(first),
-        // The length has so many bytes.
+        // The number of bytes of the length, which follows.
         0x81..=0x84 => {
             let digits;
             (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;

@@ -18,7 +18,7 @@ pub(super) fn explain(error: &(dyn Error + 'static), roots: &Roots) -> Option<St
             AlertDescription::CertificateRequired => {
                 "it requires a client certificate: add sslcert and sslkey to the URL".into()
             }
-            // A server that speaks TLS 1.2 has no other word for a missing certificate.
+            // TLS 1.2 has no specific alert for a missing certificate.
             AlertDescription::HandshakeFailure => {
                 "it refused the handshake: it may require a client certificate".into()
             }
@@ -67,8 +67,8 @@ fn certificate(error: &CertificateError, roots: &Roots) -> String {
     }
 }
 
-/// Whether a server has presented a certificate that claims to be a CA's, as self-signed ones do. The crate that finds it is not
-/// ours, so its name is what we know of the error.
+/// Whether a server has presented a certificate that claims to be a CA's, as self-signed ones do. The error
+/// is webpki's, which is not a direct dependency, so it is recognized by its text.
 fn is_self_signed(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity")
 }
@@ -95,7 +95,7 @@ fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
         if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
             return find(&**shared);
         }
-        // Its source is that of the error in it, not that error.
+        // Its source is the source of the inner error, not the inner error itself.
         if let Some(io) = error.downcast_ref::<io::Error>()
             && let Some(inner) = io.get_ref()
         {

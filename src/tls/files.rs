@@ -1,4 +1,4 @@
-//! The files of a client of TLS, as options and the parameters of a URL name them. They have libpq's names in the URLs of both
+//! The files of a TLS client, as named by options and by the parameters of a URL. They have libpq's names in the URLs of both
 //! PostgreSQL and Redis.
 
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum Roots {
     File(PathBuf),
 }
 
-/// Where a certificate's issuer is looked for, as in `a CA in ca.pem`.
+/// The expected issuer of a certificate, as in `a CA in ca.pem`.
 impl fmt::Display for Roots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -88,7 +88,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
     (digest.finalize().into(), pair)
 }
 
-/// The certificates in a file; in one of a pair, the first is that of the key.
+/// The certificates in a file. In the file of a pair, the first one belongs to the key.
 pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match chain {

@@ -21,11 +21,11 @@ use crate::clock::Timestamp;
 /// What is verified of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
-    /// Nothing: the connection is encrypted, but perhaps to somebody else.
+    /// Nothing: the connection is encrypted, but the server may be an impostor.
     None,
     /// That a CA has signed it.
     Chain,
-    /// That, and the name of the server.
+    /// That, and that it is for the name of the server.
     Full,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Verifier {
     provider: Arc<CryptoProvider>,
     verification: Verification,
     roots: RootCertStore,
-    /// The certificates of a file, which may be that of the server itself.
+    /// The certificates in the file of CAs, one of which may be that of the server itself.
     named: Vec<CertificateDer<'static>>,
 }
 

@@ -9,7 +9,7 @@ pub(crate) struct Dropped {
     pub(crate) queue_full: Counter,
     /// The collector was not reached, or returned an error.
     pub(crate) export_failed: Counter,
-    /// The collector has accepted the others of an export only.
+    /// The collector accepted only the other spans of an export.
     pub(crate) rejected: Counter,
 }
 

@@ -21,7 +21,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest `tracestate` that is kept. The standard requires no more, and a span in the queue has a copy of it.
 const MAX_STATE: usize = 512;
 
-/// Of the process, as the environment variables that configure it.
+/// One for the process, like the environment variables that configure it.
 static TRACES: OnceLock<Traces> = OnceLock::new();
 
 struct Traces {

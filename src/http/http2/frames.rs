@@ -1,10 +1,10 @@
-//! The frames that a client sends, as far as a timeout needs to know them: whether a head has arrived only in part. h2 does not
-//! tell, and a client could keep a head incomplete as long as other requests are in flight.
+//! The frames that a client sends, as far as a timeout needs them: whether a head has arrived only in part. h2 does not
+//! expose this, and a client could keep a head incomplete as long as other requests are in flight.
 
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
 
-/// The bytes of the head of a frame.
+/// The size of the header of a frame.
 const FRAME_HEAD: usize = 9;
 
 const HEADERS: u8 = 1;

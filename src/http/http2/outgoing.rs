@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use tokio::sync::Notify;
 
-/// The most bytes that h2 holds for the streams of a connection.
+/// The maximum number of bytes that h2 holds for the streams of a connection.
 const MAX_BYTES: usize = 32 * 1024;
 
 /// The data that h2 holds for a connection.
@@ -34,7 +34,7 @@ impl Outgoing {
         }
     }
 
-    /// Records that the server shuts down.
+    /// Records that the server is shutting down.
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.changed.notify_waiters();

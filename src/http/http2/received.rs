@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, SizeHint};
 #[derive(Debug)]
 pub(in crate::http) struct Received {
     stream: RecvStream,
-    /// What is still to arrive, if the client has announced it. h2 resets a stream with more or less.
+    /// The bytes still to arrive, if the client has announced a length. h2 resets a stream with more or fewer.
     announced: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Body for Received {
         };
         let data = data?;
         let length = data.len();
-        // The client may send that much more. It fails if the stream was reset, and then there is nobody to tell.
+        // The client may send that much more. It fails only if the stream was reset.
         let _ = self.stream.flow_control().release_capacity(length);
         if let Some(announced) = &mut self.announced {
             *announced = announced.saturating_sub(length as u64);

@@ -22,7 +22,7 @@ use super::received::Received;
 use super::send::send_body;
 use crate::clock::Timestamp;
 
-/// Starts a request. Most end at once; the others become tasks.
+/// Starts a request. Most end immediately; the others become tasks.
 pub(super) fn start<S: Service + 'static>(
     context: &Rc<RequestContext<S>>,
     request: Request<RecvStream>,
@@ -82,14 +82,14 @@ async fn serve<S: Service>(
     }
 }
 
-/// Lets a client that has asked for it send its body. If the stream has ended, the next step notices it.
+/// Lets a client that waits for `100 Continue` send its body. If the stream has ended, the next step detects it.
 fn send_continue(respond: &mut SendResponse<Bytes>) {
     let mut head = http::Response::new(());
     *head.status_mut() = StatusCode::CONTINUE;
     let _ = respond.send_informational(head);
 }
 
-/// Responds to a request that is one too many.
+/// Rejects a request beyond the limit on streams.
 async fn reject<S: Service>(
     context: Rc<RequestContext<S>>,
     request: Request<RecvStream>,
@@ -111,12 +111,12 @@ async fn send<S: Service>(
     is_head: bool,
     respond: &mut SendResponse<Bytes>,
 ) {
-    // A stream ends with its response, and the connection of other streams stays.
+    // Only the stream ends with its response: the connection stays open for others.
     response.close = false;
     let status = response.status;
     let (mut headers, body) = response.into_parts(id);
     headers.insert(DATE, date(context.worker.service.now()));
-    // A response without content must not announce a length, nor a 304 another one than that of the content (RFC 9110).
+    // A response without content must not announce a length, and a 304 only that of the content (RFC 9110).
     let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if !body.is_streamed() && has_content {
         headers.insert(CONTENT_LENGTH, body.bytes().len().into());

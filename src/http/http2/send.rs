@@ -1,5 +1,5 @@
-//! Sends the body of a response, as far as its client has room for it. A client that does not open its window, or too slowly, has
-//! the stream reset: the rule for a client of HTTP/1 that does not read.
+//! Sends the body of a response, as far as its client has room for it. If a client opens its window too slowly or not at all, the
+//! stream is reset, as a connection of HTTP/1 is closed if its client does not read.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::super::{Body, Timeouts};
 use super::context::RequestContext;
 
-/// The most bytes of a response that are handed to h2 at a time.
+/// The maximum number of bytes of a response that are passed to h2 at a time.
 pub(super) const PIECE: usize = 8 * 1024;
 
 /// Sends a body to its end, or until the client no longer reads.

@@ -1,5 +1,5 @@
-//! The byte stream below h2. It collects what h2 writes: h2 flushes after every frame with data, and each flush would be a record of
-//! TLS and a system call. The connection sends what was collected when h2 has nothing more to do.
+//! The byte stream below h2. It collects what h2 writes: h2 flushes after every frame with data, and each flush would be a TLS
+//! record and a system call. The connection sends what was collected when h2 has nothing more to do.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::io::{self, IoSlice};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::super::timeouts::Timeouts;
 use super::frames::Frames;
 
-/// The most bytes that are collected: one record of TLS.
+/// The maximum number of bytes that are collected: one TLS record.
 const MAX_COLLECTED: usize = 16 * 1024;
 
 thread_local! {
@@ -28,7 +28,7 @@ pub(super) struct Wire<IO>(Rc<RefCell<Inner<IO>>>);
 #[derive(Debug)]
 struct Inner<IO> {
     io: IO,
-    /// What was collected, up to `sent` sent already.
+    /// What was collected. The first `sent` bytes are sent already.
     collected: Vec<u8>,
     sent: usize,
     frames: Frames,
@@ -78,7 +78,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         self.inner().blocked.map(|(since, _)| since)
     }
 
-    /// Whether a client that does not read everything has read enough since it was last asked.
+    /// Whether a client that does not read everything has read enough since the last check.
     pub(super) fn reads_enough(&self, timeouts: Timeouts) -> bool {
         let mut inner = self.inner_mut();
         match inner.blocked {

@@ -73,7 +73,7 @@ impl RedisConnection {
         }
     }
 
-    /// Closes the connection. Requests in flight fail at once.
+    /// Closes the connection. Requests in flight fail immediately.
     pub(super) fn close(self) {
         match self {
             Self::One { driver, .. } => driver.0.abort(),

@@ -1,5 +1,5 @@
-//! The timeout of requests to Redis: a timer wheel, which ticks for all requests of a thread at once. A timer for each, and space
-//! for connecting in each, was a tenth of the instructions of a request.
+//! The timeout of requests to Redis: a timer wheel, which ticks for all requests of a thread together. A timer for each, and space
+//! for connecting in each, took a tenth of the instructions of a request.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// The timeout of a request: less than 50 ms, including the time until the timeout is noticed.
+/// The timeout of a request: less than 50 ms, including the time until the timeout is detected.
 pub(super) const RESPONSE_TIMEOUT: Duration =
     Duration::from_millis(TICK.as_millis() as u64 * TICKS_TO_EXPIRY as u64);
 

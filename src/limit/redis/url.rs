@@ -17,7 +17,7 @@ pub struct RedisUrl {
     hosts: String,
     target: Target,
     has_password: bool,
-    /// Where connections are encrypted.
+    /// None if connections are not encrypted.
     files: Option<ClientFiles>,
 }
 
@@ -32,14 +32,14 @@ pub(super) enum Target {
 pub struct RedisClient {
     hosts: String,
     pub(super) target: Target,
-    /// None where connections are not encrypted.
+    /// None if connections are not encrypted.
     pub(super) tls: Option<ClientTls>,
 }
 
 /// An invalid URL. It may contain a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidRedisUrl {
-    /// It is none.
+    /// Not a URL of Redis.
     #[error(
         "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
          or several nodes of a cluster separated by commas; rediss:// for TLS"
@@ -48,7 +48,7 @@ pub enum InvalidRedisUrl {
     /// Parameters for TLS, without TLS.
     #[error("sslrootcert, sslcert and sslkey require rediss://")]
     NotEncrypted,
-    /// What other clients take for `do not verify`.
+    /// The fragment by which other clients disable verification.
     #[error("#insecure is not supported: the certificate of Redis is always verified")]
     Insecure,
     /// Parameters for TLS conflict.
@@ -57,7 +57,7 @@ pub enum InvalidRedisUrl {
 }
 
 impl RedisUrl {
-    /// Reads the files of TLS, or returns an error of one line.
+    /// Reads the TLS files, or returns an error of one line.
     pub fn client(&self) -> anyhow::Result<RedisClient> {
         let load = |files| ClientTls::load(files, Verification::Full, &[]);
         Ok(RedisClient {

@@ -1,5 +1,5 @@
-//! Reads the certificate again: its files are polled, and a SIGHUP has them read at once. Watches of files would miss links that
-//! are replaced, and file systems of other machines.
+//! Reads the certificate again: its files are polled, and a SIGHUP reads them immediately. File watches would miss links that
+//! are replaced, and network file systems.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ impl Collector {
         })
     }
 
-    /// Sends a request, or says why not. It blocks, as the thread of the SDK does anyway.
+    /// Sends a request. The error is the cause. It blocks, as the thread of the SDK does anyway.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let sending = async {
@@ -67,7 +67,7 @@ impl HttpClient for Collector {
             self.delivery.attempt_failed(response.status().to_string());
             return Ok(response);
         }
-        // What is not of this form, such as the text of some proxy, rejects nothing.
+        // Any other body, such as that of a proxy, means that nothing was rejected.
         let decoded = ExportTraceServiceResponse::decode(&**response.body()).unwrap_or_default();
         if let Some(partial) = decoded.partial_success {
             let spans = u64::try_from(partial.rejected_spans).unwrap_or(0);

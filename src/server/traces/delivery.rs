@@ -1,4 +1,4 @@
-//! What becomes of spans: they wait, are exported or are dropped. Drops are counted, and logged when they begin.
+//! The delivery of spans: they wait, are exported or are dropped. Drops are counted, and logged when they begin.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The exporter of OTLP, with its failures counted and logged by us.
+//! The OTLP exporter, with its failures counted and logged here.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::store::contract::Page;
 /// How many entries of a kind a thread keeps.
 const SLOTS: usize = 64;
 
-/// The longest JSON that is kept: with it a thread holds at most 1 MiB of a kind beyond the bound of the shared cache.
+/// The maximum length of JSON that is kept: with it a thread holds at most 1 MiB of a kind beyond the bound of the shared cache.
 const MAX_JSON: usize = 16 * 1024;
 
 /// The key of an entry that a thread may keep.

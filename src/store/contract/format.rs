@@ -47,10 +47,10 @@ impl Migration {
     }
 }
 
-/// What a node learns when it reports that it is alive.
+/// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
-    /// It may go on.
+    /// The node may continue.
     Alive,
     /// It counted as dead, and a newer version has migrated the database to a format that it does not know.
     Superseded {

@@ -1,4 +1,4 @@
-//! The import of many animals: they are staged where nobody sees them, and become visible together.
+//! The import of many animals: they are staged where no reader sees them, and become visible together.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct Conflict {
     pub line: u64,
     /// The ID.
     pub id: PetId,
-    /// By what it is taken.
+    /// What has it already.
     pub with: TakenBy,
 }
 

@@ -8,9 +8,9 @@ use crate::store::KeyRecord;
 pub enum KeyState {
     /// It can be used.
     Active,
-    /// It is banned for a while.
+    /// It is temporarily banned.
     Banned,
-    /// Its time is over.
+    /// It has expired.
     Expired,
     /// An operator has revoked it.
     Revoked,
@@ -20,7 +20,7 @@ impl KeyState {
     /// Every state.
     pub const ALL: [Self; 4] = [Self::Active, Self::Banned, Self::Expired, Self::Revoked];
 
-    /// The state of a key at this time. `sql` says the same in SQL.
+    /// The state of a key at this time. `sql` is the same in SQL.
     pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
         if key.revoked_at.is_some() {

@@ -22,7 +22,7 @@ pub struct PostgresUrl {
 pub(crate) enum SslMode {
     /// Never.
     Disable,
-    /// If the server can.
+    /// If the server supports it.
     Prefer,
     /// Always.
     Require,
@@ -35,7 +35,7 @@ pub(crate) enum SslMode {
 /// An invalid database URL. It may hold a password, so it is not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidDatabaseUrl {
-    /// It is none.
+    /// Not a URL of a database.
     #[error(
         "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
     )]
@@ -94,7 +94,7 @@ impl FromStr for PostgresUrl {
         let files = ClientFiles::from_parameters([roots, cert, key])?;
         let mode = match (mode.as_deref(), &files.roots) {
             (Some(mode), _) => mode.parse()?,
-            // Whoever names these CAs wants them used.
+            // Naming the CAs of the system means that they are used.
             (None, Some(Roots::System)) => SslMode::VerifyFull,
             (None, _) => SslMode::Prefer,
         };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// How many rows are copied at once.
+/// How many rows are copied at a time.
 pub(crate) const PIECE: usize = 500;
 
 /// The type of a column, which has another name on each engine.

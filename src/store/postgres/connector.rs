@@ -90,7 +90,7 @@ struct ConnectorState {
     tls_failure: Arc<TlsFailure>,
 }
 
-/// Why TLS refuses the server, if it does. It is logged once: requests fail with it as long as it lasts.
+/// Why TLS handshakes fail, if they do. It is logged once, although all requests fail with it.
 #[derive(Debug, Default)]
 struct TlsFailure(Mutex<TlsFailureState>);
 
@@ -194,7 +194,7 @@ impl ConnectorState {
         }
     }
 
-    /// Connects to a server that accepts writes. One that does not respond does not delay the next, and is not abandoned for it: it
+    /// Connects to a server that accepts writes. One that does not respond does not delay the next, and is still awaited: it
     /// may just be far away. None if all of them were late.
     async fn connect(&self) -> Option<Connected> {
         let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
@@ -258,15 +258,15 @@ async fn connect_to(
 
 type Opened = (tokio_postgres::Client, Connection<Socket, PgStream>);
 
-/// Opens a connection. If TLS is only preferred, and the server has it but does not accept it, without.
+/// Opens a connection. If TLS is only preferred, and connecting with it fails, connects without it.
 async fn open(server: &Config, tls: &PgTls) -> Result<Opened, tokio_postgres::Error> {
     let error = match server.connect(tls.clone()).await {
         Err(error) if server.get_ssl_mode() == SslMode::Prefer => error,
         result => return result,
     };
-    // The rules of the server may be for connections without TLS alone.
-    let is_refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
-    if !is_refused && tls.0.explain(&error).is_none() {
+    // The server may allow this login only without TLS (pg_hba.conf).
+    let is_rejected = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+    if !is_rejected && tls.0.explain(&error).is_none() {
         return Err(error);
     }
     let mut plain = server.clone();

@@ -72,7 +72,7 @@ type Name = (i64, [u8; 32]);
 /// The animal it created, and the fingerprint of its body.
 type Record = (PetId, [u8; 32]);
 
-/// The records there are of the retries in a batch.
+/// The existing records of the retries in a batch.
 async fn known_retries(
     transaction: &Transaction<'_>,
     find: &Statement,
@@ -158,7 +158,7 @@ impl<'a> NewRows<'a> {
             transaction.execute_cached(count, &counted),
             self.insert_retries(transaction),
         );
-        // In the order in which they were sent: once a statement has failed, the errors of those behind it (25P02) only say that
+        // In the order in which they were sent: once a statement has failed, the errors of those after it (25P02) only say that
         // one did, and not whether the transaction can be tried again.
         inserted?;
         counted?;

@@ -1,4 +1,4 @@
-//! The errors of PostgreSQL, and what each leads to: a retry at once, a 503 or a 500.
+//! The errors of PostgreSQL, and what each leads to: an immediate retry, a 503 or a 500.
 
 use deadpool::managed::PoolError;
 use tokio_postgres::error::{DbError, SqlState};
@@ -33,7 +33,7 @@ impl From<tokio_postgres::Error> for PgError {
 }
 
 impl PgError {
-    /// The error of an attempt to connect to this server. TLS may explain it better than it does itself.
+    /// The error of an attempt to connect to this server. `explained` replaces its text if TLS has caused it.
     pub(super) fn connecting(
         host: &str,
         error: tokio_postgres::Error,
@@ -50,7 +50,6 @@ impl PgError {
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
                 Self::Conflict(text)
             }
-            // Cancelled by a timeout, read-only after a failover, shutting down, starting up, out of a resource.
             Some(&SqlState::UNIQUE_VIOLATION) => Self::Taken(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
@@ -58,6 +57,7 @@ impl PgError {
     }
 }
 
+/// Cancelled by a timeout, read-only after a failover, shutting down, starting up, or out of a resource.
 fn is_temporary(code: &SqlState) -> bool {
     let temporary = [
         SqlState::QUERY_CANCELED,

@@ -19,8 +19,8 @@ use crate::store::contract::{
     CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// A connection for an import, which takes as long as it takes. Only a process that was stopped, or cannot be reached, leaves a
-/// transaction open without a statement: creations would wait for it.
+/// Prepares a connection for an import, which has no time limit. Only an idle transaction has: a process that was stopped, or cannot be
+/// reached, would keep creations waiting.
 const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 10000; \
      CREATE TEMPORARY TABLE staged
@@ -49,7 +49,7 @@ const PUBLISH: &str = "INSERT INTO pets (id, name, category_id, status)
 
 const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
 
-/// How many animals are published while the counter is locked: so few that it takes a fraction of the timeout of a creation.
+/// The maximum number of animals that are published while the counter is locked: it takes a fraction of the timeout of a creation.
 const FEW: i64 = 5_000;
 
 /// How often an import is tried with a larger gap.

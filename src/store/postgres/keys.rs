@@ -100,7 +100,7 @@ impl Postgres {
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E>,
     ) -> KeyChanged<E> {
         self.transact(LONG_TIMEOUT, async |transaction| {
-            // The row of the revision is locked first: no other change comes between.
+            // This locks the row of the revision: no other change can come in between.
             let revision = raise_revision(transaction, "api_keys").await?;
             let Some(before) = by_id(transaction, id).await? else {
                 return Ok(None);

@@ -9,7 +9,7 @@ use super::steps::{OlderNodes, Step, WITH_NODES, current_format, steps};
 use super::transaction::{backoff, transact};
 use super::unlimited::{NO_LIMITS, WAITING, reporting};
 
-/// How often the creation of the lock is tried: two nodes that create the same table at once conflict.
+/// How often the creation of the lock is tried: two nodes that create the same table at the same time conflict.
 const TRIES: usize = 20;
 
 /// The format of the database; none if it has none of these tables.

@@ -1,6 +1,6 @@
-//! The nodes that are alive. Each has a row, and renews its time. A migration that older nodes cannot live with is refused while
-//! such a node is alive. A node that was only paused, or cut off from the database, for so long that it counts as dead, finds its
-//! row deleted afterwards, and ends.
+//! The nodes that are alive. Each has a row, and renews its time. A migration that older nodes cannot work with is rejected while
+//! such a node is alive. A node that was paused, or cut off from the database, for so long that it counts as dead finds its row
+//! deleted afterwards, and ends.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::transaction::transact;
 use super::unlimited::{NO_LIMITS, WAITING, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
-/// A node that was not seen for this long, in milliseconds, counts as dead. Several heartbeats may be late.
+/// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
 pub(super) const ALIVE: i64 = 30_000;
 
 /// How long a node waits at its start until it is registered.
@@ -55,7 +55,7 @@ const OLDER: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER BY id
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
-        // First: the format that is read next stays until the end, unless a migration leaves this node alive.
+        // First: the format that is read next stays until the end, unless a migration allows this node to continue.
         let taken = reporting(WAITING, transaction.query_one(TAKE_ID, &[])).await?;
         let id: i64 = taken.try_get(0)?;
         let format: i64 = transaction.query_one(FORMAT, &[]).await?.try_get(0)?;

@@ -45,7 +45,7 @@ impl Pool {
 }
 
 /// A borrowed connection. Only [`release`](Self::release) returns it to the pool: one that is dropped because of an error or
-/// a deadline, may still have a statement in flight, and is closed.
+/// a deadline may still have a statement in flight, and is closed.
 pub(super) struct Lease(Option<Object<Connector>>);
 
 impl Lease {

@@ -1,10 +1,10 @@
-//! The privileges of the role as which a server connects. Without one of them it would start, and fail every creation.
+//! The privileges of the PostgreSQL role of a server. Without one of them it would start, and fail every creation.
 
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
 
 /// What the statements of a server need on each table. `FOR UPDATE` needs UPDATE, too. A command that lacks a privilege fails by
-/// itself, so what only commands need is not here.
+/// itself, so what only commands need is not listed.
 const NEEDED: [(&str, &[&str]); 10] = [
     ("deployment", &["SELECT"]),
     ("counters", &["SELECT", "UPDATE"]),

@@ -7,7 +7,7 @@ use super::pool::Lease;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::Result;
 
-/// However slowly the rows are consumed.
+/// Begins the transaction, with no limit on how slowly its rows are consumed.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL statement_timeout = 30000; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";

@@ -14,7 +14,7 @@ pub(super) struct Step {
 pub(super) enum OlderNodes {
     /// They continue to serve.
     Continue,
-    /// They cannot: it is refused while there are any.
+    /// They cannot: the migration is rejected while there are any.
     MustEnd,
 }
 

@@ -1,5 +1,5 @@
 //! The deletion of old rows, in chunks: each is a separate transaction, well within the timeout of a statement.
-//! Rows that another node is deleting are left to it, so nodes that sweep at once do not wait for each other.
+//! Rows that another node is deleting are left to it, so nodes that sweep at the same time do not wait for each other.
 
 use super::deadline::TIMEOUT;
 use super::engine::Postgres;

@@ -49,7 +49,7 @@ impl TlsConnect<Socket> for PgHandshake {
 }
 
 impl TlsStream for PgStream {
-    /// Binds a login with SCRAM to this connection: whoever is in between cannot pass it on, even if nothing is verified.
+    /// Binds a SCRAM login to this connection: a machine in the middle cannot relay it, even if no certificate is verified.
     fn channel_binding(&self) -> ChannelBinding {
         let (_, connection) = self.0.get_ref();
         let certificate = connection.peer_certificates().and_then(<[_]>::first);

@@ -107,7 +107,7 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
         transaction.execute_cached(COUNT, &counted),
         transaction.execute_cached(TOUCH, &touched)
     );
-    // The error of the first says why: that of the second may only say that there was one.
+    // The error of the first has the cause; that of the second may only say that the transaction has failed.
     counted?;
     touched?;
     Ok(())

@@ -48,7 +48,7 @@ impl PgWriter {
         };
         let thread = WriterThread::start("postgres", move |alive| {
             runtime.block_on(async move {
-                // Dropped here, and not with the runtime, which may end slowly: a death is detected at once.
+                // Dropped here, and not with the runtime, which may end slowly: a death is detected immediately.
                 let _alive = alive;
                 creation_loop.run().await;
             });

@@ -4,7 +4,7 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::store::contract::StoreError;
 
-/// The error of the contract for this one.
+/// Converts an error to one of the contract.
 pub(super) fn store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
         _ if is_busy(error) => StoreError::Unavailable(

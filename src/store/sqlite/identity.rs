@@ -42,12 +42,12 @@ impl FileIdentity {
         &self.path
     }
 
-    /// Whether both are one file, by whatever names.
+    /// Whether both are the same file, possibly under different names.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Whether the file is still at its path. If that cannot be told, because a folder may not be entered, it counts as there.
+    /// Whether the file is still at its path. If that cannot be determined, because a folder may not be entered, it counts as there.
     pub(super) fn is_in_place(&self) -> bool {
         match std::fs::metadata(&self.path) {
             Ok(file) => (file.dev(), file.ino()) == (self.device, self.inode),

@@ -13,8 +13,8 @@ const SMALLEST: u64 = 512;
 /// Up to this size a whole file is checked at every start; for larger ones that would take too long.
 const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
-/// The beginning of the file that has the name of a database while a restore moves the files of one that cannot be opened. The rest
-/// is the name under which that one is kept.
+/// The start of the placeholder that stands at the path of a database while a restore moves the files of a damaged one away. The rest
+/// is the name under which the damaged one is kept.
 pub(super) const INTERRUPTED: &str = "A restore of this database was interrupted: run `animal-store restore FILE` again. It is kept as:\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
         Err(error) => Err(cannot(&error.to_string())),
     }?;
-    // SQLite would replay it into a new database, whose pages are others.
+    // SQLite would replay it into a new database, which it does not belong to.
     let orphaned = |state, log| OpenError::OrphanedLog {
         path: path.into(),
         state,
@@ -63,7 +63,7 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     }
 }
 
-/// Whether the file at a path is empty. An empty database may have all its tables in the write-ahead log still.
+/// Whether the file at a path is empty. An empty database may still have all its tables in the write-ahead log.
 fn is_without_bytes(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }

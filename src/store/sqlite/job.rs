@@ -78,7 +78,7 @@ impl Job {
     }
 
     pub(super) fn fail(self, error: StoreError) {
-        // A closed channel is no failure: the client has disconnected.
+        // A closed channel is not a failure: the client has disconnected.
         match self {
             Self::Create { reply, .. } => reply.send(Err(error)),
             Self::Other { reply, .. } => drop(reply.send(Err(error))),

@@ -1,5 +1,5 @@
-//! The locks on an embedded file: one server at a time, and none while the file is migrated or replaced; and one import at a time
-//! that becomes visible.
+//! The locks on an embedded file. One is for servers: one at a time, and none while the file is migrated or replaced. The other is for
+//! imports: one at a time is published.
 //!
 //! Each is a lock on a separate file next to the database, `FILE.lock` or `FILE.import`, because closing any other descriptor of the database
 //! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
@@ -18,10 +18,10 @@ use super::connect::{give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
 use super::open_error::OpenError;
 
-/// The ending of the lock of an import.
+/// The suffix of the lock file of an import.
 const IMPORT: &str = ".import";
 
-/// How often, and at which interval, the ID of a process is read that has just taken the lock.
+/// How often, and at which interval, the lock file is read for the ID of a process that has just taken the lock.
 const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -40,7 +40,7 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the lock of the server of the database at this path, by any of its names. Fails at once if another process has it,
+    /// Takes the lock of the server of the database at this path, by any of its names. Fails immediately if another process has it,
     /// and names that process.
     pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
         Self::take_file(database, ".lock")
@@ -77,7 +77,7 @@ impl FileLock {
             }
             let metadata = file.metadata().map_err(cannot)?;
             let identity = FileIdentity::new(path.clone(), &metadata);
-            // Its last holder may have removed the file meanwhile: then this lock is on nothing.
+            // Its last holder may have removed the file meanwhile: then this lock protects nothing.
             if identity.is_in_place() {
                 if metadata.len() > 0 && Holder::read_from(&mut file).is_none() {
                     let what = format!("{} is not its lock: move that file away", path.display());
@@ -100,7 +100,7 @@ impl FileLock {
     }
 }
 
-/// Whether an import is becoming visible, which takes the longer the more animals it has.
+/// Whether an import is being published, which takes longer the more animals it has.
 pub(super) fn is_importing(database: &Path) -> bool {
     let Ok(file) = File::open(sibling(database, IMPORT)) else {
         return false;
@@ -110,15 +110,14 @@ pub(super) fn is_importing(database: &Path) -> bool {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // If somebody has removed it, the one there now is another process's. One that is left behind is harmless.
+        // If it was removed, the file there now belongs to another process. A file that is left behind is harmless.
         if self.identity.is_in_place() {
             let _ = std::fs::remove_file(self.identity.path());
         }
     }
 }
 
-/// The process that has the lock, for a message. One that has taken it this moment may not have written its ID yet; the file
-/// then names a process that is gone.
+/// The process that has the lock, for a message. If it has only just taken the lock, the file may still name the previous holder.
 fn holder(file: &mut File) -> String {
     let here = host();
     for _ in 0..READS {
@@ -151,14 +150,14 @@ impl Holder {
     fn write_to(file: &mut File) -> io::Result<()> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
-        // In one piece: a process that is killed meanwhile leaves an empty file, or a complete one.
+        // In one write: a process that is killed meanwhile leaves an empty file, or a complete one.
         file.write_all(format!("{} {}\n", std::process::id(), host()).as_bytes())
     }
 }
 
 /// The name of this machine or container: a process ID means nothing in another.
 fn host() -> String {
-    // Not from /proc, of which a sandbox may hide this part.
+    // Not from /proc, because a sandbox may hide it.
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }

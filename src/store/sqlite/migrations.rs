@@ -31,7 +31,7 @@ pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> 
     if format(connection)? == Some(CURRENT_FORMAT) {
         return Ok(Some(CURRENT_FORMAT));
     }
-    // Two processes may start at once: the second waits here, and then finds nothing left to do.
+    // Two processes may start at the same time: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let before = format(&transaction)?;
     if Fault::SlowMigration.is_on() {

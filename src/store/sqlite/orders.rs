@@ -1,5 +1,5 @@
 //! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`; the
-//! constraints of the tables would reject what slipped through.
+//! constraints of the tables reject anything else.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 

@@ -10,8 +10,8 @@ use super::Sqlite;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
-/// Rows in a chunk. Those that are equally old lie far apart, each on a separate page, and the cost is per page: some 2 ms for
-/// these, and as much again for the checkpoint.
+/// Rows in a chunk. Rows of the same age are on different pages, and the cost is per page: about 2 ms for a chunk, and as much again
+/// for the checkpoint.
 const CHUNK: usize = 100;
 
 impl Sqlite {
@@ -44,7 +44,7 @@ fn usage(connection: &Connection, day: Day, batches: Timestamp) -> rusqlite::Res
     delete_chunk(connection, find, &day.to_string(), delete)
 }
 
-/// Deletes the rows that `find` returns the primary keys of. Returns whether there may be more.
+/// Deletes the rows whose primary keys `find` returns. Returns whether there may be more.
 fn delete_chunk(
     connection: &Connection,
     find: &str,

@@ -1,5 +1,5 @@
-//! The thread that writes. All waiting writes are committed in one transaction, and acknowledged when the commit has returned. A
-//! commit that fails, fails all of them; after a failure of the disk, or when the file is no longer at its path, nothing is
+//! The thread that writes. All waiting writes are committed in one transaction, and acknowledged when the commit has returned. If
+//! the commit fails, all of them fail; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use crate::trace::System;
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
 
-/// How long a write waits for an import. One of a million animals becomes visible within seconds, on a busy machine too; one that
-/// takes longer than this has stopped.
+/// How long a write waits for an import. A million animals are published within seconds, even on a busy machine; an import that takes
+/// longer than this has stopped.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
@@ -216,7 +216,7 @@ impl WriteLoop {
         }
     }
 
-    /// Begins a transaction. Creations wait for an import that becomes visible at this moment, however long that takes.
+    /// Begins a transaction. Creations wait for an import that is being published.
     fn begin(&self) -> rusqlite::Result<()> {
         let began = Instant::now();
         loop {

@@ -51,7 +51,7 @@ impl WriteHealth {
     }
 
     /// Logs that writes have begun or ceased to fail, at debug if that is the consequence of a failure that is logged already.
-    /// Called again and again, because only the caller knows that.
+    /// Called at an interval, because only the caller knows that.
     pub(crate) fn log(&self, is_consequence: bool) {
         let mut state = self.lock();
         if let Some(error) = state.unlogged.take() {

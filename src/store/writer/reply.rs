@@ -20,7 +20,7 @@ impl Reply {
         (Self { sender, span }, receiver)
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the request no longer waits.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -30,7 +30,7 @@ impl Reply {
         self.span.begin(batch);
     }
 
-    /// Replies. A closed channel is no failure: the client has disconnected.
+    /// Replies. A closed channel is not a failure: the client has disconnected.
     pub(crate) fn send(self, outcome: Result<Created>) {
         // First, so that it ends before the request's.
         self.span.end(outcome.as_ref().err().map(StoreError::kind));

@@ -1,5 +1,5 @@
 -- The nodes that are alive: each renews the time of its row every few seconds, by the clock of the database. A migration that nodes
--- of an older format cannot live with is refused while there are any.
+-- of an older format cannot work with is rejected while there are any.
 CREATE TABLE nodes (
     id      BIGINT PRIMARY KEY,
     version TEXT   NOT NULL,
