@@ -10,7 +10,8 @@ use super::ApiError;
 use super::operation::{Deprecation, Operation, Stability};
 use super::url::LinkBase;
 use crate::clock::Timestamp;
-use crate::http::{DeprecationHeaders, Response, header};
+use crate::http::header::{self, LastValue, last_value};
+use crate::http::{DeprecationHeaders, Response};
 
 /// Rejects an operation that has been removed.
 pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError> {
@@ -49,47 +50,30 @@ static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
     });
 
 thread_local! {
-    /// The last link that this thread wrote. Clients know a deployment by one name, or very few, so one is enough; more would have
-    /// to be bounded.
-    static LAST: RefCell<Option<Link>> = const { RefCell::new(None) };
-}
-
-/// A link, and its inputs.
-struct Link {
-    operation: Operation,
-    https: bool,
-    host_and_path: Vec<u8>,
-    value: HeaderValue,
-}
-
-impl Link {
-    fn new(operation: Operation, successor: &str, base: LinkBase<'_>) -> Self {
-        let name = operation.name();
-        Self {
-            operation,
-            https: base.https,
-            host_and_path: base.host_and_path.to_owned(),
-            value: header::value(format!(
-                "<{base}/v1{successor}>; rel=\"successor-version\", \
-                 <{base}/docs#{name}>; rel=\"deprecation\"; type=\"text/html\""
-            )),
-        }
-    }
-
-    fn is_of(&self, operation: Operation, base: LinkBase<'_>) -> bool {
-        self.operation == operation
-            && self.https == base.https
-            && self.host_and_path == base.host_and_path
-    }
+    /// The last link that this thread wrote, by its operation, whether it is HTTPS, and its host and path. Clients know a deployment by
+    /// one name, or very few, so one is enough; more would have to be bounded. No host is empty, so the first one differs.
+    static LAST: LastValue<(Operation, bool, Vec<u8>)> = const {
+        RefCell::new((
+            (Operation::ListPets, false, Vec::new()),
+            HeaderValue::from_static(""),
+        ))
+    };
 }
 
 fn link(operation: Operation, successor: &str, base: LinkBase<'_>) -> HeaderValue {
-    LAST.with_borrow_mut(|last| {
-        match last {
-            Some(last) if last.is_of(operation, base) => last,
-            _ => last.insert(Link::new(operation, successor, base)),
-        }
-        .value
-        .clone()
+    let LinkBase {
+        https,
+        host_and_path,
+    } = base;
+    let is_same = |last: &(Operation, bool, Vec<u8>)| {
+        last.0 == operation && last.1 == https && last.2 == host_and_path
+    };
+    last_value(&LAST, is_same, || {
+        let name = operation.name();
+        let value = header::value(format!(
+            "<{base}/v1{successor}>; rel=\"successor-version\", \
+             <{base}/docs#{name}>; rel=\"deprecation\"; type=\"text/html\""
+        ));
+        ((operation, https, host_and_path.to_owned()), value)
     })
 }

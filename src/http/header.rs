@@ -1,4 +1,7 @@
-//! Names of headers that the `http` crate does not define, and constant values.
+//! Names of headers that the `http` crate does not define, and constant and repeated values.
+
+use std::cell::RefCell;
+use std::thread::LocalKey;
 
 use http::header::{HeaderName, HeaderValue};
 
@@ -50,4 +53,23 @@ pub fn value(text: String) -> HeaderValue {
 /// A header value that is never freed: copies of it share no reference count, which all cores would write.
 pub fn constant(text: String) -> HeaderValue {
     HeaderValue::from_static(text.leak())
+}
+
+/// The last value of a header on this thread, and what it was made of. Most responses repeat it: a copy is a reference count, a new
+/// value is an allocation.
+pub type LastValue<K> = RefCell<(K, HeaderValue)>;
+
+/// Returns the last value, if it was made of the same, or a new one, which replaces it.
+#[inline]
+pub fn last_value<K>(
+    last: &'static LocalKey<LastValue<K>>,
+    is_same: impl FnOnce(&K) -> bool,
+    make: impl FnOnce() -> (K, HeaderValue),
+) -> HeaderValue {
+    last.with_borrow_mut(|last| {
+        if !is_same(&last.0) {
+            *last = make();
+        }
+        last.1.clone()
+    })
 }

@@ -1,33 +1,26 @@
-//! Numbers that many responses have in common, as header values: a limit belongs to a plan, and a window ends for all keys at once.
+//! Numbers that many responses have in common, as header values: a limit belongs to a plan, and a window ends for all keys at the same time.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
 use http::header::HeaderValue;
 
-/// The last number of a header on this thread. A copy of its value is a reference count; a new value is an allocation, and 2 % of the
-/// instructions of a list.
-pub(super) type Repeated = RefCell<(i64, HeaderValue)>;
+use super::header::{LastValue, last_value};
 
-const fn zero() -> Repeated {
+const fn zero() -> LastValue<i64> {
     RefCell::new((0, HeaderValue::from_static("0")))
 }
 
 thread_local! {
     /// `X-RateLimit-Limit`
-    pub(super) static LIMIT: Repeated = const { zero() };
+    pub(super) static LIMIT: LastValue<i64> = const { zero() };
     /// `X-RateLimit-Reset`
-    pub(super) static RESET: Repeated = const { zero() };
+    pub(super) static RESET: LastValue<i64> = const { zero() };
 }
 
-/// A number as a header value.
-pub(super) fn value(last: &'static LocalKey<Repeated>, number: i64) -> HeaderValue {
-    last.with_borrow_mut(|(of, value)| {
-        if *of != number {
-            (*of, *value) = (number, number.into());
-        }
-        value.clone()
-    })
+/// A number as a header value. New values would take 2 % of the instructions of a list.
+pub(super) fn value(last: &'static LocalKey<LastValue<i64>>, number: i64) -> HeaderValue {
+    last_value(last, |of| *of == number, || (number, number.into()))
 }
 
 #[cfg(test)]

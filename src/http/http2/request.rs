@@ -13,6 +13,7 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode};
 
 use super::super::head::compact;
+use super::super::header::{self, LastValue, last_value};
 use super::super::linger::Linger;
 use super::super::progress::InFlightRequest;
 use super::super::worker::Worker;
@@ -140,19 +141,14 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
 }
 
 thread_local! {
-    /// The last `Date`, and its second.
-    static LAST_DATE: RefCell<(i64, HeaderValue)> =
+    /// The last `Date`, by its second.
+    static LAST_DATE: LastValue<i64> =
         const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
 }
 
 /// The value of `Date`, formatted once a second.
 fn date(now: Timestamp) -> HeaderValue {
     let second = now.as_millis().div_euclid(1_000);
-    LAST_DATE.with_borrow_mut(|(last, value)| {
-        if *last != second {
-            *value = super::super::header::value(now.http_date());
-            *last = second;
-        }
-        value.clone()
-    })
+    let make = || (second, header::value(now.http_date()));
+    last_value(&LAST_DATE, |last| *last == second, make)
 }
