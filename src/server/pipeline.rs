@@ -1,6 +1,8 @@
 //! The pipeline of a request: authenticate, limit, perform, and add the headers that every response has.
 //! The order of these steps is defined only here.
 
+mod admission;
+
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,9 +13,7 @@ use super::record::{RequestRecord, RequestState};
 use super::request_span;
 use super::shared::Shared;
 use crate::access::proxy::Client;
-use crate::access::{Credentials, Identity, Key};
 use crate::api::authority::Authority;
-use crate::api::error::Limit;
 use crate::api::operation::PUBLIC_METHODS;
 use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
@@ -22,10 +22,10 @@ use crate::http::{
     Exchange, Head, LimitReached, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
     catch_panic,
 };
-use crate::key::{KeyHash, KeyId};
-use crate::limit::{Admission, BanChange, Limiter, Rate};
+use crate::key::KeyHash;
+use crate::limit::{Limiter, Rate};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED, ConnectionLimit, OperationLabel, RejectedBy, RequestMetrics};
+use crate::metrics::{CANCELLED, ConnectionLimit, OperationLabel, RequestMetrics};
 use crate::percent::decode_path;
 use crate::trace::RequestSpan;
 
@@ -251,38 +251,6 @@ impl Pipeline {
         }
     }
 
-    async fn authenticate(
-        &self,
-        request: &Request<'_>,
-        state: &RequestState,
-    ) -> Result<Key, ApiError> {
-        let Shared { access, store, .. } = &*self.shared;
-        let (address, now) = (request.client.address, request.now);
-        let credentials = Credentials::of(request.head.authorization);
-        match access.identify(store, credentials, address, now).await? {
-            Identity::Key(key) => {
-                state.key.set(Some(key.id));
-                Ok(key)
-            }
-            Identity::Unauthenticated(rate) => {
-                state.rate.set(Some(rate));
-                Err(match credentials {
-                    Credentials::Missing => ApiError::MissingApiKey,
-                    Credentials::Several => ApiError::SeveralApiKeys,
-                    Credentials::Token(_) => ApiError::InvalidApiKey,
-                })
-            }
-            Identity::TooManyFailures(rate) => {
-                state.rate.set(Some(rate));
-                self.metrics.reject(RejectedBy::Address);
-                Err(ApiError::RateLimited {
-                    by: Limit::Failures,
-                    retry_after: rate.reset.seconds_from(now),
-                })
-            }
-        }
-    }
-
     /// Logs the cause of a 5xx. During an outage, [`FailureLog`](super::failure_log::FailureLog) limits the lines.
     fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
@@ -307,60 +275,6 @@ impl Pipeline {
             true => tracing::error!(id, operation, cause, "request failed"),
             false => tracing::debug!(id, operation, cause, "request failed"),
         }
-    }
-
-    async fn limit(&self, key: &Key, now: Timestamp, state: &RequestState) -> Result<(), ApiError> {
-        let Shared {
-            access,
-            write_behind,
-            ..
-        } = &*self.shared;
-        let meter = access.directory.meter(key);
-        let decided = self.limiter.decide(key.id, meter, key.limits, now);
-        let decision = decided.await;
-        let now = decision.now;
-        state.rate.set(Some(decision.rate));
-        if decision.first_unstored {
-            write_behind.record_usage(self.worker, key);
-        }
-        if let Some(moved) = decision.moved {
-            self.store_ban(key.id, moved);
-        }
-        match decision.admission {
-            Admission::Admitted => Ok(()),
-            Admission::RateLimited { by, until } => {
-                self.metrics.reject(RejectedBy::Window);
-                Err(ApiError::RateLimited {
-                    by: by.into(),
-                    retry_after: until.seconds_from(now),
-                })
-            }
-            Admission::Banned { until, new } => {
-                self.metrics.reject(RejectedBy::Ban);
-                if let Some(ban) = new {
-                    self.metrics.bans.add(1);
-                    tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
-                    self.store_ban(key.id, ban.into());
-                }
-                Err(ApiError::KeyBanned {
-                    retry_after: until.seconds_from(now),
-                })
-            }
-        }
-    }
-
-    /// Stores a ban immediately, so that it survives a crash. If this fails, the next flush retries it.
-    fn store_ban(&self, key: KeyId, ban: BanChange) {
-        let shared = Arc::clone(&self.shared);
-        shared.write_behind.record_ban(key, ban);
-        tokio::task::spawn_local(async move {
-            if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
-                match shared.readiness.in_outage() {
-                    true => tracing::debug!(%error, "a ban could not be stored yet"),
-                    false => tracing::warn!(%error, "a ban could not be stored yet"),
-                }
-            }
-        });
     }
 }
 

@@ -1,0 +1,109 @@
+//! The first steps of a request: whose it is, and whether it is within the limits of its key.
+
+use std::sync::Arc;
+
+use super::super::record::RequestState;
+use super::super::shared::Shared;
+use super::{Pipeline, Request};
+use crate::access::{Credentials, Identity, Key};
+use crate::api::ApiError;
+use crate::api::error::Limit;
+use crate::clock::Timestamp;
+use crate::key::KeyId;
+use crate::limit::{Admission, BanChange};
+use crate::metrics::RejectedBy;
+
+impl Pipeline {
+    /// Identifies the key of a request.
+    pub(super) async fn authenticate(
+        &self,
+        request: &Request<'_>,
+        state: &RequestState,
+    ) -> Result<Key, ApiError> {
+        let Shared { access, store, .. } = &*self.shared;
+        let (address, now) = (request.client.address, request.now);
+        let credentials = Credentials::of(request.head.authorization);
+        match access.identify(store, credentials, address, now).await? {
+            Identity::Key(key) => {
+                state.key.set(Some(key.id));
+                Ok(key)
+            }
+            Identity::Unauthenticated(rate) => {
+                state.rate.set(Some(rate));
+                Err(match credentials {
+                    Credentials::Missing => ApiError::MissingApiKey,
+                    Credentials::Several => ApiError::SeveralApiKeys,
+                    Credentials::Token(_) => ApiError::InvalidApiKey,
+                })
+            }
+            Identity::TooManyFailures(rate) => {
+                state.rate.set(Some(rate));
+                self.metrics.reject(RejectedBy::Address);
+                Err(ApiError::RateLimited {
+                    by: Limit::Failures,
+                    retry_after: rate.reset.seconds_from(now),
+                })
+            }
+        }
+    }
+
+    /// Counts a request against the limits of its key.
+    pub(super) async fn limit(
+        &self,
+        key: &Key,
+        now: Timestamp,
+        state: &RequestState,
+    ) -> Result<(), ApiError> {
+        let Shared {
+            access,
+            write_behind,
+            ..
+        } = &*self.shared;
+        let meter = access.directory.meter(key);
+        let decided = self.limiter.decide(key.id, meter, key.limits, now);
+        let decision = decided.await;
+        let now = decision.now;
+        state.rate.set(Some(decision.rate));
+        if decision.first_unstored {
+            write_behind.record_usage(self.worker, key);
+        }
+        if let Some(moved) = decision.moved {
+            self.store_ban(key.id, moved);
+        }
+        match decision.admission {
+            Admission::Admitted => Ok(()),
+            Admission::RateLimited { by, until } => {
+                self.metrics.reject(RejectedBy::Window);
+                Err(ApiError::RateLimited {
+                    by: by.into(),
+                    retry_after: until.seconds_from(now),
+                })
+            }
+            Admission::Banned { until, new } => {
+                self.metrics.reject(RejectedBy::Ban);
+                if let Some(ban) = new {
+                    self.metrics.bans.add(1);
+                    tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
+                    self.store_ban(key.id, ban.into());
+                }
+                Err(ApiError::KeyBanned {
+                    retry_after: until.seconds_from(now),
+                })
+            }
+        }
+    }
+
+    /// Stores a ban immediately, so that it survives a crash. If this fails, the next flush retries it.
+    fn store_ban(&self, key: KeyId, ban: BanChange) {
+        let shared = Arc::clone(&self.shared);
+        shared.write_behind.record_ban(key, ban);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
+                match shared.readiness.in_outage() {
+                    true => tracing::debug!(%error, "a ban could not be stored yet"),
+                    false => tracing::warn!(%error, "a ban could not be stored yet"),
+                }
+            }
+        });
+    }
+}
