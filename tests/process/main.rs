@@ -73,17 +73,16 @@ fn folder() -> TempDir {
     TempDir::new().expect("a folder")
 }
 
-/// Runs the program to its end. One that goes on for longer than it ever should is ended, with code 124.
+/// Runs the program with these variables to its end.
 fn run(folder: &Path, vars: &[(&str, &str)], words: &[&str]) -> Output {
     let vars: Vec<String> = vars
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    let mut all = vec!["20", "env"];
-    all.extend(vars.iter().map(String::as_str));
+    let mut all: Vec<&str> = vars.iter().map(String::as_str).collect();
     all.push(PROGRAM);
     all.extend(words);
-    harness::run("timeout", folder, &all)
+    harness::run("env", folder, &all)
 }
 
 /// Issues a key that no test exhausts, in a database that is created if there is none.

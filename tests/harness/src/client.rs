@@ -1,15 +1,10 @@
 //! A client that speaks HTTP/1.1 over a socket, plain or with TLS, and holds every response to what all responses promise.
 
-use std::fmt;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use animal_store::percent::decode_path;
 use serde_json::Value;
 
-use crate::wire::Wire;
-use crate::{TlsClient, http2};
+use crate::{Connection, Response, TlsClient, http2};
 
 /// Who sends requests: with a key or without.
 #[derive(Clone, Debug)]
@@ -30,18 +25,6 @@ pub struct Request<'a> {
     target: String,
     headers: Vec<(String, String)>,
     body: Option<Vec<u8>>,
-}
-
-/// What came back.
-#[derive(Clone, Debug)]
-pub struct Response {
-    /// The status.
-    pub status: u16,
-    /// The headers in their order, names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-    pub(crate) asked: String,
 }
 
 impl Client {
@@ -114,7 +97,7 @@ impl Client {
     /// An open connection, for bytes of the test's own making.
     pub fn connect(&self) -> Connection {
         match &self.tls {
-            Some(tls) => Connection(BufReader::new(tls.connect(self.address))),
+            Some(tls) => tls.connect(self.address).into(),
             None => Connection::new(self.address),
         }
     }
@@ -226,233 +209,5 @@ impl Request<'_> {
             request = request.header("content-length", body.len());
         }
         request.body(()).ok()
-    }
-}
-
-/// A socket and what has been read from it.
-#[derive(Debug)]
-pub struct Connection(BufReader<Wire>);
-
-impl Connection {
-    /// Connects.
-    pub fn new(address: SocketAddr) -> Self {
-        TcpStream::connect(address).expect("a connection").into()
-    }
-
-    /// Sends raw bytes. Ignores errors: whether the server still reads shows in its response.
-    pub fn send(&mut self, bytes: &[u8]) {
-        let _ = self.0.get_mut().write_all(bytes);
-    }
-
-    /// Closes our side: nothing more will be sent.
-    pub fn end(&mut self) {
-        self.0.get_mut().end();
-    }
-
-    /// Reads one response.
-    pub fn response(&mut self) -> Response {
-        self.response_to("(raw)")
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Whether the server has closed the connection, without a further byte.
-    pub fn is_closed(&mut self) -> bool {
-        match self.0.read(&mut [0; 1]) {
-            Ok(read) => read == 0,
-            // Nothing came and nothing ended: it is open.
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
-        }
-    }
-
-    fn response_to(&mut self, asked: &str) -> Result<Response, String> {
-        let mut line = || {
-            let mut line = String::new();
-            match self.0.read_line(&mut line) {
-                Ok(_) if line.ends_with('\n') => Ok(line.trim_end().to_owned()),
-                Ok(_) => Err(format!("{asked}: the response broke off: {line:?}")),
-                Err(error) => Err(format!("{asked}: no response: {error}")),
-            }
-        };
-        let first = line()?;
-        let status = first
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| format!("{asked}: not a response: {first:?}"))?;
-        let mut headers = Vec::new();
-        loop {
-            let line = line()?;
-            let Some((name, value)) = line.split_once(':') else {
-                break;
-            };
-            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-        }
-        let mut response = Response {
-            status,
-            headers,
-            body: Vec::new(),
-            asked: asked.to_owned(),
-        };
-        let has_body =
-            !asked.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
-        if let Some(length) = response.header("content-length").filter(|_| has_body) {
-            response.body = vec![0; length.parse().expect("a length")];
-            self.0
-                .read_exact(&mut response.body)
-                .map_err(|error| format!("{asked}: half a body: {error}"))?;
-        }
-        Ok(response)
-    }
-}
-
-impl From<TcpStream> for Connection {
-    fn from(stream: TcpStream) -> Self {
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("a timeout");
-        stream.set_nodelay(true).expect("no delay");
-        Self(BufReader::new(Wire::Plain(stream)))
-    }
-}
-
-impl Response {
-    /// The value of a header that comes at most once.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let mut values = self.headers.iter().filter(|(other, _)| other == name);
-        let value = values.next().map(|(_, value)| value.as_str());
-        assert!(values.next().is_none(), "{name} comes twice: {self}");
-        value
-    }
-
-    /// The value of a header as a number.
-    pub fn number(&self, name: &str) -> i64 {
-        let value = self
-            .header(name)
-            .unwrap_or_else(|| panic!("no {name}: {self}"));
-        value
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is no number: {self}"))
-    }
-
-    /// Limit, remaining and reset, from the rate headers.
-    pub fn rate(&self) -> (i64, i64, i64) {
-        (
-            self.number("x-ratelimit-limit"),
-            self.number("x-ratelimit-remaining"),
-            self.number("x-ratelimit-reset"),
-        )
-    }
-
-    /// The body as JSON.
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self}"))
-    }
-
-    /// The `code` of an error.
-    pub fn code(&self) -> String {
-        self.json()["code"]
-            .as_str()
-            .unwrap_or_else(|| panic!("no code: {self}"))
-            .to_owned()
-    }
-
-    /// The `message` of an error.
-    pub fn message(&self) -> String {
-        self.json()["message"]
-            .as_str()
-            .unwrap_or_else(|| panic!("no message: {self}"))
-            .to_owned()
-    }
-
-    /// The IDs in a list.
-    pub fn ids(&self) -> Vec<i64> {
-        let list = self.json();
-        let list = list.as_array().unwrap_or_else(|| panic!("no list: {self}"));
-        list.iter()
-            .map(|pet| pet["id"].as_i64().expect("an id"))
-            .collect()
-    }
-
-    /// The target of the link with `rel="next"`.
-    pub fn next(&self) -> Option<String> {
-        let link = self.header("link")?;
-        let url = link.strip_prefix('<')?.strip_suffix(">; rel=\"next\"")?;
-        Some(url.to_owned())
-    }
-
-    /// Panics unless the status and the error code are these.
-    #[track_caller]
-    pub fn is_error(&self, status: u16, code: &str) -> &Self {
-        assert_eq!(
-            (self.status, self.code().as_str()),
-            (status, code),
-            "{self}"
-        );
-        self
-    }
-
-    /// What every response promises.
-    #[track_caller]
-    fn check(&self, target: &str) {
-        let has = |name: &str| self.header(name).is_some();
-        assert!(has("x-request-id") && has("date"), "{self}");
-        assert_eq!(
-            self.header("x-content-type-options"),
-            Some("nosniff"),
-            "{self}"
-        );
-        let path = decode_path(target.split('?').next().unwrap_or_default());
-        let is_api = path == "/v1" || path.starts_with("/v1/");
-        if is_api {
-            assert_eq!(self.header("cache-control"), Some("no-store"), "{self}");
-        }
-        // Only a preflight has this status.
-        if is_api && self.status != 204 {
-            let (limit, remaining, reset) = self.rate();
-            assert!(
-                limit > 0 && (0..=limit).contains(&remaining) && reset > 0,
-                "{self}"
-            );
-        } else {
-            assert!(
-                !has("x-ratelimit-limit") && !has("x-ratelimit-reset"),
-                "{self}"
-            );
-        }
-        if self.status >= 400 && !self.asked.starts_with("HEAD ") {
-            let error = self.json();
-            let fields: Vec<_> = error
-                .as_object()
-                .expect("an object")
-                .keys()
-                .map(String::as_str)
-                .collect();
-            assert_eq!(fields, ["code", "message", "status"], "{self}");
-            assert_eq!(error["status"], self.status, "{self}");
-            assert_eq!(
-                self.header("content-type"),
-                Some("application/json"),
-                "{self}"
-            );
-        }
-        assert_eq!(has("www-authenticate"), self.status == 401, "{self}");
-        assert_eq!(has("allow"), self.status == 405, "{self}");
-        // A conflict with the rules of the admin API does not pass by itself.
-        let passes = [409, 429, 503].contains(&self.status) && !target.starts_with("/api/");
-        assert_eq!(
-            has("retry-after"),
-            passes || [429, 503].contains(&self.status),
-            "{self}"
-        );
-    }
-}
-
-impl fmt::Display for Response {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n{}", self.asked, self.status)?;
-        for (name, value) in &self.headers {
-            writeln!(f, "{name}: {value}")?;
-        }
-        write!(f, "\n{}", String::from_utf8_lossy(&self.body))
     }
 }

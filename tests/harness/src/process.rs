@@ -2,10 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Client;
 
@@ -39,22 +42,43 @@ impl Output {
 }
 
 /// Runs the program in a folder to its end, with none of this process's `ANIMAL_STORE_…` variables.
+#[track_caller]
 pub fn run(program: &str, folder: &Path, words: &[&str]) -> Output {
-    finish(command(program, folder, words))
+    finish(command(program, folder, words), TIMEOUT)
 }
 
 /// The environment variable of `--database`.
 pub(crate) const DATABASE: &str = "ANIMAL_STORE_DATABASE";
 
 /// The same on this database, unless the words name another.
+#[track_caller]
 pub(crate) fn run_on(database: &str, program: &str, folder: &Path, words: &[&str]) -> Output {
     let mut command = command(program, folder, words);
     command.env(DATABASE, database);
-    finish(command)
+    finish(command, TIMEOUT)
 }
 
-fn finish(mut command: Command) -> Output {
-    let output = command.output().expect("the program runs");
+/// Longer than any command takes: one that hangs fails its test, not the whole run.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+#[track_caller]
+fn finish(mut command: Command, timeout: Duration) -> Output {
+    // A process group, so that a command that is wrapped, as in `timeout 20 animal-store`, is killed with its wrapper.
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("the program runs");
+    let group = Pid::from_child(&child);
+    let (sender, ended) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(timeout) else {
+        let _ = kill_process_group(group, Signal::KILL);
+        let printed = ended.recv_timeout(Duration::from_secs(5));
+        panic!("{command:?} did not end within {timeout:?}: {printed:?}");
+    };
+    let output = output.expect("its output");
     Output {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("text"),
@@ -213,5 +237,30 @@ pub fn eventually(timeout: Duration, what: &str, mut yes: impl FnMut() -> bool) 
     while !yes() {
         assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "\"sleep 99; true\" did not end within 300ms")]
+    fn a_command_that_hangs_is_killed() {
+        let script = ["-c", "sleep 99; true"];
+        finish(
+            command("sh", Path::new("/"), &script),
+            Duration::from_millis(300),
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "stdout: \"begun\\n\"")]
+    fn what_a_command_printed_before_it_was_killed_is_reported() {
+        let script = ["-c", "echo begun; sleep 99; true"];
+        finish(
+            command("sh", Path::new("/"), &script),
+            Duration::from_millis(300),
+        );
     }
 }

@@ -1,0 +1,192 @@
+//! Certificates of servers: which are trusted, and how one that is not is reported.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::{Authority, Postgres, Signed, eventually, run};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
+
+use super::{EVERYBODY, folder, is_refused, migrate, serve, shown, with};
+use crate::{PROGRAM, rex};
+
+#[test]
+fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_command() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let postgres = Postgres::start_with_tls(&authority.server(), EVERYBODY);
+    let url = with(&postgres.url(), "sslmode=verify-full");
+    let (right, wrong) = (authority.ca(), other.ca());
+    let (right, wrong) = (["--ca-cert", shown(&right)], ["--ca-cert", shown(&wrong)]);
+    migrate(&url, &right).exits(0);
+
+    let not_signed = format!(
+        "--database: PostgreSQL at 127.0.0.1: its certificate is not signed by a CA in {}",
+        wrong[1]
+    );
+    let serve = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    for command in [
+        &["keys", "list"][..],
+        &["orders", "list"],
+        &["pets", "set-status", "1", "sold"],
+        &[&["serve"], &serve[..]].concat(),
+    ] {
+        let words = [command, &wrong, &["--database", &url]].concat();
+        let line = run(PROGRAM, folder().path(), &words).refuses(1);
+        assert!(line.ends_with(&not_signed), "{line}");
+    }
+    is_refused(
+        &url,
+        &[],
+        "its certificate is not signed by a CA that this system trusts",
+    );
+    for (certificate, end) in [
+        (
+            authority.sign("other", &["db.example", "db2.example"], 2049),
+            "PostgreSQL at 127.0.0.1: its certificate is for db.example, db2.example, not for 127.0.0.1",
+        ),
+        (
+            authority.sign("nobody", &[], 2049),
+            "its certificate has no subjectAltName, so it is not for 127.0.0.1",
+        ),
+        (
+            authority.sign("old", &["127.0.0.1"], 2026),
+            "PostgreSQL at 127.0.0.1: its certificate expired on 2026-01-01",
+        ),
+    ] {
+        postgres.set_certificate(&certificate);
+        postgres.restart_immediately();
+        is_refused(&url, &right, end);
+    }
+}
+
+#[test]
+fn a_self_signed_certificate_that_is_named_itself_is_trusted() {
+    let authority = Authority::new();
+    let own = harness::Certificate::claiming_to_be_a_ca();
+    let folder = folder();
+    let (cert, key) = own.write(folder.path());
+    let ca = authority.ca();
+    let postgres = Postgres::start_with_tls(&Signed { cert, key, ca }, EVERYBODY);
+    let url = with(&postgres.url(), "sslmode=verify-full");
+    let cert = folder.path().join("cert.pem");
+    migrate(&url, &["--ca-cert", shown(&cert)]).exits(0);
+    let ca = authority.ca();
+    is_refused(&url, &["--ca-cert", shown(&ca)], "ca.pem");
+
+    // What it says is checked nevertheless.
+    let elsewhere = url.replace("127.0.0.1", "db.example") + "&hostaddr=127.0.0.1";
+    let not_named = "its certificate is for localhost, 127.0.0.1, not for db.example";
+    is_refused(&elsewhere, &["--ca-cert", shown(&cert)], not_named);
+    for (own, end) in [
+        (
+            harness::Certificate::until(2026),
+            "its certificate expired on 2026-01-01",
+        ),
+        (
+            harness::Certificate::between(2048, 2049),
+            "its certificate is not valid before 2048-01-01",
+        ),
+    ] {
+        let (_, key) = own.write(folder.path());
+        postgres.set_certificate(&Signed {
+            cert: cert.clone(),
+            key,
+            ca: authority.ca(),
+        });
+        postgres.restart_immediately();
+        is_refused(&url, &["--ca-cert", shown(&cert)], end);
+    }
+}
+
+/// A certificate with the key of another.
+#[derive(Debug)]
+struct Stolen(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Stolen {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+/// Accepts TLS as PostgreSQL does, with a certificate whose key it does not have. Returns the URL.
+fn thief(signed: &Signed, version: &'static SupportedProtocolVersion) -> String {
+    let chain = CertificateDer::pem_file_iter(&signed.cert).expect("a file");
+    let chain = chain.collect::<Result<_, _>>().expect("a certificate");
+    let folder = folder();
+    let (_, key) = harness::Certificate::new().write(folder.path());
+    let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+    let key = ring::sign::any_supported_type(&key).expect("a key");
+    let stolen = Stolen(Arc::new(CertifiedKey::new(chain, key)));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[version])
+        .expect("versions")
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(stolen));
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.expect("a connection");
+            let mut request = [0; 8];
+            socket.read_exact(&mut request).expect("a request for TLS");
+            socket.write_all(b"S").expect("a connection");
+            let mut tls = ServerConnection::new(Arc::clone(&config)).expect("TLS");
+            // The client ends it; one that does not would now send its password.
+            while tls.complete_io(&mut socket).is_ok() && tls.is_handshaking() {}
+        }
+    });
+    format!("postgres://animals@127.0.0.1:{port}/x")
+}
+
+#[test]
+fn a_server_without_the_key_of_its_certificate_is_refused_in_every_mode() {
+    let authority = Authority::new();
+    let (signed, ca) = (authority.server(), authority.ca());
+    for version in [&version::TLS12, &version::TLS13] {
+        let url = thief(&signed, version);
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let url = with(&url, &format!("sslmode={mode}&sslrootcert={}", shown(&ca)));
+            let line = migrate(&url, &[]).refuses(1);
+            assert!(line.contains("its certificate"), "{mode}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_node_logs_why_it_refuses_a_certificate_and_recovers_when_it_is_replaced() {
+    let authority = Authority::new();
+    let good = authority.server();
+    let old = authority.sign("old", &["127.0.0.1"], 2026);
+    let postgres = Postgres::start_with_tls(&good, EVERYBODY);
+    let url = with(&postgres.url(), "sslmode=verify-full");
+    let ca = authority.ca();
+    let ca = ["--ca-cert", shown(&ca)];
+    let create = ["keys", "create", "--name", "a", "--plan", "business"];
+    migrate(&url, &ca).exits(0);
+    let words = [&create[..], &ca, &["--database", &url]].concat();
+    let key = run(PROGRAM, folder().path(), &words).exits(0).stdout;
+    let process = serve(&url, &ca);
+    let client = process.client(Some(key.trim_end()));
+    assert_eq!(client.create(&rex()).status, 201);
+
+    postgres.set_certificate(&old);
+    postgres.restart_immediately();
+    let mut log = String::new();
+    eventually(Duration::from_secs(10), "the cause is logged", || {
+        log.push_str(&process.log());
+        log.contains("PostgreSQL at 127.0.0.1: its certificate expired on 2026-01-01")
+    });
+    assert_eq!(client.create(&rex()).status, 503);
+    postgres.set_certificate(&good);
+    postgres.restart_immediately();
+    eventually(Duration::from_secs(5), "it works again", || {
+        client.create(&rex()).status == 201
+    });
+}
