@@ -89,10 +89,11 @@ impl OperationLabel {
 /// The status counted for a request that was cancelled before its response was ready.
 pub(crate) const CANCELLED: u16 = 499;
 
-/// Every status that the server can send. One that is missing here would be counted as the last.
-const STATUSES: [u16; 19] = [
+/// Every status that the server can send, those of pages outside `/v1` last, because the list is searched. One that is missing here
+/// would be counted as 0.
+const STATUSES: [u16; 21] = [
     200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, CANCELLED,
-    0,
+    204, 304, 0,
 ];
 
 /// Statuses that every operation has on the metrics page before they first occur. A rate begins with the second sample, so the

@@ -106,6 +106,28 @@ fn open_metrics_is_sent_where_it_is_asked_for() {
 }
 
 #[test]
+fn a_preflight_and_a_page_that_was_not_modified_are_counted_with_their_status() {
+    let folder = folder();
+    let words = ["--no-first-key", "--cors-origin", "*"];
+    let server = Process::serve(PROGRAM, folder.path(), &words);
+    let client = server.client(None);
+    let preflight = client.request("OPTIONS", "/v1/pets");
+    let preflight = preflight
+        .header("Origin", "https://shop.example")
+        .header("Access-Control-Request-Method", "GET");
+    assert_eq!(preflight.send().status, 204);
+    let page = client.request("GET", "/docs").header("If-None-Match", "*");
+    assert_eq!(page.send().status, 304);
+    for labels in [
+        r#"operation="preflight",status="204""#,
+        r#"operation="docs",status="304""#,
+    ] {
+        let name = format!("animal_store_requests_total{{{labels}}}");
+        assert_eq!(value(&server, &name), 1.0);
+    }
+}
+
+#[test]
 fn what_an_operator_looks_for_is_on_the_page() {
     let folder = folder();
     let (server, client) = busy_server(folder.path());
