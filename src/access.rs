@@ -95,3 +95,60 @@ impl Access {
         self.addresses.rate(address, now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::directory::tests::record;
+    use super::*;
+    use crate::key::Secret;
+    use crate::log::recorded;
+    use crate::store::{Database, KeyRecord, Mode};
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn only_the_first_use_of_a_revoked_key_is_logged() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::Sqlite(folder.path().join("a.db"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let store = runtime
+            .block_on(Store::open(&database, Mode::Migrate, 1))
+            .unwrap();
+        let access = Access::default();
+        let now = Timestamp::from_secs(60);
+        let (valid, expired, revoked) = (None, Some(now), Some(now));
+        for (id, expires_at, revoked_at, expected) in [
+            (1, valid, None, 0),
+            (2, expired, None, 0),
+            (3, valid, revoked, 1),
+            (4, expired, revoked, 1),
+        ] {
+            let secret = Secret::generate().unwrap();
+            access.directory.apply(&KeyRecord {
+                id: KeyId(id),
+                hash: secret.hash(),
+                expires_at,
+                revoked_at,
+                ..record(1)
+            });
+            let events = recorded(|| {
+                for _ in 0..2 {
+                    let presented = Presented::Key(secret.reveal().as_bytes());
+                    let identity = access.identify(&store, presented, ADDRESS, now);
+                    let identity = runtime.block_on(identity).unwrap();
+                    assert_eq!(matches!(identity, Identity::Key(_)), id == 1);
+                }
+            });
+            assert_eq!(events.since(0).1, expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_use_of_revoked_keys_is_logged_for_a_thousand_of_them() {
+        let access = Access::default();
+        let events = recorded(|| (0..1_010).for_each(|id| access.log_revoked(KeyId(id), ADDRESS)));
+        assert_eq!(events.since(0).1, 1_000);
+    }
+}

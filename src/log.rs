@@ -7,6 +7,8 @@ mod request;
 mod sink;
 
 pub use events::RecentEvents;
+#[cfg(test)]
+pub(crate) use events::recorded;
 pub use format::{LogFormat, LogLevel};
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;

@@ -186,15 +186,18 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::hash::BuildHasher;
+
     use super::*;
+    use crate::limit::BanPolicy;
     use crate::plan::Plan;
 
     fn hash(byte: u8) -> KeyHash {
         KeyHash::from_bytes([byte; 32])
     }
 
-    fn record(revision: i64) -> KeyRecord {
+    pub(in crate::access) fn record(revision: i64) -> KeyRecord {
         KeyRecord {
             id: KeyId(1),
             name: "test".into(),
@@ -312,5 +315,44 @@ mod tests {
             state.windows.day.rate(1_000).remaining
         };
         assert_eq!((left(1), left(2)), (983, 1_000));
+    }
+
+    #[test]
+    fn the_use_of_a_key_is_that_of_the_current_minute_and_day() {
+        let directory = Directory::default();
+        directory.apply(&record(1));
+        let key = directory.find(&hash(1)).unwrap();
+        let at = Timestamp::from_secs;
+        for secs in [0, 1, 60] {
+            let meter = directory.meter(&key);
+            meter.decide(key.limits, &BanPolicy::default(), at(secs));
+        }
+        let used = |secs| directory.used(KeyId(1), at(secs));
+        assert_eq!(used(119), Some((1, 3)));
+        assert_eq!(used(120), Some((0, 3)));
+        assert_eq!(used(86_400), Some((0, 0)));
+        assert_eq!(directory.used(KeyId(2), at(0)), None);
+    }
+
+    #[test]
+    fn a_hash_is_not_hashed_again() {
+        let hashing = BuildHasherDefault::<AlreadyHashed>::default();
+        assert_eq!(hashing.hash_one(7_u64), 7);
+        assert_eq!(hashing.hash_one(hash(7)), u64::from_ne_bytes([7; 8]));
+    }
+
+    #[test]
+    fn only_a_revoked_key_counts_as_revoked() {
+        let moment = Some(Timestamp::from_secs(1));
+        for (expires_at, revoked_at) in [(None, None), (moment, None), (None, moment)] {
+            let directory = Directory::default();
+            directory.apply(&KeyRecord {
+                expires_at,
+                revoked_at,
+                ..record(1)
+            });
+            let key = directory.find(&hash(1)).unwrap();
+            assert_eq!(key.is_revoked(), revoked_at.is_some());
+        }
     }
 }

@@ -130,3 +130,75 @@ fn is_ipv6(bytes: &[u8]) -> bool {
     };
     address.parse::<Ipv6Addr>().is_ok() && is_port
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether it is accepted, by a thread that has accepted the other one before.
+    fn is_valid(text: &str, other: Option<&'static str>) -> bool {
+        let bytes = text.as_bytes().to_vec();
+        let thread = std::thread::spawn(move || {
+            if let Some(before) = other {
+                Authority::parse(before.as_bytes()).unwrap();
+            }
+            Authority::parse(&bytes).map(Authority::as_bytes) == Ok(bytes.as_slice())
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        let longest = format!("{}:80", "a".repeat(252));
+        let good = [
+            "a",
+            "a.example",
+            "127.0.0.1:8080",
+            "a:",
+            "a:0",
+            "a:9999",
+            "a:65535",
+            "a:000000080",
+            "%41",
+            "ab%c3%A9",
+            "a~!$&'()*+,;=",
+            "[::1]",
+            "[::1]:",
+            "[::1]:65535",
+            &longest,
+        ];
+        let too_long = format!("{longest}0");
+        let bad = [
+            "",
+            ":80",
+            "a b",
+            "a/b",
+            "u@a",
+            "a:65536",
+            "a:99999",
+            "a:100000",
+            "a:8a",
+            "a:8:8",
+            "a%",
+            "a%4",
+            "%4g",
+            "%g4",
+            "%41%",
+            "[::1",
+            "[]",
+            "[a]",
+            "[::1]80",
+            "[::1]:65536",
+            "::1",
+            &too_long,
+        ];
+        for other in [None, Some("a.example")] {
+            for text in good {
+                assert!(is_valid(text, other), "{text}");
+            }
+            for text in bad {
+                assert!(!is_valid(text, other), "{text}");
+            }
+        }
+    }
+}

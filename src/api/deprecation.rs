@@ -77,3 +77,43 @@ fn link(operation: Operation, successor: &str, base: LinkBase<'_>) -> HeaderValu
         ((operation, https, host_and_path.to_owned()), value)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::url::BaseUrl;
+
+    #[test]
+    fn the_link_is_below_the_base_of_its_own_request_whatever_the_last_one_was() {
+        let urls = [
+            "http://a/v1",
+            "https://a/v1",
+            "http://b/v1",
+            "http://a/b/v1",
+        ];
+        for last in urls {
+            for url in urls {
+                let [_, link] = [last, url].map(|url| {
+                    let base: BaseUrl = url.parse().unwrap();
+                    link(Operation::GetPet, "/pets", LinkBase::from(&base))
+                });
+                let start = format!("<{url}/pets>; rel=\"successor-version\", ");
+                assert!(link.to_str().unwrap().starts_with(&start), "{link:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_is_gone_from_its_sunset_on() {
+        for operation in Operation::ALL {
+            let Stability::Deprecated(deprecation) = operation.stability() else {
+                let end_of_time = Timestamp::from_millis(i64::MAX);
+                assert!(check(operation, end_of_time).is_ok());
+                continue;
+            };
+            let last = Timestamp::from_millis(deprecation.sunset.as_millis() - 1);
+            assert!(check(operation, last).is_ok());
+            assert!(check(operation, deprecation.sunset).is_err());
+        }
+    }
+}

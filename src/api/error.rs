@@ -304,4 +304,60 @@ mod tests {
             assert_eq!(body, expected);
         }
     }
+
+    #[test]
+    fn an_error_has_the_headers_that_say_what_to_do() {
+        let cause = String::new;
+        let missing = r#"Bearer realm="animal-store""#;
+        let invalid = r#"Bearer realm="animal-store", error="invalid_token""#;
+        let of_admin = |challenge: &str| challenge.replace("-store", "-store-admin");
+        for (error, header) in [
+            (ApiError::MissingApiKey, missing),
+            (ApiError::InvalidApiKey, invalid),
+            (ApiError::SeveralApiKeys, invalid),
+            (ApiError::MissingAdminToken, &of_admin(missing)),
+            (ApiError::InvalidAdminToken, &of_admin(invalid)),
+            (
+                ApiError::RateLimited {
+                    by: Limit::Day,
+                    retry_after: 60,
+                },
+                "60 s",
+            ),
+            (ApiError::KeyBanned { retry_after: 300 }, "300 s"),
+            (ApiError::Unavailable { cause: cause() }, "1 s"),
+            (ApiError::NotReady(cause()), "1 s"),
+            (ApiError::IdempotencyConflict, "1 s"),
+            (ApiError::RequestTimeout, "close"),
+            (ApiError::BodyTooLarge, "close"),
+            (ApiError::UnsupportedMediaType, ""),
+            (ApiError::Internal { cause: cause() }, ""),
+        ] {
+            let response = error.response();
+            let found = [
+                response
+                    .challenge
+                    .map(|value| value.to_str().unwrap().to_owned()),
+                response.retry_after.map(|secs| format!("{secs} s")),
+                response.close.then(|| "close".to_owned()),
+            ];
+            assert_eq!(
+                found.map(Option::unwrap_or_default).concat(),
+                header,
+                "{error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_cause_is_for_the_log_alone() {
+        let cause = "disk I/O error";
+        let failed = ApiError::from(StoreError::Failed(cause.into()));
+        let unavailable = ApiError::from(StoreError::Unavailable(cause.into()));
+        for error in [failed, unavailable] {
+            assert!(error.cause().is_some_and(|logged| logged.contains(cause)));
+            assert!(!error.to_string().contains(cause));
+        }
+        assert_eq!(ApiError::InvalidApiKey.cause(), None);
+    }
 }

@@ -122,4 +122,13 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_list_of_orders_has_a_size_and_a_cursor_of_its_own() {
+        assert_eq!(of_orders(None).unwrap(), OrderQuery::default());
+        let cursor = Cursor::after(7).bound_to(Scope::Orders);
+        let query = of_orders(Some(&format!("limit=5&status=x&cursor={cursor}"))).unwrap();
+        assert_eq!((query.limit.get(), query.cursor.id()), (5, 7));
+        assert!(of_pets(Some(&format!("cursor={cursor}"))).is_err());
+    }
 }

@@ -115,10 +115,15 @@ mod tests {
         for (root, origin) in [
             ("https://a.example/api", "https://a.example"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("http://a", "http://a"),
         ] {
             let url: BaseUrl = format!("{root}/v1").parse().unwrap();
             assert_eq!((url.root(), url.origin()), (root, origin));
             assert_eq!(LinkBase::from(&url).to_string(), root);
+            assert_eq!(
+                (url.as_str(), url.to_string()),
+                (&*format!("{root}/v1"), format!("{root}/v1"))
+            );
         }
         let url: BaseUrl = "HTTPS://a.example/v1".parse().unwrap();
         assert_eq!(LinkBase::from(&url).to_string(), "https://a.example");

@@ -121,6 +121,8 @@ mod tests {
             policy.next(last, day_later).until,
             day_later.after(policy.first)
         );
+        let before = day_later.before(Duration::from_millis(1));
+        assert_eq!(policy.next(last, before).until, before.after(MAX_LENGTH));
     }
 
     #[test]
@@ -149,5 +151,13 @@ mod tests {
             }
             .exceeded(u32::MAX)
         );
+    }
+
+    #[test]
+    fn a_ban_is_active_until_its_end_and_not_at_it() {
+        let ban = BanPolicy::default().next(None, Timestamp::from_secs(100));
+        assert!(ban.is_active(Timestamp::from_secs(100)));
+        assert!(ban.is_active(Timestamp::from_millis(399_999)));
+        assert!(!ban.is_active(Timestamp::from_secs(400)));
     }
 }

@@ -95,3 +95,55 @@ pub struct SharedDecision {
     /// The last unban that the requesting node knew of.
     pub unban_known: Option<Timestamp>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits::new(5, 10).unwrap()
+    }
+
+    fn ban_until(secs: i64) -> Ban {
+        Ban {
+            began: Timestamp::from_secs(0),
+            until: Timestamp::from_secs(secs),
+        }
+    }
+
+    #[test]
+    fn a_banned_key_waits_for_the_end_of_the_ban_or_of_an_exhausted_window_that_ends_later() {
+        let limits = limits();
+        // The minute ends at 60 s, the day at 86,400 s.
+        for (in_minute, in_day, ban, until) in [
+            (4, 4, 30, 30),
+            (5, 5, 30, 60),
+            (5, 5, 90, 90),
+            (5, 10, 90, 86_400),
+        ] {
+            let windows = Windows::at((0, in_minute), (0, in_day));
+            let banned = Admission::banned(ban_until(ban), true, &windows, limits);
+            let until = Timestamp::from_secs(until);
+            let new = Some(ban_until(ban));
+            assert_eq!(banned, Admission::Banned { until, new });
+            let rate = banned.rate(&windows, limits);
+            assert_eq!((rate.remaining, rate.reset), (0, until));
+        }
+    }
+
+    #[test]
+    fn a_rate_limited_key_waits_for_the_window_that_is_exhausted_the_day_if_both_are() {
+        let limits = limits();
+        for (in_minute, in_day, by, until) in [
+            (5, 9, Period::Minute, 60),
+            (0, 10, Period::Day, 86_400),
+            (5, 10, Period::Day, 86_400),
+        ] {
+            let windows = Windows::at((0, in_minute), (0, in_day));
+            let limited = Admission::rate_limited(&windows, limits);
+            let until = Timestamp::from_secs(until);
+            assert_eq!(limited, Admission::RateLimited { by, until });
+            assert_eq!(limited.rate(&windows, limits), windows.rate(limits));
+        }
+    }
+}

@@ -173,6 +173,11 @@ mod tests {
         assert_eq!(rate(2, 60).tighter(rate(1, 90)), rate(1, 90));
         assert_eq!(rate(0, 60).tighter(rate(0, 90)), rate(0, 90));
         assert_eq!(rate(0, 90).tighter(rate(0, 60)), rate(0, 90));
+        let same_but_for_its_limit = Rate {
+            limit: 10,
+            ..rate(0, 60)
+        };
+        assert_eq!(rate(0, 60).tighter(same_but_for_its_limit).limit, 9);
     }
 
     #[test]
@@ -208,5 +213,38 @@ mod tests {
         assert_eq!((minute.number(), minute.used()), (2, 1));
         assert!(minute.enter(Timestamp::from_secs(180)));
         assert_eq!((minute.number(), minute.used()), (3, 0));
+    }
+
+    #[test]
+    fn a_window_catches_up_with_a_higher_count_or_a_later_window_and_with_no_other() {
+        for (other, expected) in [
+            ((4, 8), (4, 8)),
+            ((4, 6), (4, 7)),
+            ((5, 0), (5, 0)),
+            ((3, 9), (4, 7)),
+        ] {
+            let mut windows = Windows::at((4, 7), (4, 7));
+            let other = Windows::at(other, other);
+            windows.minute.catch_up(&other.minute);
+            windows.day.catch_up(&other.day);
+            for found in [
+                (windows.minute.number(), windows.minute.used()),
+                (windows.day.number(), windows.day.used()),
+            ] {
+                assert_eq!(found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_counts_in_both_windows_or_in_neither() {
+        let limits = Limits::new(2, 3).unwrap();
+        for (minute, day, admitted) in [(1, 2, true), (2, 2, false), (1, 3, false)] {
+            let mut windows = Windows::at((0, minute), (0, day));
+            assert_eq!(windows.admit(limits), admitted);
+            let more = u32::from(admitted);
+            let used = (windows.minute.used(), windows.day.used());
+            assert_eq!(used, (minute + more, day + more));
+        }
     }
 }

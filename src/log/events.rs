@@ -108,21 +108,26 @@ impl Visit for Text {
     }
 }
 
+/// The events of this thread meanwhile.
+#[cfg(test)]
+pub(crate) fn recorded(run: impl FnOnce()) -> Arc<RecentEvents> {
+    use tracing_subscriber::layer::SubscriberExt;
+    let events = Arc::new(RecentEvents::default());
+    let recorder = Recorder {
+        events: Arc::clone(&events),
+        clock: Clock::manual(crate::clock::Timestamp::from_secs(0)),
+    };
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(recorder), run);
+    events
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Timestamp;
-    use tracing_subscriber::layer::SubscriberExt;
 
     #[test]
     fn the_last_events_are_kept_with_their_fields() {
-        let events = Arc::new(RecentEvents::default());
-        let recorder = Recorder {
-            events: Arc::clone(&events),
-            clock: Clock::manual(Timestamp::from_secs(0)),
-        };
-        let subscriber = tracing_subscriber::registry().with(recorder);
-        tracing::subscriber::with_default(subscriber, || {
+        let events = recorded(|| {
             for number in 0..=MAX_EVENTS {
                 // Two kinds in turn: one that repeats the last one would replace it.
                 match number % 2 {

@@ -190,4 +190,14 @@ mod tests {
         assert!(is_broken(""));
         assert!(is_broken(&format!("pz{}", "fv".repeat(16))), "beyond int64");
     }
+
+    #[test]
+    fn a_list_begins_after_the_id_of_its_cursor_and_a_negative_one_is_the_beginning() {
+        for id in [0, 1, 7, i64::MAX] {
+            assert_eq!(Cursor::after(id).id(), id);
+        }
+        for id in [-1, i64::MIN] {
+            assert_eq!(Cursor::after(id), Cursor::default());
+        }
+    }
 }

@@ -121,6 +121,8 @@ impl Weighter<(u64, PetQuery), Page> for ByBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::Cursor;
+    use crate::pet::PetStatus;
 
     #[test]
     fn an_entry_read_before_a_change_is_never_seen_after_it() {
@@ -189,5 +191,68 @@ mod tests {
         }
         assert!(cache.pets.weight() <= CAPACITY);
         assert!(cache.pets.len() > 10_000);
+    }
+
+    #[test]
+    fn its_size_is_the_number_of_entries_and_their_bytes_with_the_overhead() {
+        let cache = Cache::new();
+        assert_eq!(cache.size(), [("animals", 0, 0), ("pages", 0, 0)]);
+        let json = Bytes::from(vec![b'x'; 1_000]);
+        cache.pet(PetId(1)).put(json.clone());
+        cache.pet(PetId(2)).put(json.clone());
+        cache
+            .page(PetQuery::default())
+            .put(Page { json, next: None });
+        let entry = 1_000 + OVERHEAD;
+        assert_eq!(
+            cache.size(),
+            [("animals", 2, 2 * entry), ("pages", 1, entry)]
+        );
+        assert_eq!(expected_entries(1_000) as u64, CAPACITY / entry);
+    }
+
+    #[test]
+    fn a_thread_keeps_many_entries_at_once() {
+        let cache = Cache::new();
+        let pets: Vec<_> = (1..=8).map(PetId).collect();
+        for id in &pets {
+            cache.pet(*id).put(Bytes::from_static(b"{}"));
+        }
+        let query = |limit: &str, status, after| PetQuery {
+            limit: limit.parse().unwrap(),
+            status,
+            cursor: Cursor::after(after),
+        };
+        let available = Some(PetStatus::Available);
+        let pages = [
+            query("20", None, 0),
+            query("20", available, 0),
+            query("20", Some(PetStatus::Pending), 0),
+            query("20", Some(PetStatus::Sold), 0),
+            query("21", None, 0),
+            query("100", None, 0),
+            query("20", None, 20),
+            query("20", None, 40),
+        ];
+        for query in pages {
+            cache.page(query).put(Page {
+                json: Bytes::from_static(b"[]"),
+                next: None,
+            });
+        }
+        for _ in 0..2 {
+            pets.iter().for_each(|id| drop(cache.pet(*id).get()));
+            pages
+                .iter()
+                .for_each(|query| drop(cache.page(*query).get()));
+        }
+        // Only thread-local entries are left.
+        cache.pets.clear();
+        cache.pages.clear();
+        let pets = pets.iter().filter(|id| cache.pet(**id).get().is_some());
+        let pages = pages
+            .iter()
+            .filter(|query| cache.page(**query).get().is_some());
+        assert_eq!((pets.count(), pages.count()), (8, 8));
     }
 }

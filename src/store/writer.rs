@@ -130,13 +130,17 @@ impl WriterMonitor {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+    use crate::pet::{NewPet, PetId};
 
     #[test]
     fn a_creation_beyond_the_limit_is_rejected_and_counted_and_takes_no_place() {
         let state = WriterState::new(2);
-        for _ in 0..2 {
+        for waiting in 1..=2 {
             state.enter().expect("a place");
+            assert_eq!(state.waiting(), waiting);
         }
         for _ in 0..3 {
             let rejected = state.enter();
@@ -148,5 +152,51 @@ mod tests {
             state.enter().expect("a place");
         }
         assert!(state.enter().is_err());
+    }
+
+    #[test]
+    fn transactions_are_counted_with_their_new_animals_and_only_a_creation_ends_a_failure_of_one() {
+        let state = WriterState::new(1);
+        let rex = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).expect("an animal");
+        let pet = |id| rex.clone().with_id(PetId(id));
+        let figures = || {
+            let commits = &state.commits;
+            let transactions = commits.rows.buckets().map(|(_, count)| count).sum::<u64>();
+            let counts = (commits.done.get(), commits.failed.get());
+            (counts, (transactions, commits.rows.sum()))
+        };
+        state.failed(&"database or disk is full", "disk full", true);
+        assert_eq!(figures(), ((0, 1), (0, 0)));
+        state.committed([].iter());
+        assert_eq!(figures(), ((1, 1), (0, 0)));
+        assert_eq!(state.health.failure(), Some("disk full"));
+        state.committed([Created::Replayed(pet(1)), Created::Mismatch].iter());
+        assert_eq!(figures(), ((2, 1), (0, 0)));
+        assert_eq!(state.health.failure(), None);
+        state.committed(
+            [
+                Created::New(pet(2)),
+                Created::Replayed(pet(1)),
+                Created::New(pet(3)),
+            ]
+            .iter(),
+        );
+        assert_eq!(figures(), ((3, 1), (1, 2)));
+    }
+
+    #[test]
+    fn a_writer_without_a_thread_is_not_alive_and_does_not_die() {
+        let mut monitor = WriterMonitor {
+            state: WriterState::new(1),
+            thread: None,
+        };
+        assert!(monitor.alive().is_err());
+        assert_eq!(monitor.died().now_or_never(), None);
+        let (queue, jobs) = std::sync::mpsc::channel::<()>();
+        let work = move |_alive| while jobs.recv().is_ok() {};
+        monitor.thread = Some(WriterThread::start("test", work).expect("a thread"));
+        assert!(monitor.alive().is_ok());
+        assert_eq!(monitor.died().now_or_never(), None);
+        drop(queue);
     }
 }

@@ -21,7 +21,7 @@ use crate::store::contract::{Migration, Mode, WrongFormat};
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// The timeout of a write that waits for another process's write.
-const WRITE_WAIT: Duration = Duration::from_secs(2);
+pub(super) const WRITE_WAIT: Duration = Duration::from_secs(2);
 
 /// What the name of a database that a restore has replaced has after the name of that database.
 pub(super) const KEPT: &str = ".before-restore-";

@@ -247,6 +247,8 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::super::Sqlite;
+    use super::super::lock::FileLock;
+    use super::super::open::WRITE_WAIT;
     use super::*;
     use crate::pet::NewPet;
     use crate::store::contract::Mode;
@@ -256,10 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let (engine, _) = Sqlite::open(&path, Mode::Migrate, usize::MAX, None).unwrap();
-        let create = || {
-            let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).unwrap();
-            engine.create(Creation { pet, retry: None })
-        };
+        let create = || engine.create(rex());
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().unwrap();
         let other = Connection::open(&path).unwrap();
@@ -274,5 +273,80 @@ mod tests {
 
         other.execute_batch("COMMIT").unwrap();
         assert!(runtime.block_on(create()).is_ok());
+    }
+
+    fn rex() -> Creation {
+        Creation {
+            pet: NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).unwrap(),
+            retry: None,
+        }
+    }
+
+    #[test]
+    fn nothing_is_acknowledged_after_the_file_was_moved_and_an_idle_writer_stops_too() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        for idle in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
+            std::fs::rename(&path, folder.path().join("b.db")).unwrap();
+            if !idle {
+                let created = runtime.block_on(engine.create(rex()));
+                assert!(
+                    matches!(created, Err(StoreError::Unavailable(_))),
+                    "{created:?}"
+                );
+            }
+            let died = async { tokio::time::timeout(5 * CHECK, engine.writer().died()).await };
+            assert!(runtime.block_on(died).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_large_write_is_checkpointed_at_once_and_a_small_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let grown = |table: &'static str, checkpoint| {
+            let before = std::fs::metadata(&path).unwrap().len();
+            runtime.block_on(async {
+                let create = move |connection: &Connection| {
+                    let blob = "AS SELECT zeroblob(100000) AS blob";
+                    connection.execute_batch(&format!("CREATE TABLE {table} {blob}"))
+                };
+                engine.writer.run(create, checkpoint).await.unwrap();
+                // The next one waits for the checkpoint.
+                engine.writer.run(|_| Ok(()), false).await.unwrap();
+            });
+            std::fs::metadata(&path).unwrap().len() - before
+        };
+        assert_eq!(grown("small", false), 0);
+        assert!(grown("large", true) > 200_000);
+    }
+
+    #[test]
+    fn a_creation_waits_for_an_import_longer_than_for_any_other_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let import = FileLock::take_import(&path).unwrap();
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(WRITE_WAIT + WRITE_WAIT / 4);
+            other.execute_batch("COMMIT").unwrap();
+            drop(import);
+        });
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let created = runtime
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(engine.create(rex()));
+        assert!(created.is_ok(), "{created:?}");
+        release.join().unwrap();
     }
 }

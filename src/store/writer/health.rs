@@ -88,6 +88,7 @@ impl WriteHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::recorded;
 
     #[test]
     fn the_failure_is_the_last_one_until_a_write_succeeds() {
@@ -104,5 +105,32 @@ mod tests {
         assert_eq!(health.failure(), Some("locked"), "creations still fail");
         health.succeeded(true);
         assert_eq!(health.failure(), None);
+    }
+
+    #[test]
+    fn a_failure_is_logged_when_it_begins_and_when_it_ends_with_the_number_of_transactions() {
+        let health = WriteHealth::default();
+        let logged = |is_consequence| {
+            let (events, _) = recorded(|| health.log(is_consequence)).since(0);
+            let line = |event: &serde_json::Value| {
+                let [level, fields] = ["level", "fields"].map(|name| event[name].as_str());
+                format!("{} {}", level.unwrap(), fields.unwrap())
+            };
+            events.iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(logged(false), [""; 0]);
+        health.failed(&"disk full", "disk full", false);
+        assert_eq!(logged(false), ["ERROR error=disk full"]);
+        health.failed(&"disk full", "disk full", false);
+        assert_eq!(logged(false), [""; 0]);
+        health.failed(&"disk full", "disk full", false);
+        assert_eq!(logged(false), [""; 0]);
+        health.succeeded(true);
+        assert_eq!(logged(false), ["INFO failed=3"]);
+        assert_eq!(logged(false), [""; 0]);
+        health.failed(&"no connection", "down", false);
+        assert_eq!(logged(true), ["DEBUG error=no connection"]);
+        health.succeeded(true);
+        assert_eq!(logged(true), [""; 0]);
     }
 }

@@ -1,0 +1,333 @@
+use super::*;
+use crate::limit::Period;
+
+fn limits(minute: u32, day: u32) -> Limits {
+    Limits::new(minute, day).unwrap()
+}
+
+#[test]
+fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
+    let meter = Meter::default();
+    let admitted = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..5_000 {
+                    let off = BanPolicy {
+                        after: 0,
+                        ..BanPolicy::default()
+                    };
+                    let decision =
+                        meter.decide(limits(10_000, 50_000), &off, Timestamp::from_secs(7));
+                    if decision.admission == Admission::Admitted {
+                        admitted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(admitted.into_inner(), 10_000);
+    assert_eq!(meter.take_unstored()[0].rejected, 70_000);
+}
+
+#[test]
+fn an_unban_ends_the_ban_and_resets_the_rejections() {
+    let meter = Meter::default();
+    let policy = BanPolicy {
+        after: 1,
+        ..BanPolicy::default()
+    };
+    let now = Timestamp::from_secs(60);
+    let decide = || meter.decide(limits(1, 9), &policy, now).admission;
+    decide();
+    decide();
+    assert!(matches!(decide(), Admission::Banned { new: Some(_), .. }));
+    meter.apply_bans(None, Some(now));
+    assert!(matches!(decide(), Admission::RateLimited { .. }));
+}
+
+#[test]
+fn rejections_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_next() {
+    let meter = Meter::default();
+    let policy = BanPolicy {
+        after: 10,
+        ..BanPolicy::default()
+    };
+    let alone = |secs, times: usize| {
+        let now = Timestamp::from_secs(secs);
+        let decide = |_| meter.decide(limits(1, 99), &policy, now).admission;
+        (0..times).map(decide).collect::<Vec<_>>()
+    };
+    // Redis is away for 1 request and 8 rejections, decides the first of the next minute, and is away again.
+    assert_eq!(alone(10, 9)[0], Admission::Admitted);
+    let decided = SharedDecision {
+        now: Timestamp::from_secs(61),
+        admitted: true,
+        is_new_ban: false,
+        windows: Windows::at((1, 1), (0, 2)),
+        ban: None,
+        unban_known: None,
+    };
+    meter.adopt(limits(1, 99), &decided);
+    let is_rejection = |admission: &Admission| matches!(admission, Admission::RateLimited { .. });
+    let next = alone(62, 3);
+    assert!(next.iter().all(is_rejection), "{next:?}");
+}
+
+#[test]
+fn an_unban_that_overtakes_a_shared_decision_ends_the_ban_all_the_same() {
+    let (meter, now) = (Meter::default(), Timestamp::from_secs(60));
+    let ban = Ban {
+        began: Timestamp::from_secs(50),
+        until: Timestamp::from_secs(350),
+    };
+    let decided = SharedDecision {
+        now,
+        admitted: false,
+        is_new_ban: false,
+        windows: Windows::at((1, 1), (0, 2)),
+        ban: Some(ban),
+        unban_known: None,
+    };
+    meter.adopt(limits(1, 99), &decided);
+    assert_eq!(meter.node_state().ban, Some(ban));
+    meter.apply_bans(None, Some(now));
+    meter.adopt(limits(1, 99), &decided);
+    assert_eq!(meter.node_state().ban, None);
+}
+
+#[test]
+fn a_ban_that_the_store_has_not_seen_yet_is_kept() {
+    let meter = Meter::default();
+    let ban = Ban {
+        began: Timestamp::from_secs(50),
+        until: Timestamp::from_secs(350),
+    };
+    meter.apply_bans(Some(ban), None);
+    meter.apply_bans(None, Some(Timestamp::from_secs(40)));
+    let admission = meter
+        .decide(
+            limits(1, 1),
+            &BanPolicy::default(),
+            Timestamp::from_secs(60),
+        )
+        .admission;
+    assert_eq!(
+        admission,
+        Admission::Banned {
+            until: ban.until,
+            new: None
+        }
+    );
+}
+
+#[test]
+fn the_usage_to_store_is_all_since_the_last_time() {
+    let meter = Meter::default();
+    let count = |secs| {
+        meter.decide(
+            limits(9, 9),
+            &BanPolicy::default(),
+            Timestamp::from_secs(secs),
+        )
+    };
+    assert!(count(10).first_unstored);
+    assert!(!count(20).first_unstored);
+    let read = || {
+        let usage = meter.take_unstored();
+        assert_eq!(usage.len(), 1);
+        (usage[0].requests, usage[0].last)
+    };
+    assert_eq!(read(), (2, Timestamp::from_secs(20)));
+    assert!(count(30).first_unstored);
+    assert_eq!(read(), (1, Timestamp::from_secs(30)));
+    assert!(meter.take_unstored().is_empty());
+}
+
+/// A ban of 300 seconds.
+fn ban(began: i64) -> Ban {
+    Ban {
+        began: Timestamp::from_secs(began),
+        until: Timestamp::from_secs(began + 300),
+    }
+}
+
+/// A decision of another limiter to reject a request in the second minute, with one request counted in each window.
+fn rejection(ban: Option<Ban>) -> SharedDecision {
+    SharedDecision {
+        now: Timestamp::from_secs(60),
+        admitted: false,
+        is_new_ban: false,
+        windows: Windows::at((1, 1), (0, 1)),
+        ban,
+        unban_known: None,
+    }
+}
+
+#[test]
+fn a_shared_decision_is_returned_as_it_was_made() {
+    let adopt = |decided: &SharedDecision| Meter::default().adopt(limits(1, 99), decided).admission;
+    let admitted = SharedDecision {
+        admitted: true,
+        ..rejection(Some(ban(50)))
+    };
+    assert_eq!(adopt(&admitted), Admission::Admitted);
+    for is_new_ban in [false, true] {
+        let decided = SharedDecision {
+            is_new_ban,
+            ..rejection(Some(ban(50)))
+        };
+        let banned = Admission::Banned {
+            until: ban(50).until,
+            new: is_new_ban.then_some(ban(50)),
+        };
+        assert_eq!(adopt(&decided), banned);
+    }
+    for over in [None, Some(ban(-240))] {
+        let limited = Admission::RateLimited {
+            by: Period::Minute,
+            until: Timestamp::from_secs(120),
+        };
+        assert_eq!(adopt(&rejection(over)), limited);
+    }
+}
+
+#[test]
+fn the_usage_of_a_shared_decision_is_stored_too() {
+    let meter = Meter::default();
+    assert!(meter.adopt(limits(1, 99), &rejection(None)).first_unstored);
+    assert!(!meter.adopt(limits(1, 99), &rejection(None)).first_unstored);
+    let usage = meter.take_unstored();
+    assert_eq!((usage[0].requests, usage[0].rejected), (0, 2));
+}
+
+#[test]
+fn rejections_before_and_after_a_shared_decision_of_the_same_minute_count_together() {
+    let meter = Meter::default();
+    let policy = BanPolicy {
+        after: 10,
+        ..BanPolicy::default()
+    };
+    let now = Timestamp::from_secs(60);
+    let decide = || meter.decide(limits(1, 99), &policy, now).admission;
+    for _ in 0..6 {
+        decide();
+    }
+    meter.adopt(limits(1, 99), &rejection(None));
+    for _ in 0..5 {
+        assert!(matches!(decide(), Admission::RateLimited { .. }));
+    }
+    assert!(matches!(decide(), Admission::Banned { new: Some(_), .. }));
+}
+
+#[test]
+fn a_ban_from_a_clock_that_ran_ahead_is_moved_by_the_first_decision_and_reported_once() {
+    let meter = Meter::default();
+    meter.apply_bans(Some(ban(500)), None);
+    let decide = || {
+        let now = Timestamp::from_secs(60);
+        meter.decide(limits(1, 9), &BanPolicy::default(), now).moved
+    };
+    let moved = BanChange {
+        ban: ban(60),
+        replaces: Some(ban(500).began),
+    };
+    assert_eq!(decide(), Some(moved));
+    assert_eq!(decide(), None);
+    assert_eq!(meter.node_state().ban, Some(ban(60)));
+}
+
+#[test]
+fn a_ban_that_a_shared_decision_has_moved_from_the_future_is_reported_and_no_other() {
+    let new = SharedDecision {
+        is_new_ban: true,
+        ..rejection(Some(ban(60)))
+    };
+    for (before, decided, is_moved) in [
+        (Some(ban(500)), rejection(Some(ban(60))), true),
+        (Some(ban(500)), rejection(Some(ban(500))), false),
+        (Some(ban(500)), rejection(Some(ban(-240))), false),
+        (Some(ban(500)), new, false),
+        (Some(ban(60)), rejection(Some(ban(50))), false),
+        (None, rejection(Some(ban(60))), false),
+    ] {
+        let meter = Meter::default();
+        meter.apply_bans(before, None);
+        let moved = meter.adopt(limits(1, 9), &decided).moved;
+        let expected = is_moved.then_some(BanChange {
+            ban: ban(60),
+            replaces: Some(ban(500).began),
+        });
+        assert_eq!(moved, expected, "{before:?} {decided:?}");
+        assert_eq!(meter.node_state().ban, decided.ban);
+    }
+}
+
+#[test]
+fn an_unban_ends_only_what_a_shared_decision_did_not_know_of_and_what_began_before_it() {
+    let at = |secs| Some(Timestamp::from_secs(secs));
+    for (unbanned_at, unban_known, is_kept) in [
+        (at(50), None, false),
+        (at(51), at(20), false),
+        (at(49), None, true),
+        // From a clock that ran ahead: the decision was made after it.
+        (at(900), at(900), true),
+    ] {
+        let meter = Meter::default();
+        meter.apply_bans(None, unbanned_at);
+        let decided = SharedDecision {
+            unban_known,
+            ..rejection(Some(ban(50)))
+        };
+        meter.adopt(limits(1, 9), &decided);
+        let expected = is_kept.then_some(ban(50));
+        assert_eq!(meter.node_state().ban, expected, "{unbanned_at:?}");
+    }
+}
+
+#[test]
+fn an_unban_that_is_read_again_does_not_end_the_ban_that_follows() {
+    let meter = Meter::default();
+    let policy = BanPolicy {
+        after: 1,
+        ..BanPolicy::default()
+    };
+    let ahead = Some(Timestamp::from_secs(900));
+    let decide = || {
+        meter.apply_bans(None, ahead);
+        let now = Timestamp::from_secs(60);
+        meter.decide(limits(1, 9), &policy, now).admission
+    };
+    decide();
+    assert!(matches!(decide(), Admission::RateLimited { .. }));
+    assert!(matches!(decide(), Admission::Banned { new: Some(_), .. }));
+    assert!(matches!(decide(), Admission::Banned { new: None, .. }));
+}
+
+#[test]
+fn a_stored_ban_replaces_an_earlier_one_or_the_one_that_was_stored_before() {
+    for (own, stored, expected) in [
+        // A later one of another node, and one that another node has moved from the future.
+        (ban(50), ban(60), ban(60)),
+        (ban(500), ban(60), ban(60)),
+    ] {
+        let meter = Meter::default();
+        meter.apply_bans(Some(own), None);
+        meter.apply_bans(Some(stored), None);
+        assert_eq!(meter.node_state().ban, Some(expected));
+    }
+    // One that is not stored yet stays, and one that was moved here is not moved back.
+    let meter = Meter::default();
+    meter.adopt(limits(1, 9), &rejection(Some(ban(50))));
+    meter.apply_bans(Some(ban(40)), None);
+    assert_eq!(meter.node_state().ban, Some(ban(50)));
+    let meter = Meter::default();
+    meter.apply_bans(Some(ban(500)), None);
+    meter.decide(
+        limits(1, 9),
+        &BanPolicy::default(),
+        Timestamp::from_secs(60),
+    );
+    meter.apply_bans(Some(ban(500)), None);
+    assert_eq!(meter.node_state().ban, Some(ban(60)));
+}
