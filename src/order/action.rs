@@ -66,6 +66,16 @@ pub enum ActionRejection {
     /// There is no order with this ID.
     #[error("there is no order {0}: see orders list")]
     UnknownOrder(OrderId),
+    /// The animal of an order was removed.
+    #[error("order {} stays {}: its animal {} was removed", .0.id, .0.state.word(), .0.pet)]
+    RemovedPet(Order),
+    /// The animal has an open order, which the action would contradict.
+    #[error(
+        "animal {} has an open order: complete it (orders complete {id}) or cancel it (orders cancel {id}), or use --force, which cancels it",
+        .0.pet,
+        id = .0.id
+    )]
+    OpenOrder(Order),
     /// The ship date has passed.
     #[error("the ship date {0} is in the past")]
     ShipDatePast(Timestamp),
@@ -102,9 +112,20 @@ impl Action {
             (ActionTarget::Order(_), Some(order)) => order.pet,
             (ActionTarget::Order(id), None) => return Err(ActionRejection::UnknownOrder(id)),
         };
-        let before = found.status.ok_or(ActionRejection::UnknownPet(pet))?;
+        let before = match (found.status, self.target(), found.order) {
+            (Some(status), ..) => status,
+            (None, ActionTarget::Order(_), Some(order)) => {
+                return Err(ActionRejection::RemovedPet(order));
+            }
+            (None, ..) => return Err(ActionRejection::UnknownPet(pet)),
+        };
         let state = found.order.map(|order| order.state);
-        let (status, after) = next(before, state, self)?;
+        let (status, after) = next(before, state, self).map_err(|error| match found.order {
+            Some(order) if error == InvalidTransition::HasOpenOrder => {
+                ActionRejection::OpenOrder(order)
+            }
+            _ => error.into(),
+        })?;
         let order = match (self, found.order) {
             (Self::Place { pet, ship_date }, _) => {
                 Some(OrderChange::Place(NewOrder { pet, ship_date }))
@@ -258,9 +279,14 @@ mod tests {
                 remove,
                 Some(Pending),
                 open,
-                InvalidTransition::HasOpenOrder.into(),
+                ActionRejection::OpenOrder(self::order(OrderState::Open)),
             ),
-            (complete, None, open, ActionRejection::UnknownPet(PET)),
+            (
+                complete,
+                None,
+                Some(self::order(OrderState::Complete)),
+                ActionRejection::RemovedPet(self::order(OrderState::Complete)),
+            ),
             (
                 complete,
                 Some(Sold),

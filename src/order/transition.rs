@@ -66,9 +66,7 @@ pub enum InvalidTransition {
     #[error("the order was cancelled")]
     WasCancelled,
     /// The status would contradict the open order.
-    #[error(
-        "the animal has an open order: complete or cancel it, or use --force, which cancels it"
-    )]
+    #[error("the animal has an open order")]
     HasOpenOrder,
 }
 

@@ -107,7 +107,7 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
         ("pets set-status 99 sold", "there is no animal 99"),
         (
             "pets set-status 2 sold",
-            "the animal has an open order: complete or cancel it, or use --force, which cancels it",
+            "animal 2 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it",
         ),
     ] {
         assert_eq!(

@@ -132,7 +132,7 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
     operator.says("orders place --pet 1");
     assert_eq!(
         operator.typed("pets remove 1 --yes").refuses(1),
-        "animal-store: the animal has an open order: complete or cancel it, or use --force, which cancels it"
+        "animal-store: animal 1 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it"
     );
     assert_eq!(ids(&operator, "pets list --json"), [1, 2, 3, 4]);
     assert_eq!(
@@ -143,11 +143,20 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
         operator.says("orders list"),
         "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t1\tunknown\tcancelled"
     );
-    for words in ["orders place --pet 1", "pets set-status 1 sold"] {
-        assert_eq!(
-            operator.typed(words).refuses(1),
-            "animal-store: there is no animal 1"
-        );
+    for (words, line) in [
+        ("orders place --pet 1", "there is no animal 1"),
+        ("pets set-status 1 sold", "there is no animal 1"),
+        (
+            "orders cancel 1",
+            "order 1 stays complete: its animal 1 was removed",
+        ),
+        (
+            "orders complete 2",
+            "order 2 stays cancelled: its animal 1 was removed",
+        ),
+    ] {
+        let refused = operator.typed(words).refuses(1);
+        assert_eq!(refused, format!("animal-store: {line}"));
     }
 }
 
