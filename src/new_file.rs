@@ -39,6 +39,9 @@ pub enum NewFileError {
     /// There is something that is not a file.
     #[error("{0} is not a regular file: choose another name")]
     NotAFile(PathBuf),
+    /// There is a symbolic link to nothing.
+    #[error("{0} is a symbolic link to a file that does not exist: name that file")]
+    Dangling(PathBuf),
     /// The system reports an error.
     #[error("cannot write {0}: {1}")]
     Failed(PathBuf, io::Error),
@@ -57,16 +60,22 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Creates an empty file, which only its owner can read.
+    /// Creates an empty file, which only its owner can read. A symbolic link stays: the file that it leads to is replaced.
     pub(crate) fn create(target: &Path, overwrite: Overwrite) -> Result<Self, NewFileError> {
         let cannot = |error: io::Error| NewFileError::Failed(target.into(), error);
         match target.metadata() {
             Ok(found) if !found.is_file() => return Err(NewFileError::NotAFile(target.into())),
-            _ if overwrite == Overwrite::No && target.symlink_metadata().is_ok() => {
-                return Err(NewFileError::Exists(target.into()));
+            Ok(_) if overwrite == Overwrite::No => return Err(NewFileError::Exists(target.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound && target.is_symlink() => {
+                return Err(NewFileError::Dangling(target.into()));
             }
             _ => {}
         }
+        let real = match target.is_symlink() {
+            true => target.canonicalize().map_err(cannot)?,
+            false => target.into(),
+        };
+        let target = &real;
         let invalid = || cannot(ErrorKind::InvalidFilename.into());
         let name = target.file_name().ok_or_else(invalid)?;
         // Absolute, so that no name is mistaken for a URI.

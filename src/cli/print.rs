@@ -49,6 +49,12 @@ fn line(text: &str) -> Outcome {
     all(format!("{text}\n").as_bytes())
 }
 
+/// A number of things, by the name of one.
+pub(super) fn counted(count: u64, name: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {name}{ending}")
+}
+
 /// Prints the result of a command: as one line of JSON, or as `text`.
 pub(super) fn result(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
     if json {

@@ -22,7 +22,7 @@ const BYTES: &str =
 /// The same if it is unknown how many there are.
 const BYTES_OF_STREAM: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
-const ANIMALS: &str = "{msg} {human_pos} animals, {per_sec}";
+const ANIMALS: &str = "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec}, {eta} left";
 
 const ROWS: &str = "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
 
@@ -47,6 +47,16 @@ impl Progress {
 
     pub(super) fn of_animals(what: &'static str) -> Self {
         Self::new(what, ANIMALS)
+    }
+
+    /// A bar that is not shown: where it would be are the results.
+    pub(super) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
+    /// Whether anybody sees it.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
     }
 
     pub(super) fn of_rows(what: &'static str) -> Self {

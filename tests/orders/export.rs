@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use harness::{App, Operator};
+use harness::{App, Operator, eventually};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -107,8 +109,40 @@ fn a_file_is_replaced_only_with_force_and_the_database_never() {
 }
 
 #[test]
-fn nobody_has_to_read_it_to_its_end() {
-    let (app, ..) = App::start();
+fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_refused() {
+    let operator = operator();
+    let at = |name: &str| operator.path().join(name);
+    fs::create_dir(at("folder")).expect("a folder");
+    symlink("folder/real.csv", at("link.csv")).expect("a link");
+    for words in ["pets export link.csv", "pets export link.csv --force"] {
+        assert_eq!(
+            operator.typed(words).refuses(2),
+            "animal-store: link.csv is a symbolic link to a file that does not exist: name that file"
+        );
+    }
+    fs::write(at("folder/real.csv"), "precious").expect("a file");
+    let line = operator.typed("pets export link.csv").refuses(2);
+    assert!(line.contains("link.csv already exists"), "{line}");
+    operator.says("pets export link.csv --force");
+    let target = fs::read_link(at("link.csv")).expect("a link");
+    assert_eq!(target.to_str(), Some("folder/real.csv"));
+    let written = fs::read_to_string(at("folder/real.csv")).expect("a file");
+    assert_eq!(written, CSV);
+    assert_eq!(fs::read_dir(at("folder")).expect("a folder").count(), 1);
+}
+
+#[test]
+fn on_a_terminal_there_is_a_bar_unless_the_animals_are_there() {
+    let operator = operator();
+    let (code, shown) = operator.on_terminal(100, "pets export a.csv --status sold", "");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("0 of 2 animals, "), "{shown}");
+    let (code, shown) = operator.on_terminal(100, "pets export -", "");
+    assert_eq!((code, &*shown), (Some(0), NDJSON));
+}
+
+/// An export of more animals than a pipe holds, of which the beginning is read.
+fn export_to_pipe(app: &App) -> Child {
     let insert = match std::env::var_os("ANIMAL_STORE_TEST_POSTGRES") {
         Some(_) => "INSERT INTO pets SELECT i, 'pet', i, 'sold' FROM generate_series(1, 20000) AS i",
         None => "INSERT INTO pets WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
@@ -123,15 +157,34 @@ fn nobody_has_to_read_it_to_its_end() {
         .spawn()
         .expect("it runs");
     let mut start = [0; 10];
-    let mut output = export.stdout.take().expect("a pipe");
+    let output = export.stdout.as_mut().expect("a pipe");
     output.read_exact(&mut start).expect("text");
     assert_eq!(start, *br#"{"id":1,"n"#);
-    drop(output);
+    export
+}
+
+#[test]
+fn nobody_has_to_read_it_to_its_end() {
+    let (app, ..) = App::start();
+    let mut export = export_to_pipe(&app);
+    drop(export.stdout.take());
     let ended = export.wait_with_output().expect("an end");
     assert_eq!(
         (ended.status.code(), ended.stderr.as_slice()),
         (Some(0), &b""[..])
     );
+}
+
+#[test]
+fn an_export_to_a_pipe_that_nobody_reads_ends_with_a_signal() {
+    let (app, ..) = App::start();
+    let mut export = export_to_pipe(&app);
+    let id = export.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(sent.expect("kill runs").success());
+    eventually(Duration::from_secs(5), "it ends", || {
+        export.try_wait().expect("a process").is_some()
+    });
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! `animal-store pets export`: all animals at one point in time, in a file or on standard output.
 
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::future::pending;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::pin::pin;
 
 use anyhow::Context;
 use futures_util::TryStreamExt;
@@ -14,12 +15,12 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::format::{FileFormat, Format};
+use super::format::{FileFormat, Format, reject_database};
 use super::writer::RowWriter;
 use crate::clock::Clock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
 use crate::pet::{Pet, PetStatus};
-use crate::store::{Database, Mode, RowStream};
+use crate::store::{Mode, RowStream};
 
 /// How many animals are written between two updates of the bar.
 const REDRAW: u64 = 1_000;
@@ -48,15 +49,24 @@ impl Export {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = FileFormat::of(&self.file, self.format)?;
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
+        let bar = match file.path.is_none() && io::stdout().is_terminal() {
+            true => Progress::hidden(),
+            false => Progress::of_animals("exporting"),
+        };
         let failure = "cannot read the animals";
+        if bar.is_shown() {
+            let counts = store.count_pets().await.context(failure)?;
+            bar.set(0, total(counts, self.status));
+        }
         let pets = store.pets_at_once(self.status).await.context(failure)?;
         let Some(path) = &file.path else {
             let writer = RowWriter::new(io::stdout(), &file).map_err(print::write_failed)?;
-            write(pets, writer, &mut signals, &print::write_failed).await?;
+            // A signal ends the process: there is nothing to clean up, and a write to a pipe that nobody reads would not notice it.
+            write(pets, writer, &bar, pending(), &print::write_failed).await?;
             return Ok(());
         };
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         reject_database(self.options.database(), path)?;
         let overwrite = match self.force {
             true => Overwrite::Yes,
@@ -65,28 +75,38 @@ impl Export {
         let new = NewFile::create(path, overwrite).map_err(new_file_failed)?;
         let failed = |error| new_file_failed(NewFileError::Failed(path.clone(), error));
         let writer = RowWriter::new(new.file(), &file).map_err(failed)?;
-        let animals = write(pets, writer, &mut signals, &failed).await?;
+        let animals = write(pets, writer, &bar, signals.first(), &failed).await?;
         new.publish().map_err(new_file_failed)?;
+        drop(bar);
         let (file, seconds) = (path.display(), began.elapsed().as_secs_f64());
         let report = || json!({"file": file.to_string(), "animals": animals, "seconds": (seconds * 1e3).round() / 1e3});
-        let text = format!("exported {animals} animals to {file} in {seconds:.1} s");
+        let animals = print::counted(animals, "animal");
+        let text = format!("exported {animals} to {file} in {seconds:.1} s");
         print::result(self.options.json, report, &text)
     }
+}
+
+/// How many animals there are of this status, or of all.
+fn total(counts: [i64; PetStatus::ALL.len()], status: Option<PetStatus>) -> u64 {
+    let counts = PetStatus::ALL.into_iter().zip(counts);
+    let wanted = counts.filter(|(of, _)| status.is_none_or(|status| status == *of));
+    wanted.map(|(_, count)| count.unsigned_abs()).sum()
 }
 
 /// Writes all animals, and returns their number.
 async fn write(
     mut pets: RowStream<'_, Pet>,
     mut writer: RowWriter<impl Write>,
-    signals: &mut Signals,
+    bar: &Progress,
+    stopped: impl Future<Output = &'static str>,
     failed: &impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
-    let bar = Progress::of_animals("exporting");
+    let mut stopped = pin!(stopped);
     let mut animals = 0_u64;
     loop {
         let next = tokio::select! {
             biased;
-            name = signals.first() => {
+            name = &mut stopped => {
                 return Err(Failure::Failed(format!("stopped by {name}: nothing was exported")));
             }
             next = pets.try_next() => next.context("cannot read the animals")?,
@@ -105,27 +125,9 @@ async fn write(
 /// A file that cannot be the target is wrong usage.
 fn new_file_failed(error: NewFileError) -> Failure {
     match error {
-        NewFileError::Exists(_) | NewFileError::NotAFile(_) => Failure::Usage(error.to_string()),
+        NewFileError::Exists(_) | NewFileError::NotAFile(_) | NewFileError::Dangling(_) => {
+            Failure::Usage(error.to_string())
+        }
         NewFileError::Failed(..) => Failure::Failed(error.to_string()),
     }
-}
-
-/// Rejects the database itself, by any of its names.
-fn reject_database(database: &Database, target: &Path) -> Outcome {
-    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
-    let target_file = identity(target);
-    if let Database::Sqlite(path) = database
-        && target_file.is_some()
-        && ["", "-wal", "-shm", ".lock"].iter().any(|ending| {
-            let mut name = path.clone().into_os_string();
-            name.push(ending);
-            identity(Path::new(&name)) == target_file
-        })
-    {
-        let target = target.display();
-        return Err(Failure::Usage(format!(
-            "{target} belongs to the database itself: choose another name"
-        )));
-    }
-    Ok(())
 }
