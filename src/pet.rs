@@ -2,11 +2,15 @@
 
 mod blank;
 mod body;
+mod csv;
+mod ids;
 mod row;
 mod syntax;
 
 pub use body::InvalidBody;
-pub use row::{CsvColumns, InvalidHeader, PetIds, PetRow};
+pub use csv::CsvColumns;
+pub use ids::PetIds;
+pub use row::PetRow;
 
 use std::fmt;
 use std::str::FromStr;

@@ -95,6 +95,14 @@ impl Store {
         self.migration
     }
 
+    /// Closes the store. An embedded database that this process has created, and nobody has used since, is removed.
+    pub fn discard(self) {
+        match self.engine {
+            Engine::Sqlite(engine) => engine.discard(),
+            Engine::Postgres(_) => {}
+        }
+    }
+
     /// Whether other nodes may use the same data.
     pub fn is_shared(&self) -> bool {
         matches!(self.engine, Engine::Postgres(_))

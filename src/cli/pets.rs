@@ -2,6 +2,7 @@
 
 mod export;
 mod format;
+mod gzip;
 mod import;
 mod reader;
 mod writer;
@@ -135,7 +136,7 @@ impl Command {
                 let [_, name, ..] = row(&pet);
                 if !yes {
                     let order = if force {
-                        ", and its open order is cancelled"
+                        ", and its open order, if any, is cancelled"
                     } else {
                         ""
                     };

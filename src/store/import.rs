@@ -18,7 +18,7 @@ enum Staging {
 }
 
 impl Store {
-    /// Begins an import. `notice` is called once it has waited for the lock on an embedded file for a second.
+    /// Begins an import. `notice` is called once a wait for the lock on an embedded file has lasted for a second.
     pub async fn import(&self, ids: PetIds, notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
             Engine::Sqlite(engine) => Staging::Sqlite(Box::new(engine.import(ids, notice)?)),
@@ -49,13 +49,22 @@ impl Import {
         }
     }
 
-    /// Makes all staged animals visible in one transaction, and returns their number. New IDs MUST be larger than that of every
-    /// animal committed before, and those of later animals larger than all of these. If an ID was taken meanwhile, nothing is
-    /// imported. Creations of a running server MUST NOT fail because of it.
-    pub async fn publish(self) -> std::result::Result<u64, ImportError> {
+    /// Copies all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for others:
+    /// dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before, and those of later
+    /// animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a running server MUST NOT
+    /// fail because of it.
+    pub async fn copy(&mut self) -> std::result::Result<(), ImportError> {
+        match &mut self.0 {
+            Staging::Sqlite(import) => import.copy().await,
+            Staging::Postgres(import) => import.copy().await,
+        }
+    }
+
+    /// Makes what was copied visible, and returns the number of animals.
+    pub async fn commit(self) -> Result<u64> {
         match self.0 {
-            Staging::Sqlite(import) => import.publish(),
-            Staging::Postgres(import) => import.publish().await,
+            Staging::Sqlite(import) => import.commit(),
+            Staging::Postgres(import) => import.commit().await,
         }
     }
 }

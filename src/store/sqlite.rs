@@ -6,6 +6,7 @@ mod backup_folder;
 mod connect;
 mod copy;
 mod creation;
+mod discard;
 mod error;
 mod identity;
 mod import;
@@ -55,6 +56,7 @@ pub(crate) struct Sqlite {
     // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
     readers: Readers,
     writer: SqliteWriter,
+    created: bool,
     // Dropped last.
     _lock: Option<FileLock>,
 }
@@ -73,6 +75,7 @@ impl Sqlite {
         let engine = Self {
             readers: Readers::new(path, opened.writer.is_none()),
             writer: SqliteWriter::start(path, opened.writer, opened.files, max_waiting)?,
+            created: opened.created,
             _lock: opened.lock,
         };
         Ok((engine, opened.migration))

@@ -1,5 +1,8 @@
-//! A table that is locked by another session: a creation that cannot be made is 503, whichever of its statements failed first.
+//! A table that is locked by another session: a creation that cannot be made is 503, whichever of its statements failed first; and
+//! an import that waits for it, or makes others wait.
 
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use harness::{ByHand, Client, Postgres, Process, Response, eventually, run};
@@ -157,4 +160,84 @@ fn a_node_starts_and_reads_while_no_table_can_be_written() {
     by_hand.release();
     assert_eq!(create(&client, "first").status, 201);
     eventually(TIMEOUT, "the node is registered", || registered() == "1");
+}
+
+/// An import of one animal that waits for the counter of animals, which `by_hand` has locked.
+fn waiting_import(postgres: &Postgres, node: &Node, by_hand: &ByHand) -> Child {
+    by_hand.ask("BEGIN");
+    by_hand.ask("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+    let import = Command::new(PROGRAM)
+        .args(["pets", "import", "-", "--database", &node.url])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut import = import.expect("it runs");
+    let mut input = import.stdin.take().expect("a pipe");
+    let animal = json!({"name": "imported", "categoryId": 1}).to_string();
+    input.write_all(animal.as_bytes()).expect("it reads");
+    drop(input);
+    let waiting = "select count(*) from pg_locks where not granted";
+    eventually(TIMEOUT, "the import waits", || {
+        postgres.psql("postgres", waiting) == "1"
+    });
+    import
+}
+
+fn signal(process: &Child, name: &str) {
+    let id = process.id().to_string();
+    let sent = Command::new("kill").args([name, &id]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// The last line of a command that has failed.
+fn failure(import: Child) -> String {
+    let output = import.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn an_import_that_is_stopped_while_creations_wait_for_it_is_ended_by_the_server() {
+    let postgres = Postgres::start();
+    let node = Node::on(postgres.url());
+    assert_eq!(create(&node.client, "first").status, 201);
+    let by_hand = node.by_hand();
+    let import = waiting_import(&postgres, &node, &by_hand);
+    signal(&import, "-STOP");
+    // Now the import has the lock, and a transaction that is idle.
+    by_hand.release();
+    create(&node.client, "refused").is_error(503, "unavailable");
+    // After ten seconds the server ends its session.
+    eventually(Duration::from_secs(15), "creations go on", || {
+        create(&node.client, "created").status == 201
+    });
+    signal(&import, "-CONT");
+    let line = failure(import);
+    assert!(line.contains("cannot import standard input: "), "{line}");
+    assert_eq!(
+        postgres.psql(
+            "postgres",
+            "select count(*) from pets where name = 'imported'"
+        ),
+        "0"
+    );
+}
+
+#[test]
+fn an_import_that_waits_for_a_lock_ends_with_a_signal() {
+    let postgres = Postgres::start();
+    let node = Node::on(postgres.url());
+    let by_hand = node.by_hand();
+    let mut import = waiting_import(&postgres, &node, &by_hand);
+    signal(&import, "-TERM");
+    eventually(Duration::from_secs(5), "it ends", || {
+        import.try_wait().expect("a process").is_some()
+    });
+    assert_eq!(
+        failure(import),
+        "animal-store: stopped by SIGTERM: nothing was imported\n"
+    );
+    by_hand.release();
+    assert_eq!(create(&node.client, "created").status, 201);
+    assert_eq!(postgres.psql("postgres", "select count(*) from pets"), "1");
 }

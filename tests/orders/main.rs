@@ -7,6 +7,8 @@ mod command;
 mod export;
 mod freshness;
 mod import;
+mod import_file;
+mod import_running;
 mod life;
 mod listing;
 mod pets;

@@ -1,11 +1,13 @@
 //! `pets import` and `export` on the embedded database: creations that wait for an import, and disks that are full or fail.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Process};
+use harness::{Client, Process, eventually};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
@@ -190,4 +192,106 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
     let output = run(folder.path(), &[], &["pets", "export", "-"]).exits(0);
     assert_eq!(output.stdout.lines().count(), 1_200);
     assert_eq!(names(folder.path()), before);
+}
+
+/// An import from a pipe, which stays open, into a database that does not exist yet. Returns when that is created.
+fn import_into_new_database(folder: &Path) -> Child {
+    let import = Command::new(PROGRAM)
+        .args(["pets", "import", "-"])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut import = import.expect("it runs");
+    let input = import.stdin.as_mut().expect("a pipe");
+    input
+        .write_all(b"{\"name\":\"Rex\",\"categoryId\":1}\n")
+        .expect("it reads");
+    eventually(Duration::from_secs(10), "a database", || {
+        folder.join(DATABASE).exists() && !folder.join("animal-store.db.lock").exists()
+    });
+    import
+}
+
+/// Ends it with a bad line.
+fn fail(mut import: Child) {
+    let mut input = import.stdin.take().expect("a pipe");
+    input.write_all(b"x\n").expect("it reads");
+    drop(input);
+    let output = import.wait_with_output().expect("an end");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        line.contains("standard input, line 2: not valid JSON"),
+        "{line}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_uses_it() {
+    let new = folder();
+    fail(import_into_new_database(new.path()));
+    assert_eq!(names(new.path()), [""; 0]);
+
+    let with_server = folder();
+    let import = import_into_new_database(with_server.path());
+    let server = Process::serve(PROGRAM, with_server.path(), &[]);
+    fail(import);
+    let key = large_key(with_server.path());
+    let animal = json!({"name": "Rex", "categoryId": 1});
+    assert_eq!(server.client(Some(&key)).create(&animal).status, 201);
+
+    let with_key = folder();
+    let import = import_into_new_database(with_key.path());
+    let key = large_key(with_key.path());
+    fail(import);
+    let server = Process::serve(PROGRAM, with_key.path(), &[]);
+    assert_eq!(server.client(Some(&key)).create(&animal).status, 201);
+
+    // One that was there, though empty, is not its own.
+    let empty = folder();
+    fs::write(empty.path().join(DATABASE), "").expect("a file");
+    fs::write(empty.path().join("a.ndjson"), "x").expect("a file");
+    run(empty.path(), &[], &["pets", "import", "a.ndjson"]).exits(1);
+    assert_eq!(names(empty.path()), ["a.ndjson", DATABASE]);
+}
+
+#[test]
+fn an_import_that_waits_for_another_process_ends_with_a_signal() {
+    let folder = with_animals(3);
+    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
+    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
+    for waits_for_import in [true, false] {
+        match waits_for_import {
+            true => flock(&lock, FlockOperation::LockExclusive).expect("a lock"),
+            false => {
+                flock(&lock, FlockOperation::Unlock).expect("no lock");
+                other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+            }
+        }
+        let import = Command::new(PROGRAM)
+            .args(["pets", "import", "a.ndjson"])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut import = import.expect("it runs");
+        let mut lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
+        let waits = lines.next().expect("a line").expect("text");
+        assert!(waits.contains("waiting up to 30 s"), "{waits}");
+        let id = import.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.expect("kill runs").success());
+        eventually(Duration::from_secs(5), "it ends", || {
+            import.try_wait().expect("a process").is_some()
+        });
+        let last = lines.next().expect("a line").expect("text");
+        assert_eq!(
+            last,
+            "animal-store: stopped by SIGTERM: nothing was imported"
+        );
+    }
+    other.execute_batch("COMMIT").expect("no lock");
+    assert_eq!(count(folder.path()), 0);
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    assert_eq!(count(folder.path()), 3);
 }

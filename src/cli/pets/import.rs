@@ -1,6 +1,7 @@
 //! `animal-store pets import`: animals from a file, all or nothing. They are read on a thread of their own, staged, and become visible
 //! together.
 
+use std::fs::Metadata;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::super::database::{CommandOptions, print_wait};
@@ -15,11 +17,11 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::Progress;
 use super::super::signals::Signals;
-use super::format::{FileFormat, Format};
+use super::format::{FileFormat, Format, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::Clock;
 use crate::pet::PetIds;
-use crate::store::{Conflict, Import as StoreImport, ImportRow, Mode};
+use crate::store::{Conflict, Import as StoreImport, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
 const BATCH: usize = 2_000;
@@ -68,15 +70,17 @@ impl Import {
             Some(path) => path.display().to_string(),
             None => "standard input".into(),
         };
-        let unreadable = |what: String| Failure::Failed(format!("cannot import {name}: {what}"));
+        if let Some(path) = &file.path {
+            reject_database(self.options.database(), path)?;
+        }
+        let found = file.path.as_ref().and_then(|path| path.metadata().ok());
+        let length = found.filter(Metadata::is_file).map(|file| file.len());
+        let bar = Progress::of_file("importing", length);
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let taken = Arc::new(AtomicU64::new(0));
-        let length = file.path.as_ref().and_then(|path| path.metadata().ok());
-        let bar = Progress::of_file("importing", length.map(|file| file.len()));
-        let reader = RowReader::open(&file, ids, Arc::clone(&taken)).map_err(unreadable)?;
+        let mut source = Source::open(file, ids).context("cannot start a thread")?;
+        // Before the database is opened, and perhaps created.
+        interruptible(&mut signals, source.is_readable(&name)).await?;
         let (store, _) = self.options.open(Mode::Migrate, clock).await?;
-        let failure = || format!("cannot import {name}");
-        let mut import = store.import(ids, print_wait).await.with_context(failure)?;
         let mut bad = BadLines {
             name: &name,
             bar: &bar,
@@ -85,39 +89,84 @@ impl Import {
             count: 0,
             first: None,
         };
-        let mut batches = read_ahead(reader).context("cannot start a thread")?;
-        loop {
-            let batch = tokio::select! {
-                biased;
-                signal = signals.first() => {
-                    return Err(Failure::Failed(format!("stopped by {signal}: nothing was imported")));
-                }
-                batch = batches.recv() => batch,
-            };
-            let Some(batch) = batch else { break };
-            let rows = bad.sort_out(batch.map_err(unreadable)?);
-            stage(&mut import, &rows, &mut bad)
-                .await
-                .with_context(failure)?;
-            bad.rejected()?;
-            bar.set_done(taken.load(Ordering::Relaxed));
-        }
-        let checked = import.check(&mut |conflict| bad.conflict(conflict)).await;
-        checked.with_context(failure)?;
-        bad.rejected()?;
-        let staged = Instant::now();
-        let imported = import.publish().await.with_context(failure)?;
-        let publish_seconds = rounded(staged.elapsed().as_secs_f64());
+        let importing = async {
+            let copying = copy(&store, ids, &mut source, &mut bad);
+            let (import, staged) = interruptible(&mut signals, copying).await?;
+            let imported = import.commit().await;
+            let imported = imported.with_context(|| cannot_import(&name))?;
+            Ok::<_, Failure>((imported, staged.elapsed()))
+        };
+        let (imported, publishing) = match importing.await {
+            Ok(imported) => imported,
+            Err(failure) => {
+                store.discard();
+                return Err(failure);
+            }
+        };
         bad.print_rest();
         let bad = bad.count;
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
-        let report = || json!({"imported": imported, "bad": bad, "seconds": rounded(seconds), "publishSeconds": publish_seconds});
-        let mut text = format!("imported {imported} animals from {name} in {seconds:.1} s");
-        if bad > 0 {
-            text.push_str(&format!("; {bad} bad lines were left out"));
+        let report = || {
+            let publishing = rounded(publishing.as_secs_f64());
+            json!({"imported": imported, "bad": bad, "seconds": rounded(seconds), "publishSeconds": publishing})
+        };
+        let animals = print::counted(imported, "animal");
+        let mut text = format!("imported {animals} from {name} in {seconds:.1} s");
+        match bad {
+            0 => {}
+            1 => text.push_str("; 1 bad line was left out"),
+            _ => text.push_str(&format!("; {bad} bad lines were left out")),
         }
         print::result(self.options.json, report, &text)
+    }
+}
+
+fn cannot_import(name: &str) -> String {
+    format!("cannot import {name}")
+}
+
+/// Stages all good rows and copies them: everything but the commit. Returns also when they were staged.
+async fn copy(
+    store: &Store,
+    ids: PetIds,
+    source: &mut Source,
+    bad: &mut BadLines<'_>,
+) -> Result<(StoreImport, Instant), Failure> {
+    let name = bad.name;
+    let failure = || cannot_import(name);
+    let import = store.import(ids, print_wait).await;
+    let mut import = import.with_context(failure)?;
+    while let Some(batch) = source.next(name).await? {
+        let rows = bad.sort_out(batch);
+        let mut conflict = |conflict| bad.conflict(conflict);
+        let staged = import.stage(&rows, &mut conflict).await;
+        staged.with_context(failure)?;
+        bad.rejected()?;
+        bad.bar.set_done(source.taken.load(Ordering::Relaxed));
+        // The next batch may be there, and a signal, too.
+        yield_now().await;
+    }
+    let checked = import.check(&mut |conflict| bad.conflict(conflict)).await;
+    checked.with_context(failure)?;
+    bad.rejected()?;
+    let staged = Instant::now();
+    import.copy().await.with_context(failure)?;
+    yield_now().await;
+    Ok((import, staged))
+}
+
+/// Waits for something, or fails because of a signal.
+async fn interruptible<T>(
+    signals: &mut Signals,
+    awaited: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        signal = signals.first() => {
+            Err(Failure::Failed(format!("stopped by {signal}: nothing was imported")))
+        }
+        done = awaited => done,
     }
 }
 
@@ -126,51 +175,58 @@ fn rounded(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
 }
 
-async fn stage(
-    import: &mut StoreImport,
-    rows: &[ImportRow],
-    bad: &mut BadLines<'_>,
-) -> crate::store::Result<()> {
-    import
-        .stage(rows, &mut |conflict| bad.conflict(conflict))
-        .await
+/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, at which a thread waits without noticing a signal.
+struct Source {
+    batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
+    /// The bytes that were read.
+    taken: Arc<AtomicU64>,
 }
 
-/// Reads and parses rows on a thread, a few batches ahead.
-fn read_ahead(
-    mut reader: RowReader,
-) -> std::io::Result<mpsc::Receiver<Result<Vec<NumberedRow>, String>>> {
-    let (sender, receiver) = mpsc::channel(BATCHES);
-    let read = move || {
-        loop {
-            let mut batch = Vec::with_capacity(BATCH);
-            let ended = loop {
-                match reader.next() {
-                    Ok(Some(row)) => batch.push(row),
-                    Ok(None) => break Some(Ok(())),
-                    Err(error) => break Some(Err(error)),
-                }
-                if batch.len() == BATCH {
-                    break None;
-                }
-            };
-            // Rows before an error first: one of them may be bad, too. If nobody receives them, the command has failed.
-            if sender.blocking_send(Ok(batch)).is_err() {
-                return;
-            }
-            match ended {
-                None => {}
-                Some(Ok(())) => return,
-                Some(Err(error)) => {
-                    let _ = sender.blocking_send(Err(error));
-                    return;
-                }
+impl Source {
+    fn open(file: FileFormat, ids: PetIds) -> std::io::Result<Self> {
+        let (sender, batches) = mpsc::channel(BATCHES);
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&taken);
+        let read = move || match RowReader::open(&file, ids, counted) {
+            Ok(reader) => send_rows(reader, &sender),
+            // If nobody receives it, the command has failed.
+            Err(error) => drop(sender.blocking_send(Err(error))),
+        };
+        std::thread::Builder::new()
+            .name("reader".into())
+            .spawn(read)?;
+        Ok(Self { batches, taken })
+    }
+
+    /// Waits until the file is open, and its header line is read.
+    async fn is_readable(&mut self, name: &str) -> Result<(), Failure> {
+        // The first batch is empty.
+        self.next(name).await.map(|_| ())
+    }
+
+    async fn next(&mut self, name: &str) -> Result<Option<Vec<NumberedRow>>, Failure> {
+        let failure = |what| Failure::Failed(format!("{}: {what}", cannot_import(name)));
+        self.batches.recv().await.transpose().map_err(failure)
+    }
+}
+
+fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>) {
+    let mut batch = Vec::new();
+    let mut ended = None;
+    // Rows before an error first: one of them may be bad, too. If nobody receives them, the command has failed.
+    while sender.blocking_send(Ok(batch)).is_ok() && ended.is_none() {
+        batch = Vec::with_capacity(BATCH);
+        while batch.len() < BATCH && ended.is_none() {
+            match reader.next() {
+                Ok(Some(row)) => batch.push(row),
+                Ok(None) => ended = Some(Ok(())),
+                Err(error) => ended = Some(Err(error)),
             }
         }
-    };
-    let thread = std::thread::Builder::new().name("reader".into());
-    thread.spawn(read)?;
-    Ok(receiver)
+    }
+    if let Some(Err(error)) = ended {
+        let _ = sender.blocking_send(Err(error));
+    }
 }
 
 /// Lines that cannot be imported.
@@ -222,9 +278,9 @@ impl BadLines<'_> {
 
     fn print_rest(&self) {
         if !self.verbose && self.count > PRINTED {
-            let rest = self.count - PRINTED;
+            let rest = print::counted(self.count - PRINTED, "more bad line");
             self.bar
-                .notice(&format!("{rest} more bad lines: use --verbose to see them"));
+                .notice(&format!("{rest}: use --verbose to see them"));
         }
     }
 }

@@ -1,14 +1,12 @@
-//! The rows of a file, one after the other, in constant memory.
+//! The rows of a file, one in each line, in constant memory.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-use csv::ByteRecord;
-use flate2::bufread::MultiGzDecoder;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::format::{Compression, FileFormat, Format};
+use super::gzip::GzipReader;
 use super::zstd::ZstdReader;
 use crate::pet::{CsvColumns, PetIds, PetRow};
 
@@ -17,27 +15,18 @@ const MAX_LINE: usize = 16 * 1024;
 
 const BUFFER: usize = 64 * 1024;
 
+/// What some programs write at the beginning of a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A line with its number: an animal, or what is wrong with it.
 pub(super) type NumberedRow = (u64, Result<PetRow, String>);
 
 /// A file with animals. Errors are one line, without the name of the file.
 pub(super) struct RowReader {
-    rows: Rows,
+    lines: Lines,
+    /// None for NDJSON.
+    columns: Option<CsvColumns>,
     ids: PetIds,
-}
-
-enum Rows {
-    Ndjson {
-        input: Box<dyn BufRead + Send>,
-        line: u64,
-        text: Vec<u8>,
-    },
-    Csv {
-        input: csv::Reader<Limited>,
-        columns: CsvColumns,
-        record: ByteRecord,
-        taken: Arc<AtomicUsize>,
-    },
 }
 
 impl RowReader {
@@ -52,64 +41,75 @@ impl RowReader {
             None => Box::new(io::stdin()),
         };
         let input = BufReader::with_capacity(BUFFER, Counted { input, taken });
-        let input = decompressed(input, file.compression)?;
-        let rows = match file.format {
-            Format::Ndjson => Rows::Ndjson {
-                input,
-                line: 0,
-                text: Vec::new(),
-            },
-            Format::Csv => csv_rows(input, ids)?,
+        let mut lines = Lines {
+            input: decompressed(input, file)?,
+            number: 0,
+            text: Vec::new(),
         };
-        Ok(Self { rows, ids })
+        let columns = match file.format {
+            Format::Ndjson => None,
+            Format::Csv => {
+                let (number, header) = lines.next()?.unwrap_or((1, Ok(b"")));
+                let header = header.map_err(|problem| format!("line {number}: {problem}"))?;
+                Some(CsvColumns::find(header, ids)?)
+            }
+        };
+        Ok(Self {
+            lines,
+            columns,
+            ids,
+        })
     }
 
     /// The next row. An error is one after which nothing can be read.
     pub(super) fn next(&mut self) -> Result<Option<NumberedRow>, String> {
-        match &mut self.rows {
-            Rows::Ndjson { input, line, text } => loop {
-                *line += 1;
-                let at = |error: io::Error| format!("line {line}: {error}");
-                text.clear();
-                let limit = MAX_LINE as u64 + 1;
-                if input.take(limit).read_until(b'\n', text).map_err(at)? == 0 {
-                    return Ok(None);
-                }
-                if text.len() > MAX_LINE && !text.ends_with(b"\n") {
-                    skip_line(input).map_err(at)?;
-                    return Ok(Some((*line, Err(too_long()))));
-                }
-                let text = text.trim_ascii();
-                if !text.is_empty() {
-                    return Ok(Some((*line, PetRow::from_json(text, self.ids))));
-                }
-            },
-            Rows::Csv {
-                input,
-                columns,
-                record,
-                taken,
-            } => {
-                taken.store(0, Ordering::Relaxed);
-                let line = input.position().line();
-                let read = input.read_byte_record(record);
-                if !read.map_err(|error| format!("line {line}: {}", csv_error(error)))? {
-                    return Ok(None);
-                }
-                // Empty lines before the record do not count as part of it.
-                let line = record.position().map_or(line, |place| place.line());
-                let row = match record.as_slice().len() > MAX_LINE {
-                    true => Err(too_long()),
-                    false => PetRow::from_record(|place| record.get(place), columns, self.ids),
-                };
-                Ok(Some((line, row)))
-            }
-        }
+        let Some((number, line)) = self.lines.next()? else {
+            return Ok(None);
+        };
+        let row = line.and_then(|line| match &self.columns {
+            None => PetRow::from_json(line.trim_ascii(), self.ids),
+            Some(columns) => PetRow::from_csv(line, columns, self.ids),
+        });
+        Ok(Some((number, row)))
     }
 }
 
-fn too_long() -> String {
-    format!("more than {MAX_LINE} bytes")
+struct Lines {
+    input: Box<dyn BufRead + Send>,
+    /// That of the last line.
+    number: u64,
+    text: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line that is not blank, and its number.
+    #[expect(clippy::type_complexity, reason = "for this one use")]
+    fn next(&mut self) -> Result<Option<(u64, Result<&[u8], String>)>, String> {
+        loop {
+            self.number += 1;
+            let number = self.number;
+            let at = |error: io::Error| format!("line {number}: {error}");
+            self.text.clear();
+            let mut limited = (&mut self.input).take(MAX_LINE as u64 + 1);
+            if limited.read_until(b'\n', &mut self.text).map_err(at)? == 0 {
+                return Ok(None);
+            }
+            if self.text.len() > MAX_LINE && !self.text.ends_with(b"\n") {
+                skip_line(&mut self.input).map_err(at)?;
+                let problem = format!("more than {MAX_LINE} bytes");
+                return Ok(Some((number, Err(problem))));
+            }
+            if number == 1 && self.text.starts_with(BYTE_ORDER_MARK) {
+                self.text.drain(..BYTE_ORDER_MARK.len());
+            }
+            if !self.text.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let line = self.text.strip_suffix(b"\n").unwrap_or(&self.text);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Ok(Some((self.number, Ok(line))))
+    }
 }
 
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
@@ -124,73 +124,37 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-fn csv_rows(input: Box<dyn BufRead + Send>, ids: PetIds) -> Result<Rows, String> {
-    let taken = Arc::new(AtomicUsize::new(0));
-    let limited = Limited {
-        input,
-        taken: Arc::clone(&taken),
-    };
-    let mut input = csv::ReaderBuilder::new()
-        // The number of fields is checked for each record, which may be bad alone.
-        .flexible(true)
-        .has_headers(false)
-        .buffer_capacity(BUFFER)
-        .from_reader(limited);
-    let mut record = ByteRecord::new();
-    let header = input.read_byte_record(&mut record);
-    header.map_err(|error| format!("line 1: {}", csv_error(error)))?;
-    let columns = CsvColumns::find(record.iter(), ids).map_err(|error| error.to_string())?;
-    Ok(Rows::Csv {
-        input,
-        columns,
-        record,
-        taken,
-    })
-}
-
-fn csv_error(error: csv::Error) -> String {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error.to_string(),
-        other => csv_kind(&other),
-    }
-}
-
-fn csv_kind(kind: &csv::ErrorKind) -> String {
-    format!("not valid CSV: {kind:?}")
-}
-
 /// The content of a file, whose beginning shows whether it is compressed as its name says.
 fn decompressed(
     mut input: impl BufRead + Send + 'static,
-    compression: Compression,
+    file: &FileFormat,
 ) -> Result<Box<dyn BufRead + Send>, String> {
-    let begins = input.fill_buf().map_err(|error| error.to_string())?;
-    let is = |compression: Compression| {
-        let signature = compression.signature();
-        signature.is_some_and(|(_, _, bytes)| begins.starts_with(bytes))
-    };
-    let actual = [Compression::Gzip, Compression::Zstd]
-        .into_iter()
-        .find(|it| is(*it));
-    match (
-        compression.signature(),
-        actual.and_then(Compression::signature),
-    ) {
-        (Some((name, ..)), _) if actual != Some(compression) => {
+    // A pipe may have less at first.
+    let mut begins = Vec::new();
+    let read = (&mut input).take(4).read_to_end(&mut begins);
+    read.map_err(|error| error.to_string())?;
+    let signatures = [Compression::Gzip, Compression::Zstd].map(Compression::signature);
+    let mut signatures = signatures.into_iter().flatten();
+    let actual = signatures.find(|(_, _, bytes)| begins.starts_with(bytes));
+    match (file.compression.signature(), actual) {
+        (Some((name, ..)), _) if file.compression.signature() != actual => {
             return Err(format!(
                 "it is not compressed with {name}, as its name says"
             ));
         }
         (None, Some((name, ending, _))) => {
-            return Err(format!(
-                "it is compressed with {name}: its name must end in .{ending}"
-            ));
+            let change = match file.path {
+                Some(_) => format!("its name must end in .{ending}"),
+                None => format!("decompress it first, or name a file that ends in .{ending}"),
+            };
+            return Err(format!("it is compressed with {name}: {change}"));
         }
         _ => {}
     }
-    Ok(match compression {
+    let input = Cursor::new(begins).chain(input);
+    Ok(match file.compression {
         Compression::None => Box::new(input),
-        Compression::Gzip => buffered(MultiGzDecoder::new(input)),
+        Compression::Gzip => buffered(GzipReader::new(input)),
         Compression::Zstd => buffered(ZstdReader::new(input)),
     })
 }
@@ -219,27 +183,6 @@ impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.taken.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
-/// Ends a record that is too long, such as one with a quote that is never closed: the parser would keep all of it.
-struct Limited {
-    input: Box<dyn BufRead + Send>,
-    /// The bytes read for the current record, and those in the buffer of the parser.
-    taken: Arc<AtomicUsize>,
-}
-
-impl Read for Limited {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.taken.load(Ordering::Relaxed) > MAX_LINE + BUFFER {
-            return Err(io::Error::other(format!(
-                "{}: is a quote not closed?",
-                too_long()
-            )));
-        }
-        let read = self.input.read(buffer)?;
-        self.taken.fetch_add(read, Ordering::Relaxed);
         Ok(read)
     }
 }

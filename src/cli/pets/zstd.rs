@@ -1,6 +1,7 @@
 //! Zstandard as a stream. Written as a sequence of frames, which is what a file may consist of: each is compressed as a whole.
 
-use std::io::{self, BufRead, Read, Write};
+use std::error::Error;
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
@@ -73,8 +74,29 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
+/// In words for an operator: those of the crate are for its authors.
 fn failed(error: FrameDecoderError) -> io::Error {
-    io::Error::other(error.to_string())
+    io::Error::other(match &error {
+        FrameDecoderError::WindowSizeTooBig { max, .. } => {
+            let most = max / 1_000_000;
+            format!("it needs more than {most} MB of memory: compress it without --long or --ultra")
+        }
+        FrameDecoderError::DictNotProvided { .. } => {
+            "it needs a dictionary: compress it without one".into()
+        }
+        _ => match cause(&error) {
+            Some(cause) if cause.kind() != ErrorKind::UnexpectedEof => cause.to_string(),
+            Some(_) => "unexpected end of file".into(),
+            None => "its content is damaged".into(),
+        },
+    })
+}
+
+/// The error of the file beneath it, if it is one.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    error
+        .downcast_ref()
+        .or_else(|| error.source().and_then(cause))
 }
 
 /// Compresses what is written to it. What is left is written by [`ZstdWriter::finish`].
@@ -141,12 +163,21 @@ mod tests {
         let content: Vec<u8> = (0..300_000_u32).map(|at| (at * 7 / 5) as u8).collect();
         writer.write_all(&content).unwrap();
         let file = writer.finish().unwrap();
-        let read = |file: &[u8]| ZstdReader::new(file).read_to_end(&mut Vec::new());
-        assert!(read(&file[..file.len() - 1]).is_err());
-        assert!(read(&file[..file.len() / 2]).is_err());
+        let problem = |file: &[u8]| {
+            let read = ZstdReader::new(file).read_to_end(&mut Vec::new());
+            read.unwrap_err().to_string()
+        };
+        for length in [1, 5, file.len() / 2, file.len() - 1] {
+            assert_eq!(problem(&file[..length]), "unexpected end of file");
+        }
         let mut changed = file.clone();
         *changed.last_mut().unwrap() ^= 1;
-        assert!(read(&changed).is_err());
-        assert!(read(b"no zstd at all").is_err());
+        assert_eq!(problem(&changed), "its checksum is wrong");
+        let reserved_block = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 1, 7, 0, 0];
+        for damaged in [&b"no zstd at all"[..], &reserved_block] {
+            assert_eq!(problem(damaged), "its content is damaged");
+        }
+        let window_of_2_gib = [0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 0, 0, 0];
+        assert!(problem(&window_of_2_gib).contains("without --long"));
     }
 }

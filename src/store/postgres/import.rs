@@ -141,30 +141,37 @@ impl PgImport {
         Ok(())
     }
 
-    pub(crate) async fn publish(self) -> std::result::Result<u64, ImportError> {
+    pub(crate) async fn copy(&mut self) -> std::result::Result<(), ImportError> {
         if self.staged == 0 {
-            return Ok(0);
+            return Ok(());
         }
-        let published = match self.ids {
-            PetIds::Kept => self.publish_kept().await,
-            PetIds::New if self.staged <= FEW => self.publish_few().await,
-            PetIds::New => self.publish_many().await,
+        let copied = match self.ids {
+            PetIds::Kept => self.copy_kept().await,
+            PetIds::New if self.staged <= FEW => self.copy_few().await,
+            PetIds::New => self.copy_many().await,
         };
-        match published {
-            Ok(()) => Ok(self.staged.cast_unsigned()),
-            Err(PgError::Taken(_)) => Err(ImportError::Taken),
-            Err(error) => Err(StoreError::from(error).into()),
-        }
+        copied.map_err(|error| match error {
+            PgError::Taken(_) => ImportError::Taken,
+            error => StoreError::from(error).into(),
+        })
     }
 
-    async fn publish_few(&self) -> PgResult<()> {
+    pub(crate) async fn commit(self) -> Result<u64> {
+        if self.staged > 0 {
+            let committed = self.lease.batch_execute("COMMIT").await;
+            committed.map_err(|error| StoreError::from(PgError::from(error)))?;
+        }
+        Ok(self.staged.cast_unsigned())
+    }
+
+    async fn copy_few(&self) -> PgResult<()> {
         self.lease.batch_execute("BEGIN").await?;
         let last = self.number(LOCK_LAST_ID).await?;
         self.lease.execute_cached(PUBLISH, &[&last]).await?;
-        self.count_and_commit(last + self.staged).await
+        self.count(last + self.staged).await
     }
 
-    async fn publish_many(&self) -> PgResult<()> {
+    async fn copy_many(&self) -> PgResult<()> {
         let mut gap = self.staged;
         for _ in 0..MAX_ATTEMPTS {
             let before = self.number(LAST_ID).await?.saturating_add(gap);
@@ -175,10 +182,10 @@ impl PgImport {
                     self.lease.batch_execute("ROLLBACK").await?;
                     continue;
                 }
-                published => published?,
+                copied => copied?,
             };
             if self.number(LOCK_LAST_ID).await? <= before {
-                return self.count_and_commit(before + self.staged).await;
+                return self.count(before + self.staged).await;
             }
             // More animals were created meanwhile than the gap is wide.
             self.lease.batch_execute("ROLLBACK").await?;
@@ -188,20 +195,20 @@ impl PgImport {
         Err(PgError::Failed(busy.into()))
     }
 
-    async fn publish_kept(&self) -> PgResult<()> {
+    async fn copy_kept(&self) -> PgResult<()> {
         // First, so that no animal that is created meanwhile gets one of these IDs, and waits for this transaction.
         let largest = self.number("SELECT max(id) FROM staged").await?;
-        self.lease.execute_cached(COUNT, &[&largest]).await?;
+        self.count(largest).await?;
         self.lease.batch_execute("BEGIN").await?;
         self.lease.execute_cached(PUBLISH, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE, &[&"pets"]).await?;
-        self.count_and_commit(largest).await
+        self.count(largest).await
     }
 
-    async fn count_and_commit(&self, last: i64) -> PgResult<()> {
+    async fn count(&self, last: i64) -> PgResult<()> {
         self.lease.execute_cached(COUNT, &[&last]).await?;
-        Ok(self.lease.batch_execute("COMMIT").await?)
+        Ok(())
     }
 
     async fn number(&self, sql: &str) -> PgResult<i64> {

@@ -4,14 +4,15 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::{folder, sibling};
-use super::error::store_error;
+use super::error::{is_busy, store_error};
 use super::lock::FileLock;
+use super::lock_wait::Wait;
 use super::open;
 use super::open_error::OpenError;
 use crate::pet::{PetId, PetIds};
@@ -22,11 +23,6 @@ const STAGED: &str = ".staged-";
 
 /// When a staged file that has a name was left behind by a process that was killed: they lose it at once.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
-
-/// How long an import waits for another one that becomes visible.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-
-const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
 const SET_UP: &str = "
@@ -48,6 +44,9 @@ pub(crate) struct SqliteImport {
     path: PathBuf,
     ids: PetIds,
     staged: u64,
+    notice: fn(),
+    // Dropped last.
+    lock: Option<FileLock>,
 }
 
 impl Sqlite {
@@ -72,6 +71,8 @@ impl Sqlite {
             path: path.clone(),
             ids,
             staged: 0,
+            notice,
+            lock: None,
         })
     }
 }
@@ -143,36 +144,40 @@ impl SqliteImport {
         Ok(())
     }
 
-    pub(crate) fn publish(self) -> std::result::Result<u64, ImportError> {
+    pub(crate) async fn copy(&mut self) -> std::result::Result<(), ImportError> {
         if self.staged == 0 {
-            return Ok(0);
+            return Ok(());
         }
-        let _lock = self.lock()?;
-        match self.copy() {
-            Ok(()) => Ok(self.staged),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                Err(ImportError::Taken)
-            }
-            Err(error) => Err(store_error(&error).into()),
-        }
-    }
-
-    fn lock(&self) -> Result<FileLock> {
-        let began = Instant::now();
-        loop {
+        let mut wait = Wait::new(self.notice);
+        self.lock = Some(loop {
             match FileLock::take_import(&self.path) {
-                Err(OpenError::InUse { .. }) if began.elapsed() < LOCK_TIMEOUT => {
-                    std::thread::sleep(RETRY_INTERVAL);
+                Err(OpenError::InUse { .. }) if wait.goes_on().await => {}
+                taken => {
+                    break taken.map_err(|error| StoreError::Failed(error.to_string()))?;
                 }
-                taken => return taken.map_err(|error| StoreError::Failed(error.to_string())),
+            }
+        });
+        // SQLite itself would wait without noticing a signal.
+        let begin = || {
+            self.connection.busy_timeout(Duration::ZERO)?;
+            self.connection.execute_batch("BEGIN IMMEDIATE")
+        };
+        loop {
+            match begin() {
+                Err(error) if is_busy(&error) && wait.goes_on().await => {}
+                begun => break begun.map_err(|error| store_error(&error))?,
             }
         }
+        self.insert()
+            .map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => ImportError::Taken,
+                _ => store_error(&error).into(),
+            })
     }
 
     /// Copies the staged rows. If it fails, the end of the connection rolls it back.
-    fn copy(&self) -> rusqlite::Result<()> {
+    fn insert(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
-        connection.execute_batch("BEGIN IMMEDIATE")?;
         // Of animals that keep their IDs, or else of new ones after the last that was given out.
         let before = match self.ids {
             PetIds::Kept => 0,
@@ -193,7 +198,15 @@ impl SqliteImport {
                 "UPDATE main.revisions SET number = number + 1 WHERE what = 'pets'",
             )?;
         }
-        connection.execute_batch("COMMIT")
+        Ok(())
+    }
+
+    pub(crate) fn commit(self) -> Result<u64> {
+        if self.staged > 0 {
+            let committed = self.connection.execute_batch("COMMIT");
+            committed.map_err(|error| store_error(&error))?;
+        }
+        Ok(self.staged)
     }
 }
 

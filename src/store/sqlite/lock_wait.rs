@@ -13,17 +13,44 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Makes a connection wait as a command does. `notice` is called once for each wait that takes longer than [`NOTICE_AFTER`].
 pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusqlite::Result<()> {
-    let mut began = Instant::now();
-    let mut noticed = false;
+    let mut wait = Wait::new(notice);
     connection.busy_handler(Some(move |tries| {
         if tries == 0 {
-            (began, noticed) = (Instant::now(), false);
+            wait = Wait::new(notice);
         }
-        if !noticed && began.elapsed() >= NOTICE_AFTER {
-            noticed = true;
+        let goes_on = wait.has_time();
+        std::thread::sleep(RETRY_INTERVAL);
+        goes_on
+    }))
+}
+
+/// One wait of a command.
+pub(super) struct Wait {
+    began: Instant,
+    notice: Option<fn()>,
+}
+
+impl Wait {
+    pub(super) fn new(notice: fn()) -> Self {
+        Self {
+            began: Instant::now(),
+            notice: Some(notice),
+        }
+    }
+
+    fn has_time(&mut self) -> bool {
+        if self.began.elapsed() >= NOTICE_AFTER
+            && let Some(notice) = self.notice.take()
+        {
             notice();
         }
-        std::thread::sleep(RETRY_INTERVAL);
-        began.elapsed() < COMMAND_TIMEOUT
-    }))
+        self.began.elapsed() < COMMAND_TIMEOUT
+    }
+
+    /// Waits for the next attempt, if there is time for one.
+    pub(super) async fn goes_on(&mut self) -> bool {
+        let goes_on = self.has_time();
+        tokio::time::sleep(RETRY_INTERVAL).await;
+        goes_on
+    }
 }

@@ -32,6 +32,8 @@ pub(super) struct Opened {
     pub(super) lock: Option<FileLock>,
     pub(super) files: OpenFiles,
     pub(super) migration: Migration,
+    /// Whether this process has created the file.
+    pub(super) created: bool,
 }
 
 /// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks, as commands do.
@@ -57,6 +59,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
             lock: None,
             files: OpenFiles::default(),
             migration: migration(format),
+            created: false,
         });
     }
     // A running server may not support the format to which this version would migrate its file.
@@ -96,6 +99,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         lock,
         files,
         migration: migration(before.filter(|_| !created)),
+        created,
     })
 }
 

@@ -186,7 +186,7 @@ impl Restore {
 
     fn replace_readable(self, now: Timestamp) -> Result<Restored> {
         let failed = self.failure();
-        let connection = match exclusive(&self.target) {
+        let connection = match exclusive(&self.target, EXCLUSIVE_WAIT) {
             Ok(connection) => connection,
             Err(error) if is_damage(&error) => return self.replace_unreadable(now),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
@@ -343,11 +343,11 @@ fn copy(source: &Path, new: &NewFile, progress: &BackupProgress) -> io::Result<(
 }
 
 /// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
-/// write-ahead log into it.
-fn exclusive(path: &Path) -> rusqlite::Result<Connection> {
+/// write-ahead log into it. Waits so long for others to close it.
+pub(super) fn exclusive(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(EXCLUSIVE_WAIT)?;
+    connection.busy_timeout(wait)?;
     // When it is closed, the log at this path is another database's.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;

@@ -1,0 +1,172 @@
+//! Lines of CSV, as in RFC 4180. No value has a line break, so each record is one line: a quote that is not closed makes one line
+//! bad, not the rest of the file.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::PetIds;
+
+const NOT_CLOSED: &str =
+    "a quote is not closed: close it, and leave out line breaks in fields, also in quoted ones";
+
+const TEXT_BEHIND: &str =
+    "text behind a closing quote: put the whole field in quotes, and write each quote in it twice";
+
+const QUOTE_INSIDE: &str = "a quote in a field without quotes: put the whole field in quotes, and write each quote in it twice";
+
+const FEWER: &str = "fewer fields than the header line: leave a field empty, but write its comma";
+
+const MORE: &str = "more fields than the header line: put a field with a comma in quotes";
+
+/// The fields of a line, or what is wrong with it.
+fn fields(line: &[u8]) -> Result<Vec<Cow<'_, str>>, &'static str> {
+    let mut rest = std::str::from_utf8(line).map_err(|_| "not valid UTF-8")?;
+    let mut fields = Vec::new();
+    loop {
+        let (field, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => plain_field(rest)?,
+        };
+        fields.push(field);
+        rest = match behind.strip_prefix(',') {
+            Some(next) => next,
+            None if behind.is_empty() => return Ok(fields),
+            None => return Err(TEXT_BEHIND),
+        };
+    }
+}
+
+/// A field without quotes, and what is behind it.
+fn plain_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
+    let (field, behind) = text.split_at(text.find([',', '"']).unwrap_or(text.len()));
+    match behind.starts_with('"') {
+        true => Err(QUOTE_INSIDE),
+        false => Ok((field.into(), behind)),
+    }
+}
+
+/// The field that an opening quote begins, and what is behind its closing quote.
+fn quoted_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
+    let mut from = 0;
+    loop {
+        let quote = from + text[from..].find('"').ok_or(NOT_CLOSED)?;
+        let (field, behind) = (&text[..quote], &text[quote + 1..]);
+        if behind.starts_with('"') {
+            from = quote + 2;
+        } else if from == 0 {
+            return Ok((field.into(), behind));
+        } else {
+            return Ok((field.replace("\"\"", "\"").into(), behind));
+        }
+    }
+}
+
+/// The places of the fields in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CsvColumns {
+    count: usize,
+    pub(super) id: Option<usize>,
+    pub(super) name: usize,
+    pub(super) category_id: usize,
+    pub(super) status: Option<usize>,
+}
+
+impl CsvColumns {
+    /// The names of all columns, as they are written.
+    pub const NAMES: [&'static str; 4] = ["id", "name", "categoryId", "status"];
+
+    /// Finds the columns in the header line, or returns what is wrong with it. Other columns are ignored.
+    pub fn find(header: &[u8], ids: PetIds) -> Result<Self, String> {
+        let titles = fields(header).map_err(|problem| format!("the header line: {problem}"))?;
+        let mut places = [None; 4];
+        for (place, title) in titles.iter().enumerate() {
+            let known = Self::NAMES.iter().zip(&mut places);
+            for (name, column) in known.filter(|(name, _)| *name == title) {
+                if column.replace(place).is_some() {
+                    return Err(format!("the header line has the column {name} twice"));
+                }
+            }
+        }
+        let missing = |name: &str| {
+            let example = Self::NAMES.join(",");
+            format!("the header line must have a column {name}, as in {example}")
+        };
+        let [id, name, category_id, status] = places;
+        if ids == PetIds::Kept && id.is_none() {
+            return Err(missing("id"));
+        }
+        Ok(Self {
+            count: titles.len(),
+            id,
+            name: name.ok_or_else(|| missing("name"))?,
+            category_id: category_id.ok_or_else(|| missing("categoryId"))?,
+            status,
+        })
+    }
+
+    /// The fields of a line, which are as many as there are columns.
+    pub(super) fn fields<'a>(&self, line: &'a [u8]) -> Result<Vec<Cow<'a, str>>, &'static str> {
+        let fields = fields(line)?;
+        match fields.len().cmp(&self.count) {
+            Ordering::Less => Err(FEWER),
+            Ordering::Equal => Ok(fields),
+            Ordering::Greater => Err(MORE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_split_as_rfc_4180_has_it_and_anything_else_is_a_problem() {
+        for (line, wanted) in [
+            ("Rex,1", &["Rex", "1"][..]),
+            ("", &[""]),
+            (",", &["", ""]),
+            (" a ,\t", &[" a ", "\t"]),
+            ("\"Rex\",\"\"", &["Rex", ""]),
+            ("\"a, \"\"b\"\"\",\"\"\"\",\"ü\"", &["a, \"b\"", "\"", "ü"]),
+            ("'a,b'", &["'a", "b'"]),
+        ] {
+            let found = fields(line.as_bytes()).unwrap();
+            assert_eq!(found, wanted, "{line}");
+        }
+        for (line, problem) in [
+            ("\"Rex,1", NOT_CLOSED),
+            ("1,\"", NOT_CLOSED),
+            ("\"a\"\",1", NOT_CLOSED),
+            ("\"Rex\"x,1", TEXT_BEHIND),
+            ("\"Rex\" ,1", TEXT_BEHIND),
+            ("Rex \"x\",1", QUOTE_INSIDE),
+            (" \"Rex\",1", QUOTE_INSIDE),
+            ("Rex\"", QUOTE_INSIDE),
+        ] {
+            assert_eq!(fields(line.as_bytes()), Err(problem), "{line}");
+        }
+        assert_eq!(fields(b"\xff,1"), Err("not valid UTF-8"));
+    }
+
+    #[test]
+    fn a_header_line_names_each_column_once() {
+        for (header, ids, problem) in [
+            ("name", PetIds::New, "column categoryId,"),
+            ("1,Rex,2,sold", PetIds::New, "column name,"),
+            ("name,categoryId", PetIds::Kept, "column id,"),
+            ("name,name,categoryId", PetIds::New, "column name twice"),
+            ("name,\"categoryId", PetIds::New, NOT_CLOSED),
+        ] {
+            let error = CsvColumns::find(header.as_bytes(), ids).unwrap_err();
+            assert!(error.contains(problem), "{header}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_as_many_fields_as_the_header_line() {
+        let columns = CsvColumns::find(b"x,name,categoryId", PetIds::New).unwrap();
+        assert_eq!(columns.fields(b"Rex,1"), Err(FEWER));
+        assert_eq!(columns.fields(b",Rex,1,"), Err(MORE));
+        assert!(columns.fields(b",\"Rex, Tom\",1").is_ok());
+    }
+}

@@ -1,0 +1,39 @@
+//! The removal of a database that a command has created and then had nothing to store in.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Sqlite;
+use super::connect::sibling;
+use super::lock::FileLock;
+use super::restore::exclusive;
+
+impl Sqlite {
+    /// Closes the database, and removes it if this process has created it.
+    pub(crate) fn discard(self) {
+        let (path, created) = (self.readers.path.clone(), self.created);
+        drop(self);
+        if created {
+            remove_unused(&path);
+        }
+    }
+}
+
+/// Removes a database that no other process uses or has used. Otherwise it stays, which harms nobody.
+fn remove_unused(path: &Path) {
+    // No server starts meanwhile, and a command that is about to open the file finds that it is not in its place any more.
+    let Ok(_lock) = FileLock::take(path) else {
+        return;
+    };
+    let Ok(connection) = exclusive(path, Duration::ZERO) else {
+        return;
+    };
+    // Animals, orders and keys get their IDs from there, and nothing is stored without one of them.
+    let used = "SELECT EXISTS (SELECT 1 FROM sqlite_sequence WHERE seq > 0)";
+    if connection.query_row(used, (), |row| row.get(0)) == Ok(false) {
+        for ending in ["-wal", "-shm", ""] {
+            // There may be none.
+            let _ = std::fs::remove_file(sibling(path, ending));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `pets import` beside others: a running server, other imports, and signals that end it.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use harness::{App, Operator, eventually, promised};
+use serde_json::json;
+
+use crate::PROGRAM;
+use crate::import::lines;
+
+/// An import from a pipe that has these lines and stays open.
+fn import_from_pipe(app: &App, lines: &str) -> Child {
+    let mut child = Command::new(PROGRAM)
+        .args(["pets", "import", "-"])
+        .env("ANIMAL_STORE_DATABASE", app.database_url())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let input = child.stdin.as_mut().expect("a pipe");
+    input.write_all(lines.as_bytes()).expect("it reads");
+    child
+}
+
+#[test]
+fn an_import_that_waits_for_its_input_ends_with_a_signal() {
+    for words in [&["-"][..], &["-", "--format", "csv"]] {
+        let operator = Operator::without_data(PROGRAM);
+        let mut child = Command::new(PROGRAM)
+            .args(["pets", "import", "--database", "sqlite:b.db"])
+            .args(words)
+            .current_dir(operator.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let status = format!("/proc/{}/status", child.id());
+        // Bit 14 is SIGTERM.
+        eventually(Duration::from_secs(10), "it listens for signals", || {
+            let status = fs::read_to_string(&status).expect("a process");
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.expect("signals").trim(), 16);
+            caught.expect("a number") & (1 << 14) != 0
+        });
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.expect("kill runs").success());
+        eventually(Duration::from_secs(10), "it ends", || {
+            child.try_wait().expect("a process").is_some()
+        });
+        let output = child.wait_with_output().expect("an end");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            "animal-store: stopped by SIGTERM: nothing was imported\n"
+        );
+        assert!(!operator.path().join("b.db").exists());
+    }
+}
+
+#[test]
+fn an_import_that_is_interrupted_leaves_nothing_and_delays_nobody() {
+    let (app, _, key) = App::start();
+    for signal in ["-INT", "-KILL"] {
+        // Until it has staged some of them: a pipe holds less than that.
+        let mut child = import_from_pipe(&app, &lines(20_000));
+        let created = key.create(&json!({"name": "Rex", "categoryId": 1}));
+        assert_eq!(created.status, 201, "a creation beside it");
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status();
+        assert!(sent.expect("kill runs").success());
+        let status = child.wait().expect("an end");
+        assert_eq!(status.code(), (signal == "-INT").then_some(1));
+    }
+    assert_eq!(app.by_hand().ask("SELECT count(*) FROM pets")[0][0], "2");
+    assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
+    if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_some() {
+        let tables = "SELECT count(*) FROM pg_class WHERE relname IN ('staged', 'conflicts')";
+        eventually(Duration::from_secs(10), "no staged rows", || {
+            app.by_hand().ask(tables)[0][0] == "0"
+        });
+    } else {
+        let folder = app.database().parent().expect("a folder").to_owned();
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let name = entry.expect("a name").file_name();
+            let name = name.to_string_lossy();
+            assert!(
+                !name.contains("staged") && !name.contains("import"),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_running_server_shows_an_import_at_once_and_pages_are_right_afterwards() {
+    let (app, _, key) = App::start();
+    key.create_many(30);
+    let import = |words: &[&str], lines: &str| {
+        let file = tempfile::NamedTempFile::with_suffix(".ndjson").expect("a file");
+        fs::write(file.path(), lines).expect("a file");
+        let path = file.path().to_str().expect("text");
+        let imported = Command::new(PROGRAM)
+            .args([&["pets", "import", path], words].concat())
+            .env("ANIMAL_STORE_DATABASE", app.database_url())
+            .output()
+            .expect("it runs");
+        assert!(imported.status.success(), "{imported:?}");
+    };
+    let store = app.second_store();
+    for id in [5, 6] {
+        let removed =
+            app.block_on(store.remove_pet(animal_store::pet::PetId(id), false, harness::START));
+        removed.expect("a store").expect("it is removed");
+    }
+    let first = || key.get("/v1/pets?limit=10");
+    eventually(promised(), "the server follows", || {
+        first().ids() == [1, 2, 3, 4, 7, 8, 9, 10, 11, 12]
+    });
+    // Into the middle of a cached page.
+    import(
+        &["--keep-ids"],
+        "{\"id\":5,\"name\":\"back\",\"categoryId\":1}\n",
+    );
+    eventually(promised(), "the server follows", || {
+        first().ids() == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11]
+    });
+    import(&[], &lines(6_000));
+    let created = key.create(&json!({"name": "Rex", "categoryId": 1})).json()["id"].clone();
+    let mut seen = Vec::new();
+    let mut page = key.get("/v1/pets?limit=100");
+    loop {
+        seen.extend(page.ids());
+        let Some(next) = page.next() else { break };
+        page = key.follow(&next);
+    }
+    assert_eq!(seen.len(), 29 + 6_000 + 1);
+    assert!(seen.is_sorted_by(|one, other| one < other));
+    assert_eq!(json!(seen.last()), created, "later animals have larger IDs");
+}
+
+#[test]
+fn several_large_imports_at_once_all_succeed() {
+    let (app, ..) = App::start();
+    let mut imports: Vec<Child> = (0..3)
+        .map(|_| import_from_pipe(&app, &lines(6_000)))
+        .collect();
+    for child in &mut imports {
+        drop(child.stdin.take());
+    }
+    for child in imports {
+        let output = child.wait_with_output().expect("an end");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+    }
+    let count = app.by_hand().ask("SELECT count(*) FROM pets");
+    assert_eq!(count[0][0], "18000");
+}
