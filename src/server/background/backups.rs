@@ -36,7 +36,7 @@ enum Job {
 }
 
 /// Fails if no backups can be made in the folder. That a network file system does not respond is no reason not to serve.
-pub(in crate::server) async fn check(backups: &Backups) -> anyhow::Result<()> {
+pub(crate) async fn check(backups: &Backups) -> anyhow::Result<()> {
     let folder = backups.folder.clone();
     let checking = spawn_blocking(move || BackupFolder::check(&folder));
     let Ok(checked) = timeout(CHECK_TIMEOUT, checking).await else {
