@@ -23,7 +23,7 @@ use http::Method;
 
 use crate::access::Access;
 use crate::api::ApiError;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::health;
 use crate::http::{
@@ -39,10 +39,6 @@ use page::Page;
 /// The admin service.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    sources: Arc<MetricsPage>,
-    clock: Clock,
-    guard: Arc<Guard>,
-    live: Arc<Live>,
     api: AdminApi,
     page: Page,
 }
@@ -57,29 +53,23 @@ impl Admin {
         address: SocketAddr,
         https: bool,
     ) -> Self {
-        let clock = sources.clock.clone();
-        let sources = Arc::new(sources);
-        let guard = Arc::new(Guard::new(
+        let guard = Guard::new(
             config.admin_token.clone(),
             config.admin_hosts.clone(),
             address.port(),
             https,
-            clock.clone(),
-        ));
-        let live = Arc::new(Live::new(Arc::clone(&sources), events));
+            sources.clock.clone(),
+        );
+        let sources = Arc::new(sources);
         let api = AdminApi {
-            sources: Arc::clone(&sources),
+            live: Arc::new(Live::new(Arc::clone(&sources), events)),
+            sources,
             access,
-            guard: Arc::clone(&guard),
-            live: Arc::clone(&live),
+            guard: Arc::new(guard),
             body_timeout: config.request_timeout,
             node: process::node(),
         };
         Self {
-            sources,
-            clock,
-            guard,
-            live,
             api,
             page: Page::default(),
         }
@@ -105,15 +95,15 @@ impl Admin {
         }
         if let Some(file) = file {
             // The page itself holds no secrets; but under a foreign name it would not work.
-            self.guard.check_host(head)?;
+            self.api.guard.check_host(head)?;
             return Ok(file);
         }
         match head.path {
             "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.sources.readiness, head.query),
+            "/readyz" => health::ready(&self.api.sources.readiness, head.query),
             _ => {
-                self.guard.check_token(head, peer)?;
-                Ok(self.sources.page(head))
+                self.api.guard.check_token(head, peer)?;
+                Ok(self.api.sources.page(head))
             }
         }
     }
@@ -141,7 +131,7 @@ impl Service for Admin {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.api.sources.clock.now()
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
@@ -149,9 +139,9 @@ impl Service for Admin {
     }
 
     async fn start(&self) {
-        let live = Arc::clone(&self.live);
+        let live = Arc::clone(&self.api.live);
         tokio::task::spawn_local(async move { live.sample().await });
-        let live = Arc::clone(&self.live);
+        let live = Arc::clone(&self.api.live);
         tokio::task::spawn_local(async move { live.count_pets().await });
     }
 }

@@ -33,7 +33,7 @@ mod tls;
 mod worker;
 
 pub use accept::{DRAIN, accept};
-pub use asset::Asset;
+pub use asset::{Asset, NamedFile, with_hashed_names};
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;

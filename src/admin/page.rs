@@ -4,15 +4,14 @@ use std::sync::OnceLock;
 
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY};
 
-use crate::http::{Asset, Head, Response};
+use crate::http::{Asset, Head, NamedFile, Response, with_hashed_names};
 
 const PAGE: &str = include_str!("page/index.html");
 
-/// The files of the page: name, ending, type and content.
-const FILES: [(&str, &str, &str, &str); 3] = [
+/// The files of the page.
+const FILES: [NamedFile; 3] = [
     (
-        "page",
-        "css",
+        "assets/page.css",
         "text/css; charset=utf-8",
         concat!(
             include_str!("../assets/base.css"),
@@ -21,8 +20,7 @@ const FILES: [(&str, &str, &str, &str); 3] = [
         ),
     ),
     (
-        "page",
-        "js",
+        "assets/page.js",
         "text/javascript; charset=utf-8",
         concat!(
             include_str!("page/uplot/uplot.js"),
@@ -34,8 +32,7 @@ const FILES: [(&str, &str, &str, &str); 3] = [
         ),
     ),
     (
-        "icon",
-        "svg",
+        "assets/icon.svg",
         "image/svg+xml",
         include_str!("../assets/icon.svg"),
     ),
@@ -62,14 +59,7 @@ impl Page {
 
 fn build() -> Vec<(String, Asset)> {
     let mut page = PAGE.to_owned();
-    let mut files = Vec::new();
-    for (name, ending, content_type, body) in FILES {
-        let asset = Asset::immutable(content_type, body);
-        let hashed = format!("assets/{name}-{}.{ending}", asset.hash());
-        let reference = format!("\"assets/{name}.{ending}\"");
-        page = page.replace(&reference, &format!("\"{hashed}\""));
-        files.push((format!("/{hashed}"), asset));
-    }
+    let mut files = with_hashed_names(&mut page, &FILES);
     files.push(("/".to_owned(), Asset::new("text/html; charset=utf-8", page)));
     files
 }

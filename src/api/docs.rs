@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use super::url::BaseUrl;
-use crate::http::Asset;
+use crate::http::{Asset, NamedFile, with_hashed_names};
 
 /// The page. Its references are relative, so that it works behind a path prefix too.
 const PAGE: &str = include_str!("docs/page.html");
@@ -17,11 +17,10 @@ const MARKDOWN: &str = include_str!("docs/page.md");
 /// The server that the texts are about, in a deployment without a public URL. The script of the page replaces it by the real one.
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
-/// The files of the page: name, extension, type and content. The basics of the style are shared by all pages.
-const FILES: [(&str, &str, &str, &str); 3] = [
+/// The files of the page. The basics of the style are shared by all pages.
+const FILES: [NamedFile; 3] = [
     (
-        "page",
-        "css",
+        "docs/page.css",
         "text/css; charset=utf-8",
         concat!(
             include_str!("../assets/base.css"),
@@ -29,14 +28,12 @@ const FILES: [(&str, &str, &str, &str); 3] = [
         ),
     ),
     (
-        "page",
-        "js",
+        "docs/page.js",
         "text/javascript; charset=utf-8",
         include_str!("docs/page.js"),
     ),
     (
-        "icon",
-        "svg",
+        "docs/icon.svg",
         "image/svg+xml",
         include_str!("../assets/icon.svg"),
     ),
@@ -70,16 +67,7 @@ impl Docs {
         let root = self.root.as_deref().unwrap_or(ORIGIN);
         // A URL has no other character that is markup.
         let mut page = PAGE.replace(ORIGIN, &root.replace('&', "&amp;"));
-        let mut assets = Vec::new();
-        for (name, extension, content_type, body) in FILES {
-            let asset = Asset::immutable(content_type, body);
-            let hashed = format!("docs/{name}-{}.{extension}", asset.hash());
-            page = page.replace(
-                &format!("\"docs/{name}.{extension}\""),
-                &format!("\"{hashed}\""),
-            );
-            assets.push((format!("/{hashed}"), asset));
-        }
+        let mut assets = with_hashed_names(&mut page, &FILES);
         let markdown = MARKDOWN.replace(ORIGIN, root);
         let texts = [
             ("/docs", "text/html; charset=utf-8", page),

@@ -91,6 +91,21 @@ impl Asset {
     }
 }
 
+/// A file with the name that pages refer to, such as `assets/page.css`, its type and its content.
+pub type NamedFile = (&'static str, &'static str, &'static str);
+
+/// Files under names that contain their hash, such as `/assets/page-0123456789abcdef.css`. The references in `page` are replaced.
+pub fn with_hashed_names(page: &mut String, files: &[NamedFile]) -> Vec<(String, Asset)> {
+    let hashed = files.iter().map(|(name, content_type, body)| {
+        let asset = Asset::immutable(content_type, *body);
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let path = format!("{stem}-{}.{extension}", asset.hash());
+        *page = page.replace(&format!("\"{name}\""), &format!("\"{path}\""));
+        (format!("/{path}"), asset)
+    });
+    hashed.collect()
+}
+
 /// Whether the client has one of the representations with these tags.
 fn is_known(head: &Head<'_>, tags: &[String]) -> bool {
     list(head, &IF_NONE_MATCH).any(|tag| {
