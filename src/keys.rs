@@ -4,7 +4,7 @@
 mod name;
 pub(crate) mod report;
 
-pub(crate) use crate::store::{banned_until, old_secret_until};
+pub(crate) use crate::store::{banned_until, last_used, old_secret_until};
 pub(crate) use name::KeyName;
 
 use std::time::Duration;

@@ -23,7 +23,7 @@ pub use contract::{
     KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
     Retry, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
-pub(crate) use contract::{banned_until, old_secret_until};
+pub(crate) use contract::{banned_until, last_used, old_secret_until};
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;

@@ -100,7 +100,7 @@ impl AdminApi {
         };
         match resource {
             Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller).await)),
-            Resource::Live => self.live(&call),
+            Resource::Live => self.live(&call).await,
             Resource::Session => Ok(self.log_out(&call)),
             Resource::Keys if changes => self.create_key(&mut call).await,
             Resource::Keys => self.list_keys(&call).await,
@@ -163,8 +163,12 @@ impl AdminApi {
     }
 
     /// A stream of events. With the query `key=ID` also the requests of that key by status, from now on.
-    fn live(&self, call: &Call<'_>) -> Result<Response, ApiError> {
+    async fn live(&self, call: &Call<'_>) -> Result<Response, ApiError> {
         let key = query::key(call.head.query)?;
+        if let Some(key) = key {
+            let known = crate::keys::get(self.store(), key).await;
+            known.map_err(keys::failure)?;
+        }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, caller) = (Arc::clone(&self.guard), call.caller);
         let stream = self.live.stream(watch, move || guard.is_valid(caller))?;
@@ -201,17 +205,16 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
+/// Parses a body into a type with named members, each given at most once.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    let invalid = |error: serde_json::Error| {
-        ApiError::InvalidRequest(format!("The body is invalid: {error}"))
-    };
-    let value: Value = serde_json::from_slice(body).map_err(invalid)?;
-    if !value.is_object() {
+    // The members of a list would be taken in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::InvalidRequest(
             "The body must be a JSON object".into(),
         ));
     }
-    serde_json::from_value(value).map_err(invalid)
+    serde_json::from_slice(body)
+        .map_err(|error| ApiError::InvalidRequest(format!("The body is invalid: {error}")))
 }
 
 fn respond_json(status: StatusCode, value: &Value) -> Response {

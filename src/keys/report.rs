@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Issued, banned_until, old_secret_until};
+use super::{Issued, banned_until, last_used, old_secret_until};
 use crate::clock::Timestamp;
 use crate::store::{KeyRecord, KeyState, UsageRow};
 
@@ -19,7 +19,7 @@ pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
         "createdAt": record.created_at.to_string(),
         "expiresAt": text(record.expires_at),
         "revokedAt": text(record.revoked_at),
-        "lastUsedAt": text(record.last_used_at),
+        "lastUsedAt": text(last_used(record, now)),
         "bannedUntil": text(banned_until(record, now)),
         "oldSecretUntil": text(old_secret_until(record, now)),
     })

@@ -22,7 +22,7 @@ pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
 pub(crate) use key_list::SqlParam;
 pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
-pub(crate) use key_state::{banned_until, old_secret_until};
+pub(crate) use key_state::{banned_until, last_used, old_secret_until};
 pub use postgres_url::{InvalidDatabaseUrl, PostgresUrl};
 pub use tables::Contents;
 pub(crate) use tables::{

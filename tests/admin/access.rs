@@ -214,6 +214,7 @@ fn bad_requests_say_what_to_change() {
     let (_app, operator, _) = start();
     operator.get("/api/nothing").is_error(404, "not_found");
     operator.get("/api/keys/7").is_error(404, "not_found");
+    operator.get("/api/live?key=7").is_error(404, "not_found");
     let wrong = operator.request("PUT", "/api/keys").send();
     wrong.is_error(405, "method_not_allowed");
     assert_eq!(wrong.header("allow"), Some("GET, HEAD, POST"));
@@ -233,6 +234,15 @@ fn bad_requests_say_what_to_change() {
         response.is_error(400, "invalid_body");
         let message = response.json()["message"].to_string();
         assert!(message.contains(named), "{body}: {message}");
+    }
+    for twice in [
+        r#"{"name": "a", "plan": "free", "name": "b"}"#,
+        r#"{"name": "a", "plan": "free", "perDay": null, "perDay": null}"#,
+    ] {
+        let request = operator.request("POST", "/api/keys").body(twice);
+        let response = request.header("Content-Type", "application/json").send();
+        response.is_error(400, "invalid_body");
+        assert!(response.message().contains("duplicate"), "{response}");
     }
     let text = operator.request("POST", "/api/keys").body("name=a");
     text.send().is_error(415, "unsupported_media_type");

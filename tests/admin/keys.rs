@@ -158,3 +158,15 @@ fn a_revoked_key_stays_revoked_whatever_the_clock_says() {
     assert_eq!(shown["state"], "revoked", "{shown}");
     assert_eq!(names(&operator, "state=revoked"), ["a"]);
 }
+
+#[test]
+fn a_last_use_is_never_in_the_future() {
+    let (app, operator, client) = start();
+    let now = app.clock.now();
+    app.clock.set(now.after(Duration::from_hours(1)));
+    client.get("/v1/pets");
+    let last_used = || operator.get("/api/keys/1").json()["lastUsedAt"].clone();
+    crate::eventually("the last use is stored", || last_used().is_string());
+    app.clock.set(now);
+    assert_eq!(last_used(), now.to_string());
+}

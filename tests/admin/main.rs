@@ -6,6 +6,7 @@ mod access;
 mod keys;
 mod live;
 mod pets;
+mod same;
 
 use std::time::Duration;
 

@@ -203,7 +203,7 @@ fn changed_key(record: &KeyRecord, now: Timestamp) -> Response {
     respond(StatusCode::OK, &report::key(record, now))
 }
 
-fn failure(error: keys::Error) -> ApiError {
+pub(super) fn failure(error: keys::Error) -> ApiError {
     match error {
         keys::Error::Rejected(KeyRejection::Unknown(_)) => {
             ApiError::NotFound("There is no such key.")

@@ -2,13 +2,14 @@
 
 use http::StatusCode;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::pets::{rejection, with_next};
 use super::{AdminApi, Call, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::clock::Timestamp;
 use crate::http::Response;
-use crate::order::OrderId;
+use crate::order::{OrderId, OrderState};
 use crate::page::Scope;
 use crate::pet::PetId;
 
@@ -20,11 +21,22 @@ struct PlaceOrder {
 }
 
 impl AdminApi {
-    /// Without cancelled orders, as the API lists them.
+    /// Without cancelled orders, as the API lists them, and with their state.
     pub(super) async fn list_orders(&self, call: &Call<'_>) -> Result<Response, ApiError> {
         let query = query::of_orders(call.head.query)?;
         let page = self.store().order_page(query).await?;
-        let response = Response::json(StatusCode::OK, page.json);
+        let failed = |error: serde_json::Error| ApiError::Internal {
+            cause: error.to_string(),
+        };
+        let mut orders: Vec<Value> = serde_json::from_slice(&page.json).map_err(failed)?;
+        for order in &mut orders {
+            let state = match order["complete"] == true {
+                true => OrderState::Complete,
+                false => OrderState::Open,
+            };
+            order["state"] = state.word().into();
+        }
+        let response = respond(StatusCode::OK, &orders.into());
         Ok(with_next(response, page.next, Scope::Orders))
     }
 

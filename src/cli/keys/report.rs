@@ -3,7 +3,7 @@
 use super::super::table::{Column, column};
 use crate::clock::Timestamp;
 use crate::keys::report::text;
-use crate::keys::{banned_until, old_secret_until};
+use crate::keys::{banned_until, last_used, old_secret_until};
 use crate::store::{KeyRecord, KeyState, UsageRow};
 
 pub(super) const KEY_COLUMNS: [Column; 9] = [
@@ -39,7 +39,7 @@ pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {
         format!("{}…", record.prefix),
         KeyState::of(record, now).word().to_owned(),
         record.created_at.to_string(),
-        text(record.last_used_at).unwrap_or_else(|| "never".into()),
+        text(last_used(record, now)).unwrap_or_else(|| "never".into()),
     ]
 }
 
@@ -58,7 +58,7 @@ pub(super) fn details(record: &KeyRecord, used_today: i64, now: Timestamp) -> Ve
         ("created", Some(record.created_at.to_string())),
         ("expires", text(record.expires_at)),
         ("revoked", text(record.revoked_at)),
-        ("last used", text(record.last_used_at)),
+        ("last used", text(last_used(record, now))),
         ("banned until", text(banned_until(record, now))),
         ("old secret until", text(old_secret_until(record, now))),
     ];

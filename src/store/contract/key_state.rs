@@ -60,6 +60,11 @@ pub(crate) fn banned_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp>
         .map(|ban| ban.until)
 }
 
+/// Returns when a key was last used. A node whose clock was ahead may have stored a time that is yet to come.
+pub(crate) fn last_used(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
+    key.last_used_at.map(|at| at.min(now))
+}
+
 /// Returns the end of the grace period of a key's last rotation, while its old secret works.
 pub(crate) fn old_secret_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
     key.old.map(|(_, until)| until).filter(|until| now < *until)
