@@ -171,7 +171,9 @@ impl AdminApi {
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, caller) = (Arc::clone(&self.guard), call.caller);
-        let stream = self.live.stream(watch, move || guard.is_valid(caller))?;
+        let viewer = (call.peer.to_canonical(), caller);
+        let is_valid = move || guard.is_valid(caller);
+        let stream = self.live.stream(viewer, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
         response.body = Body::streamed(stream);
         // A proxy that buffered it would never forward it.

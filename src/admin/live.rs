@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use super::guard::Caller;
 use super::metrics::MetricsPage;
 use super::off_thread::off_thread;
 use super::sample::{Counts, NAMES, Sample};
@@ -24,8 +25,10 @@ use crate::pet::PetStatus;
 /// The number of samples that are kept: 15 minutes.
 const SAMPLES: usize = 900;
 
-/// The most pages that are open at once.
+/// The most pages that are open at once, and those of one viewer. The oldest page of a viewer ends for one more, so that no script
+/// that opens many can keep others out.
 const PAGES: usize = 32;
+const PAGES_OF_VIEWER: usize = 8;
 
 /// Seconds that a page may be behind before it loses data.
 const BEHIND: usize = 16;
@@ -45,9 +48,13 @@ pub(super) struct Live {
     /// How many animals have each status, and when they were counted.
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
-    pages: AtomicUsize,
+    /// The open pages, the oldest first, each with what ends it.
+    pages: Mutex<Vec<(Viewer, Arc<Notify>)>>,
     opened: Notify,
 }
+
+/// Who looks at a page: an address, and a session or the token.
+pub(super) type Viewer = (IpAddr, Caller);
 
 impl Live {
     pub(super) fn new(sources: Arc<MetricsPage>, log: Arc<RecentEvents>) -> Self {
@@ -57,7 +64,7 @@ impl Live {
             samples: Mutex::default(),
             pets: Mutex::default(),
             each_second: broadcast::channel(BEHIND).0,
-            pages: AtomicUsize::new(0),
+            pages: Mutex::default(),
             opened: Notify::new(),
         }
     }
@@ -104,7 +111,7 @@ impl Live {
     /// Counts the animals while a page is open, as often as their number allows.
     pub(super) async fn count_pets(&self) {
         loop {
-            if self.pages.load(Ordering::Relaxed) == 0 {
+            if lock(&self.pages).is_empty() {
                 self.opened.notified().await;
             }
             let began = Instant::now();
@@ -124,10 +131,11 @@ impl Live {
     /// The stream of a page: everything at once, then each second what is new. It ends when `is_valid` is false.
     pub(super) fn stream<V: Fn() -> bool + 'static>(
         self: &Arc<Self>,
+        viewer: Viewer,
         watch: Option<Watch>,
         is_valid: V,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
-        let page = Page::open(self)?;
+        let page = Page::open(self, viewer)?;
         let receiver = self.each_second.subscribe();
         let first = self.first();
         let first = stream::once(async move { Ok(first.into()) });
@@ -140,7 +148,11 @@ impl Live {
                         return None;
                     }
                     let mut message = loop {
-                        match receiver.recv().await {
+                        let received = tokio::select! {
+                            received = receiver.recv() => received,
+                            () = page.end.notified() => return None,
+                        };
+                        match received {
                             Ok(message) => break message,
                             Err(broadcast::error::RecvError::Lagged(_)) => {}
                             Err(broadcast::error::RecvError::Closed) => return None,
@@ -213,24 +225,39 @@ impl Live {
 }
 
 /// An open page.
-struct Page(Arc<Live>);
+struct Page {
+    live: Arc<Live>,
+    end: Arc<Notify>,
+}
 
 impl Page {
-    fn open(live: &Arc<Live>) -> Result<Self, ApiError> {
-        if live.pages.fetch_add(1, Ordering::Relaxed) >= PAGES {
-            live.pages.fetch_sub(1, Ordering::Relaxed);
+    fn open(live: &Arc<Live>, viewer: Viewer) -> Result<Self, ApiError> {
+        let mut pages = lock(&live.pages);
+        let is_own = |(by, _): &(Viewer, Arc<Notify>)| *by == viewer;
+        if pages.iter().filter(|page| is_own(page)).count() == PAGES_OF_VIEWER {
+            let oldest = pages.iter().position(is_own);
+            let ended = oldest.map(|oldest| pages.remove(oldest));
+            ended.inspect(|(_, end)| end.notify_one());
+        }
+        if pages.len() == PAGES {
             return Err(ApiError::NotReady(
                 "Too many dashboards are open: close one of them.".into(),
             ));
         }
+        let end = Arc::new(Notify::new());
+        pages.push((viewer, Arc::clone(&end)));
+        drop(pages);
         live.opened.notify_one();
-        Ok(Self(Arc::clone(live)))
+        Ok(Self {
+            live: Arc::clone(live),
+            end,
+        })
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        self.0.pages.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.live.pages).retain(|(_, end)| !Arc::ptr_eq(end, &self.end));
     }
 }
 

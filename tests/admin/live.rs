@@ -150,18 +150,23 @@ fn the_requests_of_a_key_are_counted_by_status_while_its_page_is_open() {
     }
 }
 
+/// The `Cookie` of a new session.
+fn log_in(operator: &Client) -> String {
+    let session = post(operator, "/api/session", &json!({"token": TOKEN}));
+    let cookie = session.header("set-cookie").expect("a cookie");
+    cookie.split(';').next().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn logging_out_ends_the_stream_of_the_session() {
     let (_app, operator, _) = start();
     let anyone = operator.with_key(None);
-    let session = post(&anyone, "/api/session", &json!({"token": TOKEN}));
-    let cookie = session.header("set-cookie").expect("a cookie");
-    let cookie = cookie.split(';').next().unwrap_or_default();
+    let cookie = log_in(&anyone);
     let mut events = Events::open(&anyone, "/api/live", &format!("Cookie: {cookie}"));
     events.wait_for("sample");
     let own = format!("http://{}", anyone.address);
     let out = anyone.request("DELETE", "/api/session");
-    let out = out.header("Cookie", cookie).header("Origin", &own).send();
+    let out = out.header("Cookie", &cookie).header("Origin", &own).send();
     assert_eq!(out.status, 204, "{out}");
     let ended = Instant::now();
     while events.next().is_some() {
@@ -173,10 +178,34 @@ fn logging_out_ends_the_stream_of_the_session() {
 }
 
 #[test]
+fn a_script_that_opens_many_streams_ends_its_own_and_no_other() {
+    let (_app, operator, _) = start();
+    let session = format!("Cookie: {}", log_in(&operator.with_key(None)));
+    let mut page = Events::open(&operator, "/api/live", &session);
+    page.wait_for("history");
+    let mut script: Vec<Events> = Vec::new();
+    for _ in 0..40 {
+        let mut events = Events::open(&operator, "/api/live", &bearer());
+        events.wait_for("history");
+        script.push(events);
+    }
+    let began = Instant::now();
+    for events in &mut script[..32] {
+        while events.next().is_some() {}
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "the oldest end");
+    for events in script[32..].iter_mut().chain([&mut page]) {
+        events.wait_for("sample");
+        events.wait_for("sample");
+    }
+}
+
+#[test]
 fn the_number_of_open_pages_is_bounded_and_a_shutdown_does_not_wait_for_them() {
     let (mut app, operator, _) = start();
+    let sessions = [(); 4].map(|()| format!("Cookie: {}", log_in(&operator.with_key(None))));
     let mut open: Vec<Events> = (0..32)
-        .map(|_| Events::open(&operator, "/api/live", &bearer()))
+        .map(|number| Events::open(&operator, "/api/live", &sessions[number / 8]))
         .collect();
     for events in &mut open {
         events.wait_for("history");
