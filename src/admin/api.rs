@@ -49,6 +49,9 @@ struct Call<'a> {
     now: Timestamp,
 }
 
+/// Timeout for the few bytes of a login to arrive. Whoever sends it need not have the token, and a shutdown waits for it.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(2);
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LogIn {
@@ -129,7 +132,8 @@ impl AdminApi {
         body: &mut RequestBody,
         peer: IpAddr,
     ) -> Result<Response, ApiError> {
-        let body = read_json(head, body, self.body_timeout).await?;
+        let timeout = LOGIN_TIMEOUT.min(self.body_timeout);
+        let body = read_json(head, body, timeout).await?;
         let LogIn { token } = parse(&body)?;
         let cookie = self.guard.log_in(head, peer, &token)?;
         Ok(Response::new(StatusCode::NO_CONTENT).with(SET_COOKIE, cookie))
@@ -175,7 +179,7 @@ impl AdminApi {
         let is_valid = move || guard.is_valid(caller);
         let stream = self.live.stream(viewer, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
-        response.body = Body::streamed(stream);
+        response.body = Body::endless(stream);
         // A proxy that buffered it would never forward it.
         Ok(response
             .with(CACHE_CONTROL, header::NO_STORE)

@@ -31,6 +31,8 @@ pub struct Body {
 /// A body that is generated while it is sent. Its request stays in flight until it ends.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
+    /// Whether it has no end, so that it is complete after any part.
+    is_endless: bool,
     request: Option<InFlightRequest>,
 }
 
@@ -60,9 +62,19 @@ impl From<Bytes> for Body {
 impl Body {
     /// A body that is generated while it is sent. An error aborts the connection, so that the client notices the missing rest.
     pub fn streamed(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
+        Self::generated(parts, false)
+    }
+
+    /// The same for a body without an end, which is complete after any part. At shutdown it ends, where another one is aborted.
+    pub fn endless(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
+        Self::generated(parts, true)
+    }
+
+    fn generated(parts: impl Stream<Item = io::Result<Bytes>> + 'static, is_endless: bool) -> Self {
         Self {
             stream: Some(Box::new(Streamed {
                 parts: Box::pin(parts),
+                is_endless,
                 request: None,
             })),
             ..Self::default()
@@ -101,6 +113,11 @@ impl Body {
         self.stream.is_some()
     }
 
+    /// Whether it has no end.
+    pub(super) fn is_endless(&self) -> bool {
+        self.stream.as_ref().is_some_and(|it| it.is_endless)
+    }
+
     /// Keeps the request in flight until the body has been sent.
     pub(super) fn keep(&mut self, request: InFlightRequest) {
         if let Some(stream) = &mut self.stream {
@@ -122,7 +139,8 @@ impl hyper::body::Body for Body {
             0 => {
                 return match &mut self.stream {
                     Some(stream) if stream.is_draining() => {
-                        Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())))
+                        let aborted = || Err(io::ErrorKind::ConnectionAborted.into());
+                        Poll::Ready((!stream.is_endless).then(aborted))
                     }
                     Some(stream) => {
                         let next = stream.parts.as_mut().poll_next(cx);

@@ -35,6 +35,7 @@ impl Service for Parts {
                 Err(io::ErrorKind::Other.into())
             }))),
             "/endless" => Body::streamed(first.chain(stream::pending())),
+            "/events" => Body::endless(first.chain(stream::pending())),
             "/large" => Body::streamed(stream::repeat_with(|| {
                 Ok(Bytes::from_static(&[b'x'; 4096]))
             })),
@@ -228,6 +229,17 @@ async fn a_streamed_body_ends_at_shutdown() {
         assert!(sent.starts_with(b"HTTP/1.1 200 "), "{target}");
         assert!(!sent.ends_with(b"0\r\n\r\n"), "{target}: as if complete");
     }
+}
+
+#[tokio::test(flavor = "local")]
+async fn a_body_without_an_end_is_complete_at_shutdown() {
+    let (connections, draining) = (connections(1), Rc::default());
+    let mut client = connect_with(&connections, LONG, LONG, &draining);
+    send(&mut client, "/events").await;
+    read_until(&mut client, "one\r\n").await;
+    draining.set(true);
+    connections.wake_all();
+    assert_eq!(read_until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
 }
 
 #[tokio::test(flavor = "local")]

@@ -1,6 +1,7 @@
 //! Who may see and change what.
 
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use animal_store::config::AdminHost;
 use harness::{App, Client, Request, Response};
@@ -261,6 +262,23 @@ fn bad_requests_say_what_to_change() {
         assert!(message.contains(named), "{query}: {message}");
     }
     assert_eq!(keys(&operator), 1);
+}
+
+#[test]
+fn a_login_that_does_not_arrive_does_not_delay_a_shutdown() {
+    let (mut app, operator, _) = start();
+    let mut silent = operator.connect();
+    let head = "POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 30\r\n\r\n";
+    silent.send(head.as_bytes());
+    assert_eq!(operator.get("/livez").status, 200);
+    let began = Instant::now();
+    app.stop();
+    // It times out after two seconds, and its connection lingers for five.
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]

@@ -95,6 +95,28 @@ fn a_client_that_asks_first_gets_a_100_or_the_response_before_it_sends() {
 }
 
 #[test]
+fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
+    let (certificate, folder) = (Certificate::new(), crate::folder());
+    certificate.write(folder.path());
+    let token = "0123456789abcdef";
+    let words = ["--admin-token", token, "--admin-host", "a.example"];
+    let process = crate::serve_admin(folder.path(), "0.0.0.0:0", &words);
+    let address = ([127, 0, 0, 1], process.admin.port()).into();
+    let client = Client::new(address, Some(token.into()));
+    let mut raw = Raw::connect(&client, &certificate, &[]);
+    raw.get(1, "/api/live");
+    raw.next_of(DATA).expect("events");
+    process.signal("TERM");
+    loop {
+        let frame = raw.next().expect("the end of the stream");
+        assert!(frame.kind != RST_STREAM, "{frame:?}");
+        if frame.stream == 1 && frame.has(END_STREAM) {
+            break;
+        }
+    }
+}
+
+#[test]
 fn rejected_streams_are_counted() {
     let (certificate, folder) = (Certificate::new(), crate::folder());
     certificate.write(folder.path());

@@ -63,8 +63,11 @@ impl<S> Sending<'_, S> {
         loop {
             let part = tokio::select! {
                 part = body.frame() => part,
-                // It may have no end.
-                () = self.context.outgoing.draining() => return None,
+                // It may take forever.
+                () = self.context.outgoing.draining() => match body.is_endless() {
+                    true => None,
+                    false => return None,
+                },
             };
             let Some(part) = part else {
                 return self.stream.send_data(Bytes::new(), true).ok();
