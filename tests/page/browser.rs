@@ -22,7 +22,9 @@ pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
 pub(crate) const RIGHT: &str = "\u{e014}";
+pub(crate) const UP: &str = "\u{e013}";
 pub(crate) const DOWN: &str = "\u{e015}";
+pub(crate) const SPACE: &str = " ";
 
 impl Browser {
     /// A new browser with nothing in its memory.

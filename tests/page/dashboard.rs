@@ -11,12 +11,12 @@ use crate::browser::{Browser, ENTER};
 use crate::sound::is_sound;
 use crate::{PROGRAM, TIMEOUT};
 
-const TOKEN: &str = "0123456789abcdef";
+pub(crate) const TOKEN: &str = "0123456789abcdef";
 
 /// A server with a token, and a browser that shows its dashboard.
-struct Dashboard {
-    browser: Browser,
-    server: Process,
+pub(crate) struct Dashboard {
+    pub(crate) browser: Browser,
+    pub(crate) server: Process,
     folder: TempDir,
 }
 
@@ -34,7 +34,7 @@ impl Dashboard {
     }
 
     /// One that has logged in, by keyboard.
-    fn logged_in() -> Self {
+    pub(crate) fn logged_in() -> Self {
         let dashboard = Self::open(&["--admin-token", TOKEN]);
         dashboard.log_in(TOKEN);
         dashboard.browser.wait_for(".top nav [aria-current]", "Now");
@@ -95,12 +95,12 @@ impl Dashboard {
         self.browser.click("#dialog-submit");
     }
 
-    fn client(&self, key: &str) -> Client {
+    pub(crate) fn client(&self, key: &str) -> Client {
         Client::new(self.server.address, Some(key.to_owned()))
     }
 
     #[track_caller]
-    fn has_no_complaints(&self) {
+    pub(crate) fn has_no_complaints(&self) {
         assert_eq!(self.browser.complaints(), Vec::<String>::new());
     }
 }
@@ -264,6 +264,16 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
     }
     assert!(dashboard.sees("#read-only"));
     dashboard.has_no_complaints();
+
+    // One that there is not is said so, and nothing else.
+    dashboard.show("#keys/9");
+    browser.wait_for("#problem", "There is no such key.");
+    dashboard.show("#now");
+    browser.wait_for("#tiles", "Memory");
+    dashboard.show("#keys/9");
+    browser.wait_for("#problem", "There is no such key.");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(browser.text("#problem"), "There is no such key.");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod access;
 mod browser;
 mod dashboard;
 mod examples;
+mod keyboard;
 mod shop;
 mod sound;
 mod try_it;

@@ -4,6 +4,7 @@ const statuses = ["available", "pending", "sold"];
 
 /** A view that is read in pages: the first one, and from each the next. */
 function pages(name, path, show) {
+  const [previous, following] = [$(`${name}-previous`), $(`${name}-next`)];
   let cursor = null;
   let next = null;
   const read = async () => {
@@ -13,20 +14,21 @@ function pages(name, path, show) {
     next = response.headers.get("X-Next-Cursor");
     $(name).replaceChildren(...data.map(show));
     $(`${name}-range`).textContent = data.length ? `${number(data[0].id)} to ${number(data.at(-1).id)}` : "None";
-    $(`${name}-previous`).disabled = !cursor;
-    $(`${name}-next`).disabled = !next;
+    previous.disabled = !cursor;
+    following.disabled = !next;
   };
   const go = (to) => {
     cursor = to;
-    return read().then(settled, report);
+    return read();
   };
-  $(`${name}-previous`).addEventListener("click", () => go(null));
-  $(`${name}-next`).addEventListener("click", () => go(next));
+  const turn = (to, from, other) => go(to).then(settled, report).then(() => keepFocus(from, other));
+  previous.addEventListener("click", () => turn(null, previous, following));
+  following.addEventListener("click", () => turn(next, following, previous));
   return { read, first: () => go(null) };
 }
 
 const animals = pages("animals", { name: "pets", query: () => ($("animals-status").value ? { status: $("animals-status").value } : {}) }, (pet) =>
-  element("tr", {},
+  element("tr", { id: `animal-${pet.id}` },
     element("td", {}, String(pet.id)),
     element("td", {}, pet.name),
     element("td", {}, String(pet.categoryId)),
@@ -38,7 +40,7 @@ const animals = pages("animals", { name: "pets", query: () => ($("animals-status
         : undefined)));
 
 const orders = pages("orders", { name: "orders", query: () => ({}) }, (order) =>
-  element("tr", {},
+  element("tr", { id: `order-${order.id}` },
     element("td", {}, String(order.id)),
     element("td", {}, String(order.petId)),
     element("td", { class: "nowrap" }, time(order.shipDate)),
@@ -47,7 +49,7 @@ const orders = pages("orders", { name: "orders", query: () => ({}) }, (order) =>
       element("button", { type: "button", class: "quiet", "aria-label": `Complete order ${order.id}`, onclick: () => endOrder(order, "complete") }, "Complete"), " ",
       element("button", { type: "button", class: "danger", "aria-label": `Cancel order ${order.id}`, onclick: () => endOrder(order, "cancel") }, "Cancel")]))));
 
-$("animals-status").addEventListener("change", () => animals.first());
+$("animals-status").addEventListener("change", () => animals.first().then(settled, report));
 $("animals-filter").addEventListener("submit", (event) => event.preventDefault());
 
 const setStatus = (pet) => ask({

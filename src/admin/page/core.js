@@ -59,9 +59,23 @@ function report(failure) {
 
 const settled = () => ($("problem").hidden = true);
 
-/** Asks, and does it when the answer is yes. The dialog stays open until it is done. What `act` returns is shown afterwards. */
+const usable = (one) => one?.isConnected && !one.disabled && one.checkVisibility();
+
+/** Moves the focus to the first of these places that can have it, after a change of the page; unless it was moved elsewhere meanwhile. */
+function keepFocus(from, ...others) {
+  const focused = document.activeElement;
+  if (focused !== document.body && focused !== from && usable(focused)) return;
+  [from, ...others].find(usable)?.focus();
+}
+
+/**
+ * Asks, and does it when the answer is yes. The dialog stays open until it is done. What `act` returns is shown afterwards.
+ * Then the focus returns to what opened it; or, if that is gone, to what is next to it.
+ */
 function ask({ title, body, submit, danger, act }) {
   const dialog = $("dialog");
+  const from = document.activeElement;
+  const [row, region] = [from.closest("tr")?.id, from.closest(".scroll")];
   const [form, problem] = [dialog.querySelector("form"), dialog.querySelector(".problem")];
   const button = $("dialog-submit");
   $("dialog-title").textContent = title;
@@ -71,9 +85,12 @@ function ask({ title, body, submit, danger, act }) {
   button.className = danger ? "danger" : "";
   button.hidden = false;
   $("dialog-cancel").textContent = "Cancel";
+  let busy = false;
   form.onsubmit = async (event) => {
     event.preventDefault();
-    button.disabled = true;
+    // A disabled button would lose the focus.
+    if (busy) return;
+    busy = true;
     try {
       const shown = await act(new FormData(form));
       if (shown) {
@@ -81,22 +98,26 @@ function ask({ title, body, submit, danger, act }) {
         $("dialog-body").replaceChildren(...shown.body);
         button.hidden = true;
         $("dialog-cancel").textContent = "Close";
-        $("dialog-cancel").focus();
+        (dialog.querySelector("#dialog-body button") ?? $("dialog-cancel")).focus();
       } else {
         dialog.close();
       }
     } catch (failure) {
       problem.textContent = failure.message;
     } finally {
-      button.disabled = false;
+      busy = false;
     }
+  };
+  dialog.onclose = () => {
+    // What was shown once must not stay in the document.
+    $("dialog-body").replaceChildren();
+    const near = (row ? $(row) : from.parentElement)?.querySelectorAll("button") ?? [];
+    keepFocus(from, ...near, region, $("main"));
   };
   dialog.showModal();
 }
 
 $("dialog-cancel").addEventListener("click", () => $("dialog").close());
-// What was shown once must not stay in the document.
-$("dialog").addEventListener("close", () => $("dialog-body").replaceChildren());
 
 /** A secret that is shown once, with a button that copies it. */
 function secret(text) {

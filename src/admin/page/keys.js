@@ -77,9 +77,10 @@ $("keys-filter").addEventListener("submit", (event) => {
   listAgain();
 });
 for (const [id, step] of [["keys-previous", -1], ["keys-next", 1]]) {
-  $(id).addEventListener("click", () => {
+  $(id).addEventListener("click", async () => {
     list.offset = Math.max(0, list.offset + step * list.size);
-    showKeys().then(settled, report);
+    await showKeys().then(settled, report);
+    keepFocus($(id), $("keys-previous"), $("keys-next"));
   });
 }
 

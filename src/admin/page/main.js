@@ -19,20 +19,26 @@ function show(view) {
 
 /** Shows the view that the address names. */
 async function route() {
-  const [name, id] = location.hash.slice(1).split("/");
+  const { hash } = location;
+  const [name, id] = hash.slice(1).split("/");
   const view = name === "keys" && /^[0-9]+$/.test(id ?? "") ? "key" : name in views && name !== "key" ? name : "now";
-  openStream(view === "key" ? id : null);
   show(view);
+  let key = null;
   try {
     await views[view](id);
+    if (view === "key") key = id;
     settled();
   } catch (failure) {
-    if (failure.status !== 401) report(failure);
+    if (failure.status === 401) return;
+    report(failure);
   }
+  // Another view may have been chosen meanwhile.
+  if (location.hash === hash) openStream(key);
 }
 
 function showLogin() {
   closeStream();
+  $("dialog").close();
   show("login");
   for (const part of document.querySelectorAll(".top nav, .server, #log-out")) part.hidden = true;
   settled();
@@ -87,5 +93,9 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();
 });
-addEventListener("hashchange", route);
+addEventListener("hashchange", () => {
+  route();
+  // A view is shown at once, and what had the focus may be gone.
+  $("main").focus();
+});
 begin();

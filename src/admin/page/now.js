@@ -1,6 +1,6 @@
 // The view "Now": plots, tiles, health and events, from the stream of live data.
 
-const now = { names: [], samples: [], plots: [], source: null, key: null };
+const now = { names: [], samples: [], plots: [], source: null, key: null, lost: false };
 
 const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 
@@ -123,8 +123,8 @@ function openStream(key = null) {
   now.source = source;
   const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
   on("history", ({ names, samples }) => {
-    settled();
-    Object.assign(now, { names, samples });
+    if (now.lost) settled();
+    Object.assign(now, { names, samples, lost: false });
     $("events").replaceChildren();
     if (!$("view-now").hidden) drawPlots();
   });
@@ -141,6 +141,7 @@ function openStream(key = null) {
   source.onerror = () => {
     $("ready").textContent = "unknown";
     $("ready").className = "badge";
+    now.lost = true;
     report(new Failure(0, "The connection to the server is lost. Trying again…"));
     // A stream that ended because the session did is not opened again by the browser.
     if (source.readyState === EventSource.CLOSED) {
