@@ -1,8 +1,8 @@
 //! Chromium, headless, driven through chromedriver's HTTP interface.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -204,11 +204,38 @@ impl Browser {
 }
 
 impl Drop for Browser {
+    /// Ends the browser too, which the driver would leave behind. After a failure as well, so that nothing here may fail.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.ask("DELETE", &self.session, &json!({}));
+        let (session, address) = (&self.session, self.address);
+        let head =
+            format!("DELETE {session} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        if !session.is_empty()
+            && let Ok(mut driver) = TcpStream::connect(address)
+        {
+            let _ = driver.set_read_timeout(Some(TIMEOUT));
+            let _ = driver.write_all(head.as_bytes());
+            // It responds when the browser has ended.
+            let _ = driver.read(&mut [0; 1]);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+#[test]
+fn a_failed_test_leaves_no_browser_behind() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = folder.path().to_owned();
+    let test = std::thread::spawn(move || {
+        let browser = Browser::start(&path);
+        browser.run("throw new Error('as in a test that fails')", json!([]));
+    });
+    assert!(test.join().is_err());
+    let profile = folder.path().join("browser").display().to_string();
+    let is_left = |process: fs::DirEntry| {
+        let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(&profile)
+    };
+    let mut processes = fs::read_dir("/proc").expect("processes").flatten();
+    assert!(!processes.any(is_left), "the browser is still running");
 }
