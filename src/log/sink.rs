@@ -1,7 +1,7 @@
 //! Buffers of log lines, and the thread that writes them.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
     lost: Arc<Counter>,
     events: Arc<RecentEvents>,
+    wake: SyncSender<()>,
     stop: Option<Sender<()>>,
     /// Closed after the last lines have been written.
     written: Receiver<()>,
@@ -34,6 +35,8 @@ pub struct Sink {
 #[derive(Clone, Debug)]
 pub struct Buffer {
     lines: Arc<Mutex<Vec<u8>>>,
+    /// Wakes the thread that writes, which sleeps while all buffers are empty.
+    wake: SyncSender<()>,
     /// Lines dropped by all buffers of the sink.
     lost: Arc<Counter>,
 }
@@ -50,12 +53,15 @@ impl Sink {
         format: LogFormat,
         clock: Clock,
     ) -> io::Result<Self> {
+        // One message is enough, and none is lost: the thread looks at all buffers after it has received it.
+        let (wake, woken) = mpsc::sync_channel(1);
         let (stop, stopped) = mpsc::channel::<()>();
         let (until_written, written) = mpsc::channel();
         let sink = Self {
             buffers: Arc::default(),
             lost: Arc::default(),
             events: Arc::default(),
+            wake,
             stop: Some(stop),
             written,
         };
@@ -64,6 +70,11 @@ impl Sink {
             let _until_written = until_written;
             let (mut spare, mut reported) = (Vec::new(), 0);
             loop {
+                // What could not be written is tried again.
+                if lost.get() == reported {
+                    let _ = woken.recv();
+                }
+                // Lines that follow soon are written together.
                 let is_last =
                     stopped.recv_timeout(FLUSH_INTERVAL) != Err(RecvTimeoutError::Timeout);
                 let buffers = lock(&buffers).clone();
@@ -92,6 +103,7 @@ impl Sink {
     pub fn buffer(&self) -> Buffer {
         let buffer = Buffer {
             lines: Arc::default(),
+            wake: self.wake.clone(),
             lost: Arc::clone(&self.lost),
         };
         lock(&self.buffers).push(buffer.clone());
@@ -113,6 +125,7 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         self.stop = None;
+        let _ = self.wake.try_send(());
         let _ = self.written.recv_timeout(FINAL_TIMEOUT);
     }
 }
@@ -128,9 +141,21 @@ impl Buffer {
         let mut lines = lock(&self.lines);
         if lines.len() >= CAPACITY {
             self.lost.add(1);
-        } else {
-            write(&mut lines);
+            return;
         }
+        let is_first = lines.is_empty();
+        write(&mut lines);
+        drop(lines);
+        if is_first {
+            self.wake();
+        }
+    }
+
+    /// At most once in an interval: until the lines are written, no other is the first.
+    #[cold]
+    fn wake(&self) {
+        // A message that is there already has the same effect.
+        let _ = self.wake.try_send(());
     }
 
     /// Writes the buffered lines, and counts those that cannot be written. They are swapped with `spare`, so that neither vector has

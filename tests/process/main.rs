@@ -22,6 +22,7 @@ mod faults;
 mod files;
 mod format;
 mod healthcheck;
+mod idle;
 mod import;
 mod life;
 mod memory;
