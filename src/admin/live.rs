@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::guard::Caller;
 use super::metrics::MetricsPage;
@@ -36,8 +36,10 @@ const BEHIND: usize = 16;
 /// The shortest pause between two counts of the animals. It also lasts 200 times as long as a count.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The age of a count after which a request for the overview counts again.
+/// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does
+/// not respond, the overview is needed most.
 const OLDEST: Duration = Duration::from_secs(60);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live data.
 #[derive(Debug)]
@@ -50,7 +52,10 @@ pub(super) struct Live {
     each_second: broadcast::Sender<Bytes>,
     /// The open pages, the oldest first, each with what ends it.
     pages: Mutex<Vec<(Viewer, Arc<Notify>)>>,
+    /// Wakes the task that counts the animals.
     opened: Notify,
+    /// Wakes who waits for a count.
+    counted: Notify,
 }
 
 /// Who looks at a page: an address, and a session or the token.
@@ -66,6 +71,7 @@ impl Live {
             each_second: broadcast::channel(BEHIND).0,
             pages: Mutex::default(),
             opened: Notify::new(),
+            counted: Notify::new(),
         }
     }
 
@@ -108,7 +114,7 @@ impl Live {
         }
     }
 
-    /// Counts the animals while a page is open, as often as their number allows.
+    /// Counts the animals while a page is open, and for requests, as often as their number allows.
     pub(super) async fn count_pets(&self) {
         loop {
             if lock(&self.pages).is_empty() {
@@ -116,6 +122,7 @@ impl Live {
             }
             let began = Instant::now();
             self.count_now().await;
+            self.counted.notify_waiters();
             sleep(PAUSE.max(began.elapsed() * 200)).await;
         }
     }
@@ -176,9 +183,12 @@ impl Live {
 
     /// The latest sample by names, and the state of the server. The animals are counted if that was long ago.
     pub(super) async fn overview(&self) -> Value {
-        let counted = lock(&self.pets).map(|(_, at)| at);
-        if counted.is_none_or(|at| at.elapsed() > OLDEST) {
-            self.count_now().await;
+        let counted_at = lock(&self.pets).map(|(_, at)| at);
+        if counted_at.is_none_or(|at| at.elapsed() > OLDEST) {
+            let counted = self.counted.notified();
+            self.opened.notify_one();
+            // The last count, if there is one, is better than nothing.
+            let _ = timeout(COUNT_TIMEOUT, counted).await;
         }
         let mut overview = self.state();
         if let Some(sample) = lock(&self.samples).back() {

@@ -10,6 +10,7 @@
 mod changes;
 mod clocks;
 mod copy;
+mod dashboard;
 mod exact;
 mod far;
 mod format;
@@ -154,15 +155,24 @@ impl Cluster {
 
     /// One more node.
     fn start_node(&self) -> Process {
+        self.start_node_with(&[])
+    }
+
+    /// One more node, with these options.
+    fn start_node_with(&self, options: &[&str]) -> Process {
         let database = self.postgres.url().replace(
             &self.postgres.port().to_string(),
             &self.wire.port().to_string(),
         );
-        self.start_node_on(&(database + &postgres_parameters()))
+        self.serve(&(database + &postgres_parameters()), options)
     }
 
     /// A node on another database.
     fn start_node_on(&self, database: &str) -> Process {
+        self.serve(database, &[])
+    }
+
+    fn serve(&self, database: &str, options: &[&str]) -> Process {
         let words = [
             "--no-first-key",
             "--database",
@@ -172,6 +182,7 @@ impl Cluster {
             "--log-level",
             "warn",
         ];
+        let words = [&words[..], options].concat();
         let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
         Process::serve_with(&self.program, self.folder.path(), &words, &vars)
     }
