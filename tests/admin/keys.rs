@@ -1,6 +1,6 @@
 //! Keys: created, listed, changed and ended through the admin API, by the rules of the command line.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use animal_store::plan::Plan;
 use harness::Client;
@@ -134,6 +134,40 @@ fn the_list_is_searched_sorted_and_read_in_parts() {
     crate::eventually("the last use is stored", || {
         names(&operator, "sort=lastUsed&order=desc&limit=1")[0] != "dog!"
     });
+}
+
+/// In a debug build, on a machine that may be busy: a tenth of the time is enough otherwise.
+#[test]
+fn any_page_of_100_000_keys_is_read_within_a_second() {
+    let (app, operator, _) = start();
+    app.by_hand().add_keys(100_000);
+    let mut slowest = (Duration::ZERO, String::new());
+    for sort in ["id", "name", "plan", "lastUsed", "today"] {
+        for (order, offset) in [
+            ("asc", 0),
+            ("asc", 50_000),
+            ("asc", 99_990),
+            ("desc", 99_000),
+        ] {
+            let query = format!("sort={sort}&order={order}&offset={offset}");
+            let times = (0..3).map(|_| {
+                let began = Instant::now();
+                let (keys, total) = list(&operator, &query);
+                assert_eq!((keys.len(), &*total), (50.min(100_001 - offset), "100001"));
+                began.elapsed()
+            });
+            let time = times.min().expect("a time");
+            println!("{query}: {time:?}");
+            slowest = slowest.max((time, query));
+        }
+        // Pages far down are read in another way.
+        let ids = |offset| -> Vec<Value> {
+            let (keys, _) = list(&operator, &format!("sort={sort}&offset={offset}"));
+            keys.iter().map(|key| key["id"].clone()).collect()
+        };
+        assert_eq!(ids(999)[1..], ids(1_000)[..49], "{sort}");
+    }
+    assert!(slowest.0 < Duration::from_secs(1), "{slowest:?}");
 }
 
 #[test]

@@ -101,8 +101,8 @@ impl KeyListQuery {
         sql
     }
 
-    /// The condition, the order, and the part of the list.
-    pub(crate) fn selection(&self, sign: char) -> KeyListSql {
+    /// The condition and the order.
+    pub(crate) fn ordered(&self, sign: char) -> KeyListSql {
         let mut sql = self.condition(sign);
         let order = match self.sort {
             KeySort::Id => None,
@@ -118,9 +118,16 @@ impl KeyListQuery {
         };
         let direction = if self.descending { "DESC" } else { "ASC" };
         let order = order.map_or(String::new(), |order| format!("{order} {direction}, "));
+        sql.text += &format!(" ORDER BY {order}id {direction}");
+        sql
+    }
+
+    /// The condition, the order, and the part of the list.
+    pub(crate) fn selection(&self, sign: char) -> KeyListSql {
+        let mut sql = self.ordered(sign);
         let limit = sql.bind(SqlParam::Int(self.limit.into()));
         let offset = sql.bind(SqlParam::Int(self.offset.into()));
-        sql.text += &format!(" ORDER BY {order}id {direction} LIMIT {limit} OFFSET {offset}");
+        sql.text += &format!(" LIMIT {limit} OFFSET {offset}");
         sql
     }
 }
