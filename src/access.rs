@@ -135,8 +135,8 @@ mod tests {
             });
             let events = recorded(|| {
                 for _ in 0..2 {
-                    let presented = Presented::Key(secret.reveal().as_bytes());
-                    let identity = access.identify(&store, presented, ADDRESS, now);
+                    let credentials = Credentials::Token(secret.reveal().as_bytes());
+                    let identity = access.identify(&store, credentials, ADDRESS, now);
                     let identity = runtime.block_on(identity).unwrap();
                     assert_eq!(matches!(identity, Identity::Key(_)), id == 1);
                 }
