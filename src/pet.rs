@@ -27,8 +27,10 @@ impl PetId {
 
     /// Parses the canonical spelling of an ID: decimal digits, no sign but `-`, no leading zero.
     pub fn from_path(text: &str) -> Option<Self> {
-        let id: i64 = text.parse().ok()?;
-        (itoa::Buffer::new().format(id) == text).then_some(Self(id))
+        match text.as_bytes() {
+            [b'0'] | [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..] => text.parse().ok().map(Self),
+            _ => None,
+        }
     }
 }
 
