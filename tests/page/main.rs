@@ -1,7 +1,11 @@
 //! The pages in a real browser. On `/docs` a key is entered, every operation is tried, and nothing is loaded from elsewhere. Its examples are
 //! run as they are shown.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod access;
 mod browser;
