@@ -77,7 +77,10 @@ impl CsvColumns {
 
     /// Finds the columns in the header line, or returns what is wrong with it. Other columns are ignored.
     pub fn find(header: &[u8], ids: PetIds) -> Result<Self, String> {
-        let titles = fields(header).map_err(|problem| format!("the header line: {problem}"))?;
+        let example = Self::NAMES.join(",");
+        let titles = fields(header).map_err(|problem| {
+            format!("the header line must have columns, as in {example}: {problem}")
+        })?;
         let mut places = [None; 4];
         for (place, title) in titles.iter().enumerate() {
             let known = Self::NAMES.iter().zip(&mut places);
@@ -87,10 +90,8 @@ impl CsvColumns {
                 }
             }
         }
-        let missing = |name: &str| {
-            let example = Self::NAMES.join(",");
-            format!("the header line must have a column {name}, as in {example}")
-        };
+        let missing =
+            |name: &str| format!("the header line must have a column {name}, as in {example}");
         let [id, name, category_id, status] = places;
         if ids == PetIds::Kept && id.is_none() {
             return Err(missing("id"));

@@ -181,7 +181,7 @@ fn a_file_that_cannot_be_imported_is_one_line_and_leaves_nothing() {
             "a.csv",
             good.as_bytes().to_vec(),
             1,
-            "the header line must have a column name",
+            "the header line must have columns, as in id,name,categoryId,status: a quote in a field",
         ),
         (
             "a.csv",
