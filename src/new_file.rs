@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
-/// What the temporary name has after the name.
+/// The suffix of the temporary name, before a random number.
 pub(crate) const UNFINISHED: &str = ".new-";
 
 /// What the names of the files end with that SQLite has next to a database.
@@ -120,8 +120,8 @@ impl NewFile {
         &self.file
     }
 
-    /// Gives it the owner and the mode of another file. If this process may not change the owner, only its own user gets access:
-    /// the other file's group is not this one's.
+    /// Gives it the owner and the mode of another file. If this process may not change the owner, only the user gets access,
+    /// because the new file has another group.
     pub(crate) fn set_access_of(&self, other: &Metadata) -> Result<(), NewFileError> {
         let mode = other.mode() & 0o777;
         let mode = match fchown(&self.file, Some(other.uid()), Some(other.gid())) {
@@ -133,8 +133,8 @@ impl NewFile {
     }
 
     /// Syncs at an interval what `write` writes. One sync of a large file at its end would delay the syncs of others on the same
-    /// disk: with it, the p99 of creations beside a backup of 110 MB was 2.5 to 4 times as long as without a backup, and so it
-    /// is 1.6 to 2 times.
+    /// disk: with one, the p99 of creations beside a backup of 110 MB was 2.5 to 4 times as long as without a backup; with syncs
+    /// at an interval it is 1.6 to 2 times.
     pub(crate) fn sync_while<T>(&self, write: impl FnOnce() -> T) -> T {
         let (writing, written) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -151,8 +151,8 @@ impl NewFile {
         })
     }
 
-    /// Waits until its content is on disk. Fails also if an earlier sync did: a later one may report success for what that one
-    /// has lost.
+    /// Waits until its content is on disk. Also fails if an earlier sync failed: a later one may report success for data that the
+    /// earlier one lost.
     pub(crate) fn sync(&self) -> Result<(), NewFileError> {
         if let Some(error) = self.failed_sync.get() {
             return Err(self.cannot(io::Error::new(error.kind(), error.to_string())));
@@ -201,7 +201,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.published {
-            // There is nobody left to tell.
+            // If this fails, the next file of this name removes it.
             let _ = std::fs::remove_file(&self.temporary);
             // SQLite removes its own, unless the disk is full.
             remove_logs(&self.temporary);
@@ -210,8 +210,8 @@ impl Drop for NewFile {
 }
 
 /// Removes the files that processes have left behind that were killed before they could publish or remove them, with SQLite's
-/// next to them; only those whose final name `is_wanted`, and that no process holds.
-pub(crate) fn remove_leftovers(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
+/// next to them; only those whose final name `is_ours`, and that no process holds.
+pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((target, random)) = name.to_str().and_then(|name| name.rsplit_once(UNFINISHED))
@@ -221,7 +221,7 @@ pub(crate) fn remove_leftovers(folder: &Path, is_wanted: impl Fn(&str) -> bool) 
         let of_log = LOGS.iter().find_map(|end| random.strip_suffix(end));
         let random = of_log.unwrap_or(random);
         let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_random && is_wanted(target) {
+        if is_random && is_ours(target) {
             let file = folder.join(format!("{target}{UNFINISHED}{random}"));
             remove_unless_held(&file);
             if !file.exists() {

@@ -1,4 +1,4 @@
-//! Backups at an interval. Each runs on a thread of its own: it takes long, and a folder on a network file system may not respond.
+//! Backups at an interval. Each runs on a separate thread: it takes long, and a folder on a network file system may not respond.
 //! A failure is counted, and logged when it begins and when it ends; nothing else depends on it.
 
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The interval at which a backup is told to stop.
+/// The interval at which a backup is interrupted until it stops: an interrupt has no effect between two statements.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long a start waits until it is known whether the folder can be used.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a thread does. Both return when the last backup was made.
+/// The work of a thread. Both return when the last backup was made.
 #[derive(Clone, Copy)]
 enum Job {
     FindLast,
@@ -142,7 +142,7 @@ async fn perform(
             Job::Make => folder.back_up(now, &running).map(Some),
         }
     };
-    // Nobody waits for it: a thread that hangs does not keep the process from exiting.
+    // Not joined: a thread that hangs does not keep the process from exiting.
     let thread = std::thread::Builder::new().name("backup".into());
     if let Err(error) = thread.spawn(move || reply.send(work().map_err(|error| error.to_string())))
     {

@@ -1,6 +1,6 @@
-//! A part of the list of keys, as people look at it: searched, sorted, and with the number of all that match.
+//! A part of the list of keys for the dashboard: searched, sorted, and with the number of all that match.
 //!
-//! The statements are the same for every engine, apart from the sign of their parameters.
+//! The statements are the same for every engine, apart from the character that begins a parameter: `?` or `$`.
 
 use super::key::KeyRecord;
 use super::key_state::KeyState;
@@ -60,7 +60,7 @@ pub(crate) enum SqlParam {
 /// The end of a statement that selects keys, with its parameters.
 #[derive(Debug)]
 pub(crate) struct KeyListSql {
-    sign: char,
+    placeholder: char,
     pub(crate) text: String,
     pub(crate) params: Vec<SqlParam>,
 }
@@ -69,7 +69,7 @@ impl KeyListSql {
     /// Adds a parameter, and returns how the statement names it.
     fn bind(&mut self, param: SqlParam) -> String {
         self.params.push(param);
-        format!("{}{}", self.sign, self.params.len())
+        format!("{}{}", self.placeholder, self.params.len())
     }
 
     fn bind_text(&mut self, text: &str) -> String {
@@ -78,10 +78,10 @@ impl KeyListSql {
 }
 
 impl KeyListQuery {
-    /// The condition, with parameters that begin with `sign`.
-    pub(crate) fn condition(&self, sign: char) -> KeyListSql {
+    /// The condition, with parameters that begin with this character.
+    pub(crate) fn condition(&self, placeholder: char) -> KeyListSql {
         let mut sql = KeyListSql {
-            sign,
+            placeholder,
             text: "WHERE id > 0".into(),
             params: Vec::new(),
         };
@@ -102,8 +102,8 @@ impl KeyListQuery {
     }
 
     /// The condition and the order.
-    pub(crate) fn ordered(&self, sign: char) -> KeyListSql {
-        let mut sql = self.condition(sign);
+    pub(crate) fn ordered(&self, placeholder: char) -> KeyListSql {
+        let mut sql = self.condition(placeholder);
         let order = match self.sort {
             KeySort::Id => None,
             KeySort::Name => Some("lower(name)".to_owned()),
@@ -123,8 +123,8 @@ impl KeyListQuery {
     }
 
     /// The condition, the order, and the part of the list.
-    pub(crate) fn selection(&self, sign: char) -> KeyListSql {
-        let mut sql = self.ordered(sign);
+    pub(crate) fn selection(&self, placeholder: char) -> KeyListSql {
+        let mut sql = self.ordered(placeholder);
         let limit = sql.bind(SqlParam::Int(self.limit.into()));
         let offset = sql.bind(SqlParam::Int(self.offset.into()));
         sql.text += &format!(" LIMIT {limit} OFFSET {offset}");

@@ -12,7 +12,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::engine::Postgres;
 use super::error::PgError;
-use super::nodes::{ALIVE, COUNT_ALIVE, LOCK};
+use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
@@ -106,7 +106,7 @@ impl PgSession {
 
     /// The number of nodes that are alive.
     pub(crate) async fn nodes(&self) -> StoreResult<i64> {
-        self.number(COUNT_ALIVE, &[&ALIVE]).await
+        self.number(COUNT_ALIVE, &[&ALIVE_MILLIS]).await
     }
 
     pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {

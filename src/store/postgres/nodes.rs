@@ -17,7 +17,7 @@ use super::unlimited::{NO_LIMITS, WAITING, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
-pub(super) const ALIVE: i64 = 30_000;
+pub(super) const ALIVE_MILLIS: i64 = 30_000;
 
 /// How long a node waits at its start until it is registered.
 pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,7 +76,9 @@ pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i
 pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) -> PgResult<()> {
     transaction.query_one(LOCK, &[]).await?;
     // First: a node that comes back now waits for the end of the migration, and then finds its row deleted.
-    transaction.execute(DELETE_DEAD, &[&format, &ALIVE]).await?;
+    transaction
+        .execute(DELETE_DEAD, &[&format, &ALIVE_MILLIS])
+        .await?;
     let rows = transaction.query(OLDER, &[&format]).await?;
     let name = |row: &tokio_postgres::Row| {
         let (id, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -88,7 +90,7 @@ pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) ->
         false => Err(PgError::Failed(format!(
             "cannot migrate to format {format} while nodes of an older version are running, which cannot use it: {}; shut them down first (a killed one counts as running for {} s)",
             alive.join(", "),
-            ALIVE / 1000
+            ALIVE_MILLIS / 1000
         ))),
     }
 }

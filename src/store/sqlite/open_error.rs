@@ -66,7 +66,7 @@ impl OpenError {
                 let what = "another process has locked it: end that one first, or try again later";
                 OpenError::cannot_open(&path, what)
             }
-            // A transaction of rollback mode that was cut short. This file has another mode; rolling it back would touch the file.
+            // An unfinished transaction in rollback mode, which these files do not use. Rolling it back would change the file.
             Some(ErrorCode::ReadOnly) if sibling(&path, "-journal").exists() => {
                 OpenError::Damaged {
                     path,
