@@ -8,6 +8,7 @@ mod copy;
 mod creation;
 mod discard;
 mod error;
+mod exclusive;
 mod identity;
 mod import;
 mod inspect;

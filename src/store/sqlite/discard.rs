@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Sqlite;
 use super::connect::sibling;
+use super::exclusive::open_exclusively;
 use super::lock::FileLock;
-use super::restore::exclusive;
 
 impl Sqlite {
     /// Closes the database, and removes it if this process has created it.
@@ -25,7 +25,7 @@ fn remove_unused(path: &Path) {
     let Ok(_lock) = FileLock::take(path) else {
         return;
     };
-    let Ok(connection) = exclusive(path, Duration::ZERO) else {
+    let Ok(connection) = open_exclusively(path, Duration::ZERO) else {
         return;
     };
     // Animals, orders and keys get their IDs from there, and nothing is stored without one of them.

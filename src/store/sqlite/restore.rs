@@ -14,11 +14,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
 use super::connect::{self, folder, give_to_owner_of_folder, sibling};
+use super::exclusive::open_exclusively;
 use super::identity::FileIdentity;
 use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
@@ -186,7 +186,7 @@ impl Restore {
 
     fn replace_readable(self, now: Timestamp) -> Result<Restored> {
         let failed = self.failure();
-        let connection = match exclusive(&self.target, EXCLUSIVE_WAIT) {
+        let connection = match open_exclusively(&self.target, EXCLUSIVE_WAIT) {
             Ok(connection) => connection,
             Err(error) if is_damage(&error) => return self.replace_unreadable(now),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
@@ -340,28 +340,6 @@ fn copy(source: &Path, new: &NewFile, progress: &BackupProgress) -> io::Result<(
         }
     }
     Ok(())
-}
-
-/// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
-/// write-ahead log into it. Waits so long for others to close it.
-pub(super) fn exclusive(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(wait)?;
-    // When it is closed, the log at this path is another database's.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connect::configure(&connection)?;
-    // A transaction takes the lock, and the locking mode keeps it.
-    connection.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
-    let is_busy: bool =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
-    if is_busy {
-        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-        return Err(rusqlite::Error::SqliteFailure(busy, None));
-    }
-    Ok(connection)
 }
 
 /// Whether the database, not the access to it, is at fault.
