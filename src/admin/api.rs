@@ -170,8 +170,7 @@ impl AdminApi {
     async fn live(&self, call: &Call<'_>) -> Result<Response, ApiError> {
         let key = query::key(call.head.query)?;
         if let Some(key) = key {
-            let known = crate::keys::get(self.store(), key).await;
-            known.map_err(keys::failure)?;
+            self.record(key).await?;
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, caller) = (Arc::clone(&self.guard), call.caller);

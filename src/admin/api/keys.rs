@@ -87,8 +87,13 @@ impl AdminApi {
         Ok(respond(StatusCode::OK, &rows.collect()).with(TOTAL, total))
     }
 
+    /// The key with this ID, which must exist.
+    pub(super) async fn record(&self, id: KeyId) -> Result<KeyRecord, ApiError> {
+        keys::get(self.store(), id).await.map_err(failure)
+    }
+
     pub(super) async fn show_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
-        let record = keys::get(self.store(), id).await.map_err(failure)?;
+        let record = self.record(id).await?;
         let since = first_day(call.now, DAYS_OF_KEY);
         let usage = self.store().usage_since(&[id], since).await?;
         let mut key = self.key(&record, &usage, call.now);
@@ -203,7 +208,7 @@ fn changed_key(record: &KeyRecord, now: Timestamp) -> Response {
     respond(StatusCode::OK, &report::key(record, now))
 }
 
-pub(super) fn failure(error: keys::Error) -> ApiError {
+fn failure(error: keys::Error) -> ApiError {
     match error {
         keys::Error::Rejected(KeyRejection::Unknown(_)) => {
             ApiError::NotFound("There is no such key.")
