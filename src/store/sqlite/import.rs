@@ -1,5 +1,5 @@
-//! The import of many animals. They are staged in a file of their own, which has no name, so it is gone with the process, and copied
-//! into the table in one transaction. The lock of an import tells a server that its creations should wait for that.
+//! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and copied into
+//! the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,10 +18,11 @@ use super::open_error::OpenError;
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
-/// The beginning of the ending of the file until it has no name any more.
+/// The suffix of the staging file, before a random number, until its name is removed.
 const STAGED: &str = ".staged-";
 
-/// When a staged file that has a name was left behind by a process that was killed: they lose it at once.
+/// The age at which a staging file that still has a name was left behind by a killed process: the name is removed right after the
+/// file is opened.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
@@ -63,7 +64,7 @@ impl Sqlite {
                 connection.execute_batch(SET_UP)
             },
         );
-        // SQLite needs no name to go on with it.
+        // SQLite continues to use the open file without its name.
         let _ = std::fs::remove_file(&file);
         attached.map_err(|error| store_error(&error))?;
         Ok(SqliteImport {
@@ -178,7 +179,7 @@ impl SqliteImport {
     /// Copies the staged rows. If it fails, the end of the connection rolls it back.
     fn insert(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
-        // Of animals that keep their IDs, or else of new ones after the last that was given out.
+        // The offset of the IDs: none if animals keep theirs, otherwise the last ID that was assigned.
         let before = match self.ids {
             PetIds::Kept => 0,
             PetIds::New => connection.query_row(

@@ -17,13 +17,13 @@ use super::{lock_wait, migrations};
 use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, remove_leftovers};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
-/// Older ones can lose commits in WAL mode.
-const OLDEST_SQLITE: i32 = 3_051_003;
+/// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
+const MIN_SQLITE: i32 = 3_051_003;
 
 /// The timeout of a write that waits for another process's write.
 pub(super) const WRITE_WAIT: Duration = Duration::from_secs(2);
 
-/// What the name of a database that a restore has replaced has after the name of that database.
+/// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
 pub(super) const KEPT: &str = ".before-restore-";
 
 pub(super) struct Opened {
@@ -38,7 +38,7 @@ pub(super) struct Opened {
 
 /// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks, as commands do.
 pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
-    if rusqlite::version_number() < OLDEST_SQLITE {
+    if rusqlite::version_number() < MIN_SQLITE {
         return Err(OpenError::UnsafeSqlite(rusqlite::version()));
     }
     let found = inspect(path)?;
@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
             created: false,
         });
     }
-    // A running server may not support the format to which this version would migrate its file.
+    // A running server may not support the format of this version.
     let migrates = format != Some(migrations::CURRENT_FORMAT);
     let lock = match mode.serves() || migrates {
         true => Some(FileLock::take(path)?),
@@ -74,7 +74,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         let is_own = |name: &str| file.file_name().is_some_and(|own| *own == *name);
         remove_leftovers(folder(&file), is_own);
     }
-    // A restore gives the file a second name for a moment. Only a process with the lock may take that name for a leftover.
+    // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover.
     let while_restored = match &lock {
         None if has_second_name(path) => Some(FileLock::take(path)?),
         _ => None,
