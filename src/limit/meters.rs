@@ -53,5 +53,9 @@ mod tests {
         assert!(addresses.iter().all(|address| address.is_multiple_of(128)));
         let distinct: std::collections::HashSet<_> = addresses.iter().collect();
         assert_eq!(distinct.len(), addresses.len());
+        for (index, address) in addresses.iter().enumerate() {
+            let found = std::ptr::from_ref(meters.get(MeterIndex(index))).addr();
+            assert_eq!(found, *address);
+        }
     }
 }

@@ -185,6 +185,7 @@ mod tests {
         let mut minute = Minute::default();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
         minute.count(1);
+        assert_eq!(minute.start(), Timestamp::from_secs(60));
         assert_eq!(
             minute.rate(3),
             Rate {

@@ -321,6 +321,8 @@ fn a_stored_ban_replaces_an_earlier_one_or_the_one_that_was_stored_before() {
     meter.adopt(limits(1, 9), &rejection(Some(ban(50))));
     meter.apply_bans(Some(ban(40)), None);
     assert_eq!(meter.node_state().ban, Some(ban(50)));
+    meter.apply_bans(Some(ban(60)), None);
+    assert_eq!(meter.node_state().ban, Some(ban(60)));
     let meter = Meter::default();
     meter.apply_bans(Some(ban(500)), None);
     meter.decide(
