@@ -13,7 +13,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{Progress, watch};
 use super::signals::Signals;
-use crate::new_file::{NewFileError, Overwrite};
+use crate::new_file::Overwrite;
 use crate::store::{BackupError, BackupProgress, Database, back_up};
 
 /// Back up the embedded database, also while the server runs.
@@ -68,10 +68,8 @@ impl Backup {
 /// A file that cannot be the target is wrong usage.
 fn failure(error: BackupError) -> Failure {
     match error {
-        BackupError::InUse(..)
-        | BackupError::File(NewFileError::Exists(_) | NewFileError::NotAFile(_)) => {
-            Failure::Usage(error.to_string())
-        }
+        BackupError::InUse(..) => Failure::Usage(error.to_string()),
+        BackupError::File(file) if file.is_usage() => Failure::Usage(file.to_string()),
         other => Failure::from(anyhow::Error::from(other)),
     }
 }

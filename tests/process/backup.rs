@@ -140,6 +140,7 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
     fs::write(folder.path().join("other.db-wal"), "log").expect("a file");
     fs::create_dir(folder.path().join("folder")).expect("a folder");
     let _socket = UnixListener::bind(folder.path().join("socket")).expect("a socket");
+    std::os::unix::fs::symlink("nothing", folder.path().join("dangling")).expect("a link");
     let before = fs::read(folder.path().join(SOURCE)).expect("a file");
     let files = names(folder.path());
     for (name, part) in [
@@ -148,6 +149,10 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
         ("./animal-store.db-wal", "belongs to the database itself"),
         ("./animal-store.db.lock", "belongs to the database itself"),
         ("other.db", "has a -wal or -journal next to it"),
+        (
+            "dangling",
+            "is a symbolic link to a file that does not exist",
+        ),
         ("folder", "is not a regular file"),
         ("socket", "is not a regular file"),
         (

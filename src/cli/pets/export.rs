@@ -124,10 +124,8 @@ async fn write(
 
 /// A file that cannot be the target is wrong usage.
 fn new_file_failed(error: NewFileError) -> Failure {
-    match error {
-        NewFileError::Exists(_) | NewFileError::NotAFile(_) | NewFileError::Dangling(_) => {
-            Failure::Usage(error.to_string())
-        }
-        NewFileError::Failed(..) => Failure::Failed(error.to_string()),
+    match error.is_usage() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::Failed(error.to_string()),
     }
 }
