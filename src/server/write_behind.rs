@@ -267,8 +267,9 @@ mod tests {
             took[took.len() / 2]
         );
         println!("{figures}");
-        // One transaction for all of them takes several times that.
-        assert!(p99 < Duration::from_millis(100), "{figures}");
-        assert!(longest < Duration::from_millis(500), "{figures}");
+        // Compared with storing it, whose time depends on the load of the machine: with one transaction, a creation waits for all of it.
+        let shortest = flushed.iter().min().copied().unwrap_or_default();
+        assert!(p99 * 10 < shortest, "{figures}");
+        assert!(longest * 4 < shortest, "{figures}");
     }
 }
