@@ -9,6 +9,9 @@ use crate::http::Response;
 use crate::page::{Cursor, PageSize, Scope};
 use crate::store::Page;
 
+const CURSOR: &[u8] = b"&cursor=";
+const END: &[u8] = b">; rel=\"next\"";
+
 /// Responds with a page, and with a `Link` to the next one, if any. `path` ends in `?limit=`, and the link repeats all parameters.
 pub(super) fn respond(
     page: Page,
@@ -29,22 +32,32 @@ fn link(
     limit: PageSize,
     scope: Scope,
 ) -> HeaderValue {
-    let mut link = Vec::with_capacity(base.host_and_path.len() + path.len() + 112);
+    let scheme: &[u8] = match base.https {
+        true => b"<https://",
+        false => b"<http://",
+    };
+    let mut digits = itoa::Buffer::new();
+    let limit = digits.format(limit.get());
+    let (parameter, status) = match scope {
+        Scope::Pets(Some(status)) => ("&status=", status.word()),
+        Scope::Pets(None) | Scope::Orders => ("", ""),
+    };
+    let cursor = next.bound_to(scope).text();
+    let of_request = scheme.len() + base.host_and_path.len() + path.len() + limit.len();
+    let of_page = parameter.len() + status.len() + CURSOR.len() + cursor.len() + END.len();
+    // Without spare capacity, so that `Bytes` needs no allocation of its own. Not `concat`, which takes 200 instructions more.
+    let mut link = Vec::with_capacity(of_request + of_page);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
-    put(if base.https {
-        b"<https://"
-    } else {
-        b"<http://"
-    });
+    put(scheme);
     put(base.host_and_path);
     put(path.as_bytes());
-    put(itoa::Buffer::new().format(limit.get()).as_bytes());
-    if let Scope::Pets(Some(status)) = scope {
-        put(b"&status=");
-        put(status.word().as_bytes());
+    put(limit.as_bytes());
+    if !status.is_empty() {
+        put(parameter.as_bytes());
+        put(status.as_bytes());
     }
-    put(b"&cursor=");
-    put(&next.bound_to(scope).text());
-    put(b">; rel=\"next\"");
+    put(CURSOR);
+    put(&cursor);
+    put(END);
     HeaderValue::from_maybe_shared(Bytes::from(link)).unwrap_or(HeaderValue::from_static(""))
 }
