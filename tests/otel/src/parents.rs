@@ -185,15 +185,23 @@ fn on_several_nodes_the_spans_are_those_of_redis_and_postgresql() {
     let (request, children) = family(&spans, &span);
     assert_eq!(children, ["EVALSHA", "SELECT orders"]);
     assert!(spans[1].is_error && !request.is_error);
+}
 
-    // A PostgreSQL that does not is one of both.
+#[test]
+fn a_postgresql_that_does_not_respond_is_an_error_of_its_span_and_of_the_request() {
+    let postgres = Postgres::start();
+    let database = postgres.create_database("traces");
+    let deployment = deploy(&["--database", &database], &[]);
+    let Deployment {
+        client, collector, ..
+    } = &deployment;
     postgres.stop_immediately();
-    let (trace, span, header) = parent(20, "01");
+    let (trace, span, header) = parent(1, "01");
     let request = client
         .request("GET", "/v1/store/orders")
         .header("traceparent", &header);
     assert_eq!(request.send().status, 503);
-    let spans = collector.trace(&trace, 3);
+    let spans = collector.trace(&trace, 2);
     let (request, _) = family(&spans, &span);
     assert!(request.is_error && request.attribute("error.type") == "503");
     let query = spans.iter().find(|span| span.name == "SELECT orders");
