@@ -47,7 +47,7 @@ pub(super) struct Live {
     sources: Arc<MetricsPage>,
     log: Arc<RecentEvents>,
     samples: Mutex<VecDeque<Sample>>,
-    /// How many animals have each status, and when they were counted.
+    /// How many animals have each status, and until when that is recent enough.
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
     /// The open pages, the oldest first, each with what ends it.
@@ -120,18 +120,27 @@ impl Live {
             if lock(&self.pages).is_empty() {
                 self.opened.notified().await;
             }
-            let began = Instant::now();
-            self.count_now().await;
+            let pause = self.count_now().await;
             self.counted.notify_waiters();
-            sleep(PAUSE.max(began.elapsed() * 200)).await;
+            sleep(pause).await;
         }
     }
 
-    async fn count_now(&self) {
+    /// Counts the animals, and returns how long to wait before the next time.
+    async fn count_now(&self) -> Duration {
+        let began = Instant::now();
         let store = Arc::clone(&self.sources.store);
         match off_thread(async move || store.count_pets().await).await {
-            Ok(counts) => *lock(&self.pets) = Some((counts, Instant::now())),
-            Err(error) => tracing::debug!(%error, "the animals could not be counted"),
+            Ok(counts) => {
+                let pause = PAUSE.max(began.elapsed() * 200);
+                *lock(&self.pets) = Some((counts, Instant::now() + OLDEST.max(pause)));
+                pause
+            }
+            // Soon: the time that a failure took says nothing about the number of animals.
+            Err(error) => {
+                tracing::debug!(%error, "the animals could not be counted");
+                PAUSE
+            }
         }
     }
 
@@ -183,8 +192,8 @@ impl Live {
 
     /// The latest sample by names, and the state of the server. The animals are counted if that was long ago.
     pub(super) async fn overview(&self) -> Value {
-        let counted_at = lock(&self.pets).map(|(_, at)| at);
-        if counted_at.is_none_or(|at| at.elapsed() > OLDEST) {
+        let valid_until = lock(&self.pets).map(|(_, until)| until);
+        if valid_until.is_none_or(|until| Instant::now() > until) {
             let counted = self.counted.notified();
             self.opened.notify_one();
             // The last count, if there is one, is better than nothing.
