@@ -78,7 +78,7 @@ fn a_creation_is_503_while_a_table_is_locked_20_of_20() {
 }
 
 #[test]
-fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
+fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_times() {
     let postgres = Postgres::start();
     // Long enough that both wait by then.
     postgres.psql("postgres", "alter system set deadlock_timeout = '700ms'");
@@ -90,7 +90,12 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
     by_hand.ask("SET deadlock_timeout = '20s'");
     let waiting = "select count(*) from pg_locks where not granted";
     let deadlocks = "select deadlocks from pg_stat_database where datname = 'postgres'";
-    for number in 1..=10 {
+    let seen = || postgres.psql("postgres", deadlocks).parse::<u32>();
+    // On a busy machine a creation may run into its timeout first. It is tried again then, too, but was no victim.
+    for number in 1..=30 {
+        if seen().expect("a number") >= 10 {
+            return;
+        }
         let made = std::thread::scope(|scope| {
             by_hand.lock("pets");
             let creating = scope.spawn(move || create(client, &format!("animal-{number}")));
@@ -104,9 +109,7 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_of_10() {
         });
         assert_eq!(made.status, 201, "{number}: {made}");
     }
-    eventually(TIMEOUT, "all of them were deadlocks", || {
-        postgres.psql("postgres", deadlocks) == "10"
-    });
+    panic!("{} deadlocks of 30", seen().expect("a number"));
 }
 
 #[test]

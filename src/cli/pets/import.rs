@@ -5,6 +5,7 @@ use std::fs::Metadata;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use anyhow::Context;
 use serde_json::json;
@@ -180,6 +181,7 @@ struct Source {
     batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
     /// The bytes that were read.
     taken: Arc<AtomicU64>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Source {
@@ -192,10 +194,12 @@ impl Source {
             // If nobody receives it, the command has failed.
             Err(error) => drop(sender.blocking_send(Err(error))),
         };
-        std::thread::Builder::new()
-            .name("reader".into())
-            .spawn(read)?;
-        Ok(Self { batches, taken })
+        let reader = std::thread::Builder::new().name("reader".into());
+        Ok(Self {
+            batches,
+            taken,
+            reader: Some(reader.spawn(read)?),
+        })
     }
 
     /// Waits until the file is open, and its header line is read.
@@ -206,7 +210,12 @@ impl Source {
 
     async fn next(&mut self, name: &str) -> Result<Option<Vec<NumberedRow>>, Failure> {
         let failure = |what| Failure::Failed(format!("{}: {what}", cannot_import(name)));
-        self.batches.recv().await.transpose().map_err(failure)
+        let batch = self.batches.recv().await;
+        // A reader that panicked has ended too, but not at the end of the file.
+        if batch.is_none() && self.reader.take().is_some_and(|it| it.join().is_err()) {
+            return Err(failure("reading it failed".into()));
+        }
+        batch.transpose().map_err(failure)
     }
 }
 

@@ -84,8 +84,9 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
     let (connection, before) = connect(path, mode, notice)?;
-    // A restore may have replaced the file before this process got a lock on it. The log at this path is that of the new one.
-    if found.is_ok_and(|found| !found.is_in_place()) {
+    // A restore may have replaced the file, or a failed import removed it, before this process got a lock on it. The log at this path is
+    // that of the new one.
+    if !found.is_ok_and(|found| found.is_in_place()) {
         return Err(OpenError::Replaced(path.into()));
     }
     let lock = lock.filter(|_| mode.serves());
@@ -190,9 +191,8 @@ fn connect(
     notice: Option<fn()>,
 ) -> Result<(Connection, Option<i32>), OpenError> {
     let set_up = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // It exists. SQLite would create it with permissions that others can read it with.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         match notice {
             Some(notice) => lock_wait::wait_as_command(&mut connection, notice)?,
