@@ -7,8 +7,10 @@ use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM, rex};
 
-/// How long a response may take that needs no other server, on a busy machine. One that waits for PostgreSQL takes two seconds.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// How long a response may take that needs no other server: 99 in 100, and on a busy machine any. One that waits for PostgreSQL takes
+/// two seconds.
+const AT_ONCE: Duration = Duration::from_millis(200);
+const SOON: Duration = Duration::from_secs(1);
 
 /// How long anything else may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,11 +32,11 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
 
     cluster.postgres.stall();
     let began = Instant::now();
-    let mut slowest = Duration::ZERO;
+    let mut took = Vec::new();
     let mut ask = |target: &str| {
         let began = Instant::now();
         let response = client.get(target);
-        slowest = slowest.max(began.elapsed());
+        took.push(began.elapsed());
         response
     };
     while ask("/readyz").status == 200 {
@@ -51,7 +53,12 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     assert!(age() >= 5.0, "{}", age());
     // What is cached is served all the same, to keys that may have been revoked meanwhile.
     assert_eq!(ask("/v1/pets?limit=5").status, 200);
-    assert!(slowest < AT_ONCE, "{slowest:?} for a value that is there");
+    took.sort();
+    let (most, slowest) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+    assert!(
+        most < AT_ONCE && slowest < SOON,
+        "{most:?}, {slowest:?} for a value that is there"
+    );
 
     cluster.postgres.resume();
     cluster.command(&["keys", "revoke", &id.to_string()]);

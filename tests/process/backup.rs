@@ -140,7 +140,13 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
     fs::write(folder.path().join("other.db-wal"), "log").expect("a file");
     fs::create_dir(folder.path().join("folder")).expect("a folder");
     let _socket = UnixListener::bind(folder.path().join("socket")).expect("a socket");
-    std::os::unix::fs::symlink("nothing", folder.path().join("dangling")).expect("a link");
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, folder.path().join(name)).expect("a link");
+    };
+    link("nothing", "dangling");
+    // As that of a running server, which a link leads to.
+    fs::write(folder.path().join("animal-store.db-shm"), "").expect("a file");
+    link("animal-store.db-shm", "to-shm");
     let before = fs::read(folder.path().join(SOURCE)).expect("a file");
     let files = names(folder.path());
     for (name, part) in [

@@ -148,11 +148,15 @@ pub(super) fn prepare(
 fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
     let in_use = |why| Err(BackupError::InUse(target.into(), why));
     let files = ["", "-wal", "-shm", "-journal", ".lock"].map(|end| connect::sibling(source, end));
-    let names_it = |file: &PathBuf| same_name(file, target);
-    let target_file = FileIdentity::at(target.into());
-    let is_it = FileIdentity::at(source.into())
-        .is_ok_and(|source| target_file.is_ok_and(|target| target.is_same_file(&source)));
-    if is_it || files.iter().any(names_it) {
+    let found = FileIdentity::at(target.into()).ok();
+    // By another name too: through a link, the file behind it would be replaced.
+    let is_same_file = |file: &PathBuf| {
+        let file = FileIdentity::at(file.clone()).ok();
+        file.zip(found.as_ref())
+            .is_some_and(|(file, found)| found.is_same_file(&file))
+    };
+    let belongs = |file: &PathBuf| same_name(file, target) || is_same_file(file);
+    if files.iter().any(belongs) {
         return in_use("belongs to the database itself");
     }
     if !connect::has_no_log(target) {
