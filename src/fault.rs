@@ -1,9 +1,8 @@
-//! Deliberate bugs that the tests must catch, and simulations of later versions. They exist only in builds with the feature `faults`,
-//! and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`); in all other builds `is_on` is always false.
+//! Deliberate bugs that the tests must catch, and simulations of later versions. They exist only in debug builds, which the
+//! tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`). In a release `is_on` is always false.
 
 /// A deliberate bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "faults", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
     AckBeforeCommit,
@@ -39,8 +38,10 @@ pub enum Fault {
 
 impl Fault {
     /// Whether this fault is enabled.
-    #[cfg(feature = "faults")]
     pub fn is_on(self) -> bool {
+        if !cfg!(debug_assertions) {
+            return false;
+        }
         static ENABLED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
         let enabled = ENABLED.get_or_init(|| {
             let name = std::env::var("ANIMAL_STORE_FAULT").ok()?;
@@ -63,11 +64,5 @@ impl Fault {
             true => broken,
             false => correct,
         }
-    }
-
-    /// Whether this fault is enabled: never, in this build.
-    #[cfg(not(feature = "faults"))]
-    pub const fn is_on(self) -> bool {
-        false
     }
 }

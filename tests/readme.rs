@@ -218,10 +218,15 @@ impl Stage {
     }
 }
 
+/// The program as users build it.
+fn program() -> String {
+    std::env::var("ANIMAL_STORE_RELEASE_BIN")
+        .expect("run this through ./test readme, which builds the program")
+}
+
 /// The path of this process, with the program in front of it.
 fn path_with_the_program() -> String {
-    let program = std::env::var("ANIMAL_STORE_RELEASE_BIN")
-        .expect("run this through ./test readme, which builds the program");
+    let program = program();
     let folder = Path::new(&program).parent().expect("a folder").display();
     format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
 }
@@ -243,6 +248,26 @@ fn the_commands_for_users_do_and_print_what_the_pages_say() {
 #[test]
 fn the_commands_for_operators_do_and_print_what_the_page_says() {
     run_pages(Place::Installed, &["docs/operating.md"], 5);
+}
+
+#[test]
+fn a_release_that_is_built_in_a_checkout_names_its_commit() {
+    let head = Command::new("git")
+        .args(["rev-parse", "HEAD"])
+        .output()
+        .ok()
+        .filter(|git| git.status.success());
+    let commit = match &head {
+        Some(git) => String::from_utf8_lossy(&git.stdout),
+        None => "unknown".into(),
+    };
+    let version = Command::new(program())
+        .args(["--version", "--verbose"])
+        .output()
+        .expect("the program");
+    let version = String::from_utf8_lossy(&version.stdout);
+    let line = format!("\ncommit    {}\n", commit.trim());
+    assert!(version.contains(&line), "{version}{line}");
 }
 
 /// Runs the commands of these pages. At least so many blocks have an output.

@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use super::print;
 use crate::store;
 
-/// The commit that this was built from. Builds of packages set it.
+/// The commit that this was built from: of a release or a package, not of a debug build (`build.rs`).
 const COMMIT: Option<&str> = option_env!("ANIMAL_STORE_COMMIT");
 
 /// Whether the arguments are these two options.
@@ -22,7 +22,6 @@ pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
 /// Prints the version with its details.
 pub(super) fn run() -> Outcome {
     let features: Vec<&str> = [
-        ("faults", cfg!(feature = "faults")),
         ("otel", cfg!(feature = "otel")),
         ("shuttle", cfg!(feature = "shuttle")),
     ]

@@ -4,7 +4,6 @@
 
 mod cluster_node;
 mod connection;
-#[cfg(feature = "faults")]
 mod faulty;
 mod health;
 mod script;

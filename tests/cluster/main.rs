@@ -52,12 +52,6 @@ fn is_long() -> bool {
     std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
-/// The program with faults compiled in: the controls that the tests must catch.
-fn faulty_program() -> String {
-    std::env::var("ANIMAL_STORE_FAULTY_BIN")
-        .expect("run this through ./test cluster, which builds it")
-}
-
 /// The certificate of all servers, if `ANIMAL_STORE_TEST_TLS=1` wants nodes that reach PostgreSQL and Redis over TLS alone.
 fn over_tls() -> Option<&'static Signed> {
     static SERVER: OnceLock<Option<(Signed, Authority)>> = OnceLock::new();
@@ -94,7 +88,6 @@ struct Cluster {
     redis_url: String,
     /// The nodes reach PostgreSQL through this; commands go straight.
     wire: Proxy,
-    program: String,
     fault: String,
     folder: TempDir,
 }
@@ -102,21 +95,17 @@ struct Cluster {
 impl Cluster {
     /// Three nodes.
     fn start() -> Self {
-        Self::of(PROGRAM, "none")
+        Self::broken("none")
     }
 
     /// Three nodes that are broken in this way.
     fn broken(fault: &str) -> Self {
-        Self::of(&faulty_program(), fault)
-    }
-
-    fn of(program: &str, fault: &str) -> Self {
         let redis = match over_tls() {
             Some(server) => Redis::start_with_tls(server, false),
             None => Redis::start(),
         };
         let url = redis.url() + &redis_parameters();
-        Self::with_redis(program, fault, redis, url)
+        Self::with_redis(fault, redis, url)
     }
 
     /// Three nodes whose counters are divided among three Redis: two of them beside the one of the nodes.
@@ -129,11 +118,11 @@ impl Cluster {
         let scheme = one.url();
         let scheme = scheme.split(':').next().expect("a scheme");
         let url = format!("{scheme}://{}{}", ports.join(","), redis_parameters());
-        (Self::with_redis(PROGRAM, "none", one, url), [two, three])
+        (Self::with_redis("none", one, url), [two, three])
     }
 
     /// Three nodes whose counters are at this address, of which `redis` is all or a part.
-    fn with_redis(program: &str, fault: &str, redis: Redis, redis_url: String) -> Self {
+    fn with_redis(fault: &str, redis: Redis, redis_url: String) -> Self {
         let postgres = match over_tls() {
             Some(server) => Postgres::start_with_tls(server, tls::EVERYBODY),
             None => Postgres::start(),
@@ -145,7 +134,6 @@ impl Cluster {
             redis_url,
             postgres,
             wire,
-            program: program.into(),
             fault: fault.into(),
             folder: TempDir::new().expect("a folder"),
         };
@@ -184,7 +172,7 @@ impl Cluster {
         ];
         let words = [&words[..], options].concat();
         let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
-        Process::serve_with(&self.program, self.folder.path(), &words, &vars)
+        Process::serve_with(PROGRAM, self.folder.path(), &words, &vars)
     }
 
     /// Runs a command on the data.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::{Client, Output, Postgres, Process, eventually, run};
 use tempfile::TempDir;
 
-use crate::{PROGRAM, faulty_program, rex};
+use crate::{PROGRAM, rex};
 
 /// Two heartbeats, on a busy machine.
 const SOON: Duration = Duration::from_secs(12);
@@ -51,8 +51,8 @@ impl Deployment {
 
     /// Runs a command of a later version to its end. It would not end if it served.
     fn later(&self, version: &str, command: &[&str]) -> Output {
-        let (program, database) = (faulty_program(), self.postgres.url());
-        let words = [&["40", "env", version, &program], command].concat();
+        let database = self.postgres.url();
+        let words = [&["40", "env", version, PROGRAM], command].concat();
         let words = [&words[..], &["--database", &database]].concat();
         run("timeout", self.folder.path(), &words)
     }

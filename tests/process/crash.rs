@@ -9,7 +9,7 @@ use harness::{Client, Connection, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{PROGRAM, faulty_program, large_key};
+use crate::{PROGRAM, large_key};
 
 /// Set to 1, it asks for the long version.
 const LONG: &str = "ANIMAL_STORE_TEST_LONG";
@@ -27,7 +27,7 @@ const READY: Duration = Duration::from_secs(1);
 fn every_acknowledged_animal_outlives_kill_9_and_no_id_is_given_twice() {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
     let cycles = if long { 1_000 } else { 25 };
-    let run = Run::new(PROGRAM, "none").go(cycles, Process::kill);
+    let run = Run::new("none").go(cycles, Process::kill);
     assert!(run.violations.is_empty(), "{:#?}", run.violations);
     let acknowledged = run.acknowledged.len();
     assert!(
@@ -38,7 +38,7 @@ fn every_acknowledged_animal_outlives_kill_9_and_no_id_is_given_twice() {
 
 #[test]
 fn every_acknowledged_animal_is_there_after_a_server_was_stopped_under_load() {
-    let run = Run::new(PROGRAM, "none").go(3, |process| {
+    let run = Run::new("none").go(3, |process| {
         process.signal("TERM");
         assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
     });
@@ -47,7 +47,7 @@ fn every_acknowledged_animal_is_there_after_a_server_was_stopped_under_load() {
 
 #[test]
 fn the_same_check_catches_a_server_that_acknowledges_before_the_commit() {
-    let run = Run::new(&faulty_program(), "ack-before-commit").go(5, Process::kill);
+    let run = Run::new("ack-before-commit").go(5, Process::kill);
     let caught = |what: &str| {
         run.violations
             .iter()
@@ -62,7 +62,6 @@ fn the_same_check_catches_a_server_that_acknowledges_before_the_commit() {
 
 /// One folder, and what became of the servers that worked in it.
 struct Run {
-    program: String,
     fault: String,
     folder: TempDir,
     key: String,
@@ -92,10 +91,9 @@ struct Seen {
 }
 
 impl Run {
-    fn new(program: &str, fault: &str) -> Self {
+    fn new(fault: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
         Self {
-            program: program.into(),
             fault: fault.into(),
             key: large_key(folder.path()),
             folder,
@@ -150,7 +148,7 @@ impl Run {
         let began = Instant::now();
         let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
         let words = ["--no-first-key", "--log-level", "warn"];
-        let process = Process::serve_with(&self.program, self.folder.path(), &words, &vars);
+        let process = Process::serve_with(PROGRAM, self.folder.path(), &words, &vars);
         let client = process.client(Some(&self.key));
         eventually(Duration::from_secs(10), "ready", || {
             client.get("/readyz").status == 200

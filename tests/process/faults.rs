@@ -6,12 +6,12 @@ use harness::{Client, Process};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{faulty_program, large_key, logged};
+use crate::{PROGRAM, large_key, logged};
 
 fn serve(folder: &TempDir, fault: &str) -> (Process, Client) {
     let key = large_key(folder.path());
     let vars = [("ANIMAL_STORE_FAULT", fault)];
-    let process = Process::serve_with(&faulty_program(), folder.path(), &["--no-first-key"], &vars);
+    let process = Process::serve_with(PROGRAM, folder.path(), &["--no-first-key"], &vars);
     let client = process.client(Some(&key));
     (process, client)
 }
@@ -85,7 +85,7 @@ fn the_death_of_the_writer_ends_the_process_with_exit_1_and_the_cause() {
     );
 
     // What was acknowledged is there, what killed it is not.
-    let process = Process::serve_with(&faulty_program(), folder.path(), &[], &[]);
+    let process = Process::serve_with(PROGRAM, folder.path(), &[], &[]);
     let list = process.client(client.key.as_deref()).get("/v1/pets");
     assert_eq!(list.ids(), [1, 2, 3]);
 }

@@ -56,15 +56,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// Free ports, for a server that is started without the harness.
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
-/// Where the program with the faults of `src/fault.rs` compiled in is.
-const FAULTY_PROGRAM: &str = "ANIMAL_STORE_FAULTY_BIN";
-
-fn faulty_program() -> String {
-    std::env::var(FAULTY_PROGRAM).unwrap_or_else(|_| {
-        panic!("{FAULTY_PROGRAM} names no program built with --features faults: run ./test process")
-    })
-}
-
 /// Whether the long versions are wanted.
 fn is_long() -> bool {
     std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")

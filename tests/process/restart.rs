@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harness::Process;
 
-use crate::{PROGRAM, faulty_program, folder};
+use crate::{PROGRAM, folder};
 
 /// Clients that open one connection after the other.
 const CLIENTS: usize = 4;
@@ -29,7 +29,7 @@ fn is_lost(address: SocketAddr) -> Option<std::io::Error> {
 }
 
 /// Restarts a server so often under load, and gives the requests that were served and those that were lost.
-fn restarts(program: &str, folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize) {
+fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address");
     drop(free);
@@ -63,7 +63,7 @@ fn restarts(program: &str, folder: &Path, vars: &[(&str, &str)], times: usize) -
             "error",
         ];
         for _ in 0..times {
-            let mut process = Process::start(program, folder, &words, vars);
+            let mut process = Process::start(PROGRAM, folder, &words, vars);
             std::thread::sleep(Duration::from_millis(100));
             process.signal("TERM");
             assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
@@ -80,7 +80,7 @@ fn a_restart_resets_no_connection_that_was_made() {
         Some(_) => 200,
         None => 25,
     };
-    let (served, lost) = restarts(PROGRAM, folder.path(), &[], times);
+    let (served, lost) = restarts(folder.path(), &[], times);
     println!("{times} restarts: {served} requests served, {lost} lost");
     assert!(served > 10 * times, "{served}");
     assert_eq!(lost, 0);
@@ -90,6 +90,6 @@ fn a_restart_resets_no_connection_that_was_made() {
 fn a_server_that_drops_its_queue_is_caught() {
     let folder = folder();
     let vars = [("ANIMAL_STORE_FAULT", "drops-queue")];
-    let (_, lost) = restarts(&faulty_program(), folder.path(), &vars, 25);
+    let (_, lost) = restarts(folder.path(), &vars, 25);
     assert!(lost > 0);
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Client, eventually};
 
-use crate::{PROGRAM, faulty_program, folder, run};
+use crate::{PROGRAM, folder, run};
 
 /// Takes its input as the one socket that is passed, and becomes the program.
 const ACTIVATE: &str = r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
@@ -44,12 +44,12 @@ impl Manager {
     }
 
     /// Starts a server with the socket.
-    fn start(&self, program: &str, vars: &[(&str, &str)]) -> Service {
+    fn start(&self, vars: &[(&str, &str)]) -> Service {
         let socket: OwnedFd = self.socket.try_clone().expect("a socket").into();
         let options = ["serve", "--no-first-key", "--admin-listen", "127.0.0.1:0"];
         let log = std::fs::File::create(self.folder.path().join("log"));
         let child = Command::new("bash")
-            .args(["-c", ACTIVATE, "bash", program])
+            .args(["-c", ACTIVATE, "bash", PROGRAM])
             .args(options)
             .args(["--log-level", "warn"])
             .current_dir(self.folder.path())
@@ -117,7 +117,7 @@ const SOON: Duration = Duration::from_secs(10);
 #[test]
 fn the_service_manager_is_notified_of_the_start_the_shutdown_and_signs_of_life() {
     let manager = Manager::new();
-    let mut service = manager.start(PROGRAM, &[("WATCHDOG_USEC", "400000")]);
+    let mut service = manager.start(&[("WATCHDOG_USEC", "400000")]);
     let lines = manager.wait_for("READY=1", SOON);
     let status = format!("STATUS=Serving http://{}/v1", manager.address());
     assert!(lines.contains(&status), "{lines:?}");
@@ -139,7 +139,7 @@ fn a_server_without_a_watchdog_sends_no_signs_of_life() {
     let manager = Manager::new();
     let another = [("WATCHDOG_USEC", "400000"), ("WATCHDOG_PID", "1")];
     for vars in [&[][..], &another] {
-        let _service = manager.start(PROGRAM, vars);
+        let _service = manager.start(vars);
         let mut lines = manager.wait_for("READY=1", SOON);
         (0..10).for_each(|_| lines.extend(manager.read()));
         assert!(!lines.contains(&"WATCHDOG=1".into()), "{lines:?}");
@@ -151,7 +151,7 @@ fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
     let manager = Manager::new();
     let log = manager.folder.path().join("log");
     let vars = [("NOTIFY_SOCKET", "missing"), ("WATCHDOG_USEC", "400000")];
-    let mut service = manager.start(PROGRAM, &vars);
+    let mut service = manager.start(&vars);
     assert_eq!(
         Client::new(manager.address(), None).get("/readyz").status,
         200
@@ -170,7 +170,7 @@ fn a_server_whose_worker_is_stuck_gives_no_sign_of_life() {
         ("WATCHDOG_USEC", "400000"),
         ("ANIMAL_STORE_FAULT", "worker-hangs"),
     ];
-    let _service = manager.start(&faulty_program(), &vars);
+    let _service = manager.start(&vars);
     manager.wait_for("READY=1", SOON);
     manager.wait_for("WATCHDOG=1", SOON);
     let _client = TcpStream::connect(manager.address()).expect("a connection");
@@ -196,7 +196,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     ];
     let socket: OwnedFd = manager.socket.try_clone().expect("a socket").into();
     let child = Command::new("bash")
-        .args(["-c", ACTIVATE, "bash", &faulty_program(), "serve"])
+        .args(["-c", ACTIVATE, "bash", PROGRAM, "serve"])
         .current_dir(manager.folder.path())
         .env("NOTIFY_SOCKET", manager.folder.path().join("notify"))
         .envs(vars)
@@ -244,7 +244,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
 fn a_server_that_migrates_can_be_stopped() {
     let manager = Manager::new();
     let vars = [("ANIMAL_STORE_FAULT", "slow-migration")];
-    let mut service = manager.start(&faulty_program(), &vars);
+    let mut service = manager.start(&vars);
     manager.wait_for("EXTEND_TIMEOUT_USEC", SOON);
     let began = Instant::now();
     service.terminate();

@@ -84,7 +84,6 @@ impl Script {
         connection: &mut RedisConnection,
         request: &DecisionRequest,
     ) -> RedisResult<SharedDecision> {
-        #[cfg(feature = "faults")]
         if crate::fault::Fault::ReadThenWrite.is_on() && !request.is_probe {
             return self.read_then_write(connection, request).await;
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{Manager, SOON};
-use crate::{PROGRAM, faulty_program, is_long};
+use crate::is_long;
 
 /// Clients that open one connection after the other.
 const CLIENTS: usize = 8;
@@ -28,7 +28,7 @@ fn request(address: SocketAddr) -> std::io::Result<()> {
 }
 
 /// Restarts a server so often, and gives the requests that were served and the failures.
-fn restarts(program: &str, vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
+fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
     let manager = Manager::new();
     let address = manager.address();
     let (served, over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -45,7 +45,7 @@ fn restarts(program: &str, vars: &[(&str, &str)], times: usize) -> (usize, Vec<S
     let failures = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         for _ in 0..times {
-            let mut service = manager.start(program, vars);
+            let mut service = manager.start(vars);
             manager.wait_for("READY=1", SOON);
             std::thread::sleep(Duration::from_millis(100));
             service.terminate();
@@ -53,7 +53,7 @@ fn restarts(program: &str, vars: &[(&str, &str)], times: usize) -> (usize, Vec<S
         }
         // Connections that wait in the queue are for one more server.
         over.store(true, Ordering::Relaxed);
-        let _last = manager.start(program, vars);
+        let _last = manager.start(vars);
         let failures = clients.into_iter().map(|client| client.join());
         failures
             .flat_map(|failures| failures.expect("a client"))
@@ -65,7 +65,7 @@ fn restarts(program: &str, vars: &[(&str, &str)], times: usize) -> (usize, Vec<S
 #[test]
 fn no_connection_is_refused_or_reset_across_20_restarts_under_load() {
     let times = if is_long() { 100 } else { 20 };
-    let (served, failures) = restarts(PROGRAM, &[], times);
+    let (served, failures) = restarts(&[], times);
     println!(
         "{times} restarts: {served} requests served, {} failed",
         failures.len()
@@ -77,6 +77,6 @@ fn no_connection_is_refused_or_reset_across_20_restarts_under_load() {
 #[test]
 fn a_server_that_filters_the_socket_of_the_next_one_is_caught() {
     let vars = [("ANIMAL_STORE_FAULT", "filters-passed-socket")];
-    let (_, failures) = restarts(&faulty_program(), &vars, 3);
+    let (_, failures) = restarts(&vars, 3);
     assert!(!failures.is_empty());
 }
