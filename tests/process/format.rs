@@ -93,7 +93,7 @@ fn commands_that_only_read_leave_no_trace() {
 }
 
 #[test]
-fn an_older_file_is_migrated_by_no_command_but_migrate_and_serve() {
+fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command() {
     let folder = folder();
     older(folder.path());
     let before = contents(folder.path());
@@ -120,6 +120,16 @@ fn an_older_file_is_migrated_by_no_command_but_migrate_and_serve() {
     let other = crate::folder();
     older(other.path());
     drop(Process::serve(PROGRAM, other.path(), &[]));
+    assert_eq!(format(other.path()), present);
+
+    let other = crate::folder();
+    older(other.path());
+    std::fs::write(
+        other.path().join("one.ndjson"),
+        "{\"name\":\"Rex\",\"categoryId\":1}\n",
+    )
+    .expect("a file");
+    run(other.path(), &[], &["pets", "import", "one.ndjson"]).exits(0);
     assert_eq!(format(other.path()), present);
 }
 

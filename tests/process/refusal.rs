@@ -120,7 +120,7 @@ fn a_file_in_a_folder_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn only_serve_and_migrate_create_a_file() {
+fn a_command_that_needs_a_database_does_not_create_it() {
     let folder = TempDir::new().expect("a folder");
     for words in [
         &["keys", "list"][..],

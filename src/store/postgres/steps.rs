@@ -27,11 +27,12 @@ const fn compatible(script: &'static str) -> Step {
 }
 
 /// One for each format, starting with format 1.
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     compatible(include_str!("migrations/0001_first.sql")),
     compatible(include_str!("migrations/0002_use_batches.sql")),
     compatible(include_str!("migrations/0003_deployment.sql")),
     compatible(include_str!("migrations/0004_nodes.sql")),
+    compatible(include_str!("migrations/0005_orders_listed.sql")),
 ];
 
 /// The first format in which nodes are registered.

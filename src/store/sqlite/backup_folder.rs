@@ -173,7 +173,7 @@ impl BackupFolder {
     /// Whether a backup is there as it was made.
     fn has(&self, entry: &Entry) -> bool {
         let now = self.entry(entry.name.clone());
-        now.is_ok_and(|now| now == *entry)
+        now.is_ok_and(|now| entry.is_same(&now))
     }
 
     fn write_list(&self, entries: &[Entry]) -> Result<()> {
@@ -246,6 +246,13 @@ impl Entry {
         })
         .filter(|_| words.next().is_none())
     }
+
+    /// Whether it is still this file. Some file systems keep the time in steps of two seconds, and show the exact one until they
+    /// are mounted again.
+    fn is_same(&self, now: &Self) -> bool {
+        let apart = (self.modified - now.modified).abs();
+        self.name == now.name && self.bytes == now.bytes && apart < 2_000_000_000
+    }
 }
 
 /// The name of a backup made at this time.
@@ -313,5 +320,14 @@ mod tests {
         ] {
             assert_eq!(Entry::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_backup_whose_time_was_rounded_is_the_same_and_one_that_was_written_again_is_not() {
+        let entry = |rest| Entry::parse(&format!("animal-store-2026-11-15T16-00-00Z.db {rest}"));
+        let made = entry("4096 1794758401999999999").unwrap();
+        assert!(made.is_same(&entry("4096 1794758400000000000").unwrap()));
+        assert!(!made.is_same(&entry("4096 1794758404000000000").unwrap()));
+        assert!(!made.is_same(&entry("8192 1794758401999999999").unwrap()));
     }
 }

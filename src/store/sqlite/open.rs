@@ -74,13 +74,14 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         let is_own = |name: &str| file.file_name().is_some_and(|own| *own == *name);
         remove_leftovers(folder(&file), is_own);
     }
-    // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover.
-    let while_restored = match &lock {
-        None if has_second_name(path) => Some(FileLock::take(path)?),
-        _ => None,
-    };
-    reject_hard_links(path)?;
-    drop(while_restored);
+    // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
+    // that appears after this look stays.
+    if lock.is_some() {
+        reject_hard_links(path)?;
+    } else if has_second_name(path) {
+        let _lock = FileLock::take(path)?;
+        reject_hard_links(path)?;
+    }
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
     let (connection, before) = connect(path, mode, notice)?;
