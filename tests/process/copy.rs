@@ -57,6 +57,22 @@ fn a_database_that_a_full_disk_keeps_from_being_created_leaves_no_part_of_it() {
 }
 
 #[test]
+fn text_that_is_not_utf_8_ends_a_copy_and_is_not_changed_by_it() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let database =
+        rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    let insert =
+        "INSERT INTO pets (name, category_id, status) VALUES (CAST(x'52ff' AS TEXT), 1, 'sold')";
+    database.execute(insert, ()).expect("an animal");
+    drop(database);
+    let line = run(folder.path(), &[], &COPY).refuses(1);
+    assert!(line.contains("invalid utf-8"), "{line}");
+    let export = ["pets", "export", "-", "--database", "sqlite:new.db"];
+    assert_eq!(run(folder.path(), &[], &export).exits(0).stdout, "");
+}
+
+#[test]
 fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_compares() {
     let folder = folder();
     large_key(folder.path());

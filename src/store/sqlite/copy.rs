@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
 use super::error::store_error;
@@ -79,8 +79,9 @@ impl SqliteSession {
         let mut found = select.query(()).map_err(failed)?;
         let mut rows = Vec::with_capacity(PIECE);
         while let Some(row) = found.next().map_err(failed)? {
-            let value = |column| row.get_ref(column).map(Value::from);
-            let values: rusqlite::Result<Row> = (0..table.columns.len()).map(value).collect();
+            let values: rusqlite::Result<Row> = (0..table.columns.len())
+                .map(|column| row.get(column))
+                .collect();
             rows.push(values.map_err(failed)?);
             if rows.len() == PIECE {
                 piece(std::mem::take(&mut rows)).await?;
@@ -143,16 +144,17 @@ fn failed(error: rusqlite::Error) -> StoreError {
     store_error(&error)
 }
 
-impl From<ValueRef<'_>> for Value {
-    fn from(value: ValueRef<'_>) -> Self {
-        match value {
+impl FromSql for Value {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(match value {
             ValueRef::Null => Self::Null,
             ValueRef::Integer(number) => Self::Int(number),
             // No column has fractions: the tables are STRICT.
-            ValueRef::Real(number) => Self::Text(number.to_string()),
-            ValueRef::Text(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Real(_) => return Err(FromSqlError::InvalidType),
+            // Text that is not UTF-8, which only another program can have stored, ends the copy.
+            ValueRef::Text(_) => Self::Text(value.as_str()?.to_owned()),
             ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
-        }
+        })
     }
 }
 
