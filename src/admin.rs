@@ -12,6 +12,7 @@ mod process;
 mod resource;
 mod sample;
 mod session;
+mod streams;
 
 pub(crate) use metrics::MetricsPage;
 

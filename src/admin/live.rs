@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::guard::Caller;
 use super::metrics::MetricsPage;
 use super::off_thread::off_thread;
 use super::sample::{Counts, NAMES, Sample};
+use super::streams::{Streams, Viewer};
 use crate::api::ApiError;
 use crate::log::RecentEvents;
 use crate::metrics::Watch;
@@ -24,11 +23,6 @@ use crate::pet::PetStatus;
 
 /// The number of samples that are kept: 15 minutes.
 const SAMPLES: usize = 900;
-
-/// The most pages that are open at once, and those of one viewer. The oldest page of a viewer ends for one more, so that no script
-/// that opens many can keep others out.
-const PAGES: usize = 32;
-const PAGES_OF_VIEWER: usize = 8;
 
 /// Seconds that a page may be behind before it loses data.
 const BEHIND: usize = 16;
@@ -50,16 +44,12 @@ pub(super) struct Live {
     /// How many animals have each status, and until when that is recent enough.
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
-    /// The open pages, the oldest first, each with what ends it.
-    pages: Mutex<Vec<(Viewer, Arc<Notify>)>>,
+    streams: Arc<Streams>,
     /// Wakes the task that counts the animals.
     opened: Notify,
     /// Wakes who waits for a count.
     counted: Notify,
 }
-
-/// Who looks at a page: an address, and a session or the token.
-pub(super) type Viewer = (IpAddr, Caller);
 
 impl Live {
     pub(super) fn new(sources: Arc<MetricsPage>, log: Arc<RecentEvents>) -> Self {
@@ -69,7 +59,7 @@ impl Live {
             samples: Mutex::default(),
             pets: Mutex::default(),
             each_second: broadcast::channel(BEHIND).0,
-            pages: Mutex::default(),
+            streams: Arc::default(),
             opened: Notify::new(),
             counted: Notify::new(),
         }
@@ -117,7 +107,7 @@ impl Live {
     /// Counts the animals while a page is open, and for requests, as often as their number allows.
     pub(super) async fn count_pets(&self) {
         loop {
-            if lock(&self.pages).is_empty() {
+            if self.streams.is_empty() {
                 self.opened.notified().await;
             }
             let pause = self.count_now().await;
@@ -144,29 +134,34 @@ impl Live {
         }
     }
 
-    /// The stream of a page: everything at once, then each second what is new. It ends when `is_valid` is false.
+    /// The stream of a page: everything at once, then each second what is new. It ends when `is_valid` is false, and after an event
+    /// `replaced`: that tells the page not to open it again, which would replace the next one.
     pub(super) fn stream<V: Fn() -> bool + 'static>(
         self: &Arc<Self>,
         viewer: Viewer,
         watch: Option<Watch>,
         is_valid: V,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
-        let page = Page::open(self, viewer)?;
+        let open = self.streams.open(viewer)?;
+        self.opened.notify_one();
         let receiver = self.each_second.subscribe();
         let first = self.first();
         let first = stream::once(async move { Ok(first.into()) });
         let rest = stream::unfold(
-            (receiver, watch, page),
-            move |(mut receiver, watch, page)| {
-                let is_valid = is_valid();
+            (receiver, watch, open, false),
+            move |(mut receiver, watch, open, has_ended)| {
+                let goes_on = !has_ended && is_valid();
                 async move {
-                    if !is_valid {
+                    if !goes_on {
                         return None;
                     }
                     let mut message = loop {
                         let received = tokio::select! {
                             received = receiver.recv() => received,
-                            () = page.end.notified() => return None,
+                            () = open.replaced() => {
+                                let last = event("replaced", "{}").into();
+                                return Some((Ok(last), (receiver, watch, open, true)));
+                            }
                         };
                         match received {
                             Ok(message) => break message,
@@ -183,7 +178,7 @@ impl Live {
                         let more = event("key", &Value::from(counts).to_string());
                         message = [&message[..], more.as_bytes()].concat().into();
                     }
-                    Some((Ok(message), (receiver, watch, page)))
+                    Some((Ok(message), (receiver, watch, open, false)))
                 }
             },
         );
@@ -240,43 +235,6 @@ impl Live {
         event("history", &history)
             + &event("events", &events)
             + &event("state", &self.state().to_string())
-    }
-}
-
-/// An open page.
-struct Page {
-    live: Arc<Live>,
-    end: Arc<Notify>,
-}
-
-impl Page {
-    fn open(live: &Arc<Live>, viewer: Viewer) -> Result<Self, ApiError> {
-        let mut pages = lock(&live.pages);
-        let is_own = |(by, _): &(Viewer, Arc<Notify>)| *by == viewer;
-        if pages.iter().filter(|page| is_own(page)).count() == PAGES_OF_VIEWER {
-            let oldest = pages.iter().position(is_own);
-            let ended = oldest.map(|oldest| pages.remove(oldest));
-            ended.inspect(|(_, end)| end.notify_one());
-        }
-        if pages.len() == PAGES {
-            return Err(ApiError::NotReady(
-                "Too many dashboards are open: close one of them.".into(),
-            ));
-        }
-        let end = Arc::new(Notify::new());
-        pages.push((viewer, Arc::clone(&end)));
-        drop(pages);
-        live.opened.notify_one();
-        Ok(Self {
-            live: Arc::clone(live),
-            end,
-        })
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        lock(&self.live.pages).retain(|(_, end)| !Arc::ptr_eq(end, &self.end));
     }
 }
 

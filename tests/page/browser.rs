@@ -79,11 +79,30 @@ impl Browser {
             "/session/{}",
             session["sessionId"].as_str().expect("a session")
         );
+        let longest = u64::try_from(TIMEOUT.as_millis()).expect("a number");
+        browser.post("/timeouts", &json!({ "pageLoad": longest }));
         browser
     }
 
     pub(crate) fn open(&self, url: &str) {
         self.post("/url", &json!({"url": url}));
+    }
+
+    /// The tab that is driven.
+    pub(crate) fn tab(&self) -> Value {
+        self.ask("GET", &format!("{}/window", self.session), &json!({}))
+    }
+
+    /// Opens another tab, and drives it from now on.
+    pub(crate) fn open_tab(&self) -> Value {
+        let tab = self.post("/window/new", &json!({"type": "tab"}))["handle"].clone();
+        self.show_tab(&tab);
+        tab
+    }
+
+    /// Drives this tab from now on.
+    pub(crate) fn show_tab(&self, tab: &Value) {
+        self.post("/window", &json!({ "handle": tab }));
     }
 
     /// Runs a script in the page.

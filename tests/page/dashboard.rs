@@ -41,7 +41,7 @@ impl Dashboard {
         dashboard
     }
 
-    fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.server.admin)
     }
 
@@ -60,13 +60,13 @@ impl Dashboard {
         focus.as_str().unwrap_or_default().to_owned()
     }
 
-    fn show(&self, view: &str) {
+    pub(crate) fn show(&self, view: &str) {
         self.browser
             .run("location.hash = arguments[0]", json!([view]));
     }
 
     /// Whether what the selector finds can be seen.
-    fn sees(&self, selector: &str) -> bool {
+    pub(crate) fn sees(&self, selector: &str) -> bool {
         let script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false";
         self.browser.run(script, json!([selector])) == json!(true)
     }

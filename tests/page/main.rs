@@ -14,6 +14,7 @@ mod examples;
 mod keyboard;
 mod shop;
 mod sound;
+mod streams;
 mod try_it;
 
 use std::path::Path;

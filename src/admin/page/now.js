@@ -1,6 +1,6 @@
 // The view "Now": plots, tiles, health and events, from the stream of live data.
 
-const now = { names: [], samples: [], plots: [], source: null, key: null, lost: false };
+const now = { names: [], samples: [], plots: [], source: null, key: null, lost: false, moved: false };
 
 const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 
@@ -116,7 +116,7 @@ function showEvents(events) {
 
 /** Opens the stream of live data. With a key, its requests by status are part of it. */
 function openStream(key = null) {
-  if (now.source && now.key === key) return;
+  if (now.moved || (now.source && now.key === key)) return;
   now.source?.close();
   now.key = key;
   const source = new EventSource(key ? `api/live?key=${key}` : "api/live");
@@ -138,9 +138,14 @@ function openStream(key = null) {
   on("state", showState);
   on("events", showEvents);
   on("key", showKeyLive);
+  // To open it again would end the one of another tab.
+  on("replaced", () => {
+    closeStream();
+    showUnknown();
+    showMoved(true);
+  });
   source.onerror = () => {
-    $("ready").textContent = "unknown";
-    $("ready").className = "badge";
+    showUnknown();
     now.lost = true;
     report(new Failure(0, "The connection to the server is lost. Trying again…"));
     // A stream that ended because the session did is not opened again by the browser.
@@ -154,7 +159,24 @@ function openStream(key = null) {
 function closeStream() {
   now.source?.close();
   now.source = null;
+  showMoved(false);
 }
+
+function showUnknown() {
+  $("ready").textContent = "unknown";
+  $("ready").className = "badge";
+}
+
+function showMoved(moved) {
+  now.moved = moved;
+  $("moved").hidden = !moved;
+}
+
+$("resume").addEventListener("click", () => {
+  showMoved(false);
+  route();
+  $("main").focus();
+});
 
 function showNow() {
   drawPlots();

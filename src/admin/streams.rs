@@ -1,0 +1,156 @@
+//! The open streams of live data. The oldest one of a viewer ends for one more, so that no script that opens many can keep others
+//! out.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::guard::Caller;
+use crate::api::ApiError;
+
+/// The most streams that are open at once.
+const MAX: usize = 32;
+
+/// The most streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no request would be
+/// sent.
+const MAX_OF_VIEWER: usize = 4;
+
+/// Who looks at a page: an address, and a session or the token.
+pub(super) type Viewer = (IpAddr, Caller);
+
+/// The open streams, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Streams(Mutex<Vec<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    viewer: Viewer,
+    replaced: Arc<Notify>,
+    /// It was replaced, and ends when its client has read what it was sent. Until then it uses memory, so it counts: as many of these
+    /// are allowed as of the others.
+    is_ending: bool,
+}
+
+/// An open stream, until this is dropped.
+#[derive(Debug)]
+pub(super) struct OpenStream {
+    streams: Arc<Streams>,
+    replaced: Arc<Notify>,
+}
+
+impl Streams {
+    pub(super) fn open(self: &Arc<Self>, viewer: Viewer) -> Result<OpenStream, ApiError> {
+        let mut entries = self.lock();
+        let count = |ending: bool, own: bool| {
+            let counted =
+                |entry: &&Entry| entry.is_ending == ending && (!own || entry.viewer == viewer);
+            entries.iter().filter(counted).count()
+        };
+        let replaces = count(false, true) == MAX_OF_VIEWER;
+        let has_room = match replaces {
+            true => count(true, true) < MAX_OF_VIEWER && count(true, false) < MAX,
+            false => count(false, false) < MAX,
+        };
+        if !has_room {
+            return Err(ApiError::NotReady(
+                "Too many dashboards are open: close one of them.".into(),
+            ));
+        }
+        let mut own = entries.iter_mut().filter(|entry| entry.viewer == viewer);
+        if replaces && let Some(oldest) = own.find(|entry| !entry.is_ending) {
+            oldest.is_ending = true;
+            oldest.replaced.notify_one();
+        }
+        let replaced = Arc::new(Notify::new());
+        entries.push(Entry {
+            viewer,
+            replaced: Arc::clone(&replaced),
+            is_ending: false,
+        });
+        Ok(OpenStream {
+            streams: Arc::clone(self),
+            replaced,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenStream {
+    /// Waits until a newer stream of the viewer replaces this one.
+    pub(super) async fn replaced(&self) {
+        self.replaced.notified().await;
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let mut entries = self.streams.lock();
+        entries.retain(|entry| !Arc::ptr_eq(&entry.replaced, &self.replaced));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn viewer(number: u8) -> Viewer {
+        (Ipv4Addr::new(127, 0, 0, number).into(), Caller::Anonymous)
+    }
+
+    fn open(streams: &Arc<Streams>, number: u8, count: usize) -> Vec<OpenStream> {
+        let opened = (0..count).map(|_| streams.open(viewer(number)).unwrap());
+        opened.collect()
+    }
+
+    #[test]
+    fn a_replaced_stream_counts_until_it_has_ended() {
+        let streams = Arc::default();
+        // Nobody reads them, so they do not end.
+        let mut unread = open(&streams, 1, 2 * MAX_OF_VIEWER);
+        let is_replaced = |stream: &OpenStream| stream.replaced().now_or_never().is_some();
+        let replaced: Vec<bool> = unread.iter().map(is_replaced).collect();
+        assert_eq!(
+            replaced,
+            [[true; MAX_OF_VIEWER], [false; MAX_OF_VIEWER]].concat()
+        );
+        streams.open(viewer(1)).unwrap_err();
+        assert!(
+            !unread.iter().any(is_replaced),
+            "for a stream that was not opened"
+        );
+        unread.remove(0);
+        unread.extend(open(&streams, 1, 1));
+        assert!(is_replaced(&unread[MAX_OF_VIEWER - 1]));
+        streams.open(viewer(1)).unwrap_err();
+        assert_eq!(streams.lock().len(), 2 * MAX_OF_VIEWER);
+        drop(unread);
+        assert!(streams.is_empty());
+    }
+
+    #[test]
+    fn one_viewer_leaves_room_for_others_and_all_together_have_a_limit() {
+        let streams = Arc::default();
+        let mut unread = open(&streams, 1, 2 * MAX_OF_VIEWER);
+        for number in 2..=8 {
+            unread.extend(open(&streams, number, MAX_OF_VIEWER));
+        }
+        streams.open(viewer(9)).unwrap_err();
+        // One that replaces another is not one more.
+        unread.extend(open(&streams, 2, 1));
+        streams.open(viewer(9)).unwrap_err();
+        unread.pop();
+        unread.extend(open(&streams, 9, 1));
+    }
+}

@@ -1,0 +1,44 @@
+//! Several tabs of one browser. It opens six connections to a server at most: more streams of live data would leave none for requests.
+
+use std::time::Duration;
+
+use crate::dashboard::Dashboard;
+use crate::sound::is_sound;
+
+#[test]
+fn a_tab_whose_live_data_moved_to_another_says_so_and_takes_it_back_only_when_told() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let first = browser.tab();
+    browser.wait_for("#tiles", "Memory");
+    let others = [(); 7].map(|()| {
+        let tab = browser.open_tab();
+        browser.open(&dashboard.origin());
+        browser.wait_for("#tiles", "Memory");
+        tab
+    });
+    let (replaced, current) = others.split_at(3);
+    // Nothing is opened again by itself, which browsers do after three seconds, nor for another view.
+    for tab in [&first].into_iter().chain(replaced) {
+        browser.show_tab(tab);
+        browser.wait_for("#moved:not([hidden])", "another tab");
+        assert_eq!(browser.text("#ready"), "unknown");
+        dashboard.show("#keys");
+        browser.wait_for("#keys-range", "of 1");
+    }
+    std::thread::sleep(Duration::from_secs(5));
+    for tab in current {
+        browser.show_tab(tab);
+        assert!(!dashboard.sees("#moved"));
+    }
+    browser.show_tab(&first);
+    assert!(dashboard.sees("#moved"));
+    is_sound(browser, "with live data in another tab");
+
+    browser.click("#resume");
+    browser.wait_for("#ready.good", "ready");
+    assert!(!dashboard.sees("#moved"));
+    browser.show_tab(&current[0]);
+    browser.wait_for("#moved:not([hidden])", "another tab");
+    dashboard.has_no_complaints();
+}
