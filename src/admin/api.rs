@@ -15,6 +15,7 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::guard::{Caller, Guard};
 use super::live::Live;
@@ -51,6 +52,9 @@ struct Call<'a> {
 
 /// Timeout for the few bytes of a login to arrive. Whoever sends it need not have the token, and a shutdown waits for it.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Timeout for a key to be looked up before its live data begin.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -132,8 +136,7 @@ impl AdminApi {
         body: &mut RequestBody,
         peer: IpAddr,
     ) -> Result<Response, ApiError> {
-        let timeout = LOGIN_TIMEOUT.min(self.body_timeout);
-        let body = read_json(head, body, timeout).await?;
+        let body = read_json(head, body, LOGIN_TIMEOUT.min(self.body_timeout)).await?;
         let LogIn { token } = parse(&body)?;
         let cookie = self.guard.log_in(head, peer, &token)?;
         Ok(Response::new(StatusCode::NO_CONTENT).with(SET_COOKIE, cookie))
@@ -169,8 +172,14 @@ impl AdminApi {
     /// A stream of events. With the query `key=ID` also the requests of that key by status, from now on.
     async fn live(&self, call: &Call<'_>) -> Result<Response, ApiError> {
         let key = query::key(call.head.query)?;
-        if let Some(key) = key {
-            self.record(key).await?;
+        // This server knows nearly every key, and the live data are needed most while the store does not respond.
+        if let Some(key) = key
+            && self.access.directory.used(key, call.now).is_none()
+        {
+            let found = timeout(LOOKUP_TIMEOUT, self.record(key)).await;
+            found.map_err(|_| ApiError::Unavailable {
+                cause: "a key could not be looked up in time".to_owned(),
+            })??;
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, caller) = (Arc::clone(&self.guard), call.caller);

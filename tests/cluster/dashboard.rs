@@ -29,14 +29,14 @@ fn post(operator: &Client, path: &str, body: &Value) -> Value {
     response.json()
 }
 
-/// Waits until a page that is open shows an event with this text.
+/// Waits until a page with this query shows an event with this text.
 #[track_caller]
-fn shows_event(operator: &Client, text: &str) {
+fn shows_event(operator: &Client, query: &str, text: &str) {
     let mut stream = TcpStream::connect(operator.address).expect("a connection");
     let timeout = Some(Duration::from_secs(10));
     stream.set_read_timeout(timeout).expect("a timeout");
     let head = format!(
-        "GET /api/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        "GET /api/live{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).expect("a request");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -68,10 +68,10 @@ fn the_dashboard_of_a_node_shows_its_name_and_how_redis_and_postgresql_are() {
     cluster.redis.kill();
     eventually(SOON, "Redis is away", || check("redis") == "degraded");
     assert_eq!(overview()["ready"], true);
-    shows_event(&operator, "Redis is slow or unavailable");
+    shows_event(&operator, "", "Redis is slow or unavailable");
     cluster.redis.start_again();
     eventually(SOON, "Redis is back", || check("redis") == "ready");
-    shows_event(&operator, "Redis is available again");
+    shows_event(&operator, "", "Redis is available again");
 
     cluster.postgres.stall();
     eventually(SOON, "PostgreSQL is away", || check("store") == "failed");
@@ -81,19 +81,28 @@ fn the_dashboard_of_a_node_shows_its_name_and_how_redis_and_postgresql_are() {
 }
 
 #[test]
-fn the_overview_does_not_wait_for_postgresql() {
+fn neither_the_overview_nor_live_data_wait_for_postgresql() {
     let cluster = Cluster::start();
+    let (key, _) = cluster.key(60, 60);
     let (_nodes, [operator, _]) = start(&cluster);
     // Before the animals were counted once.
     cluster.postgres.stall();
-    let began = Instant::now();
-    let shown = operator.get("/api/overview").json();
-    assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        began.elapsed()
-    );
-    assert_eq!(shown["pets"], Value::Null, "{shown}");
+    let in_time = |what: &str, act: &dyn Fn()| {
+        let began = Instant::now();
+        act();
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(3), "{what}: {took:?}");
+    };
+    in_time("the overview", &|| {
+        let shown = operator.get("/api/overview").json();
+        assert_eq!(shown["pets"], Value::Null, "{shown}");
+    });
+    let query = format!("?key={key}");
+    in_time("a key", &|| shows_event(&operator, &query, "event: key"));
+    in_time("an unknown key", &|| {
+        let response = operator.get("/api/live?key=99");
+        response.is_error(503, "unavailable");
+    });
     // So that the count fails, after a second or more.
     cluster.postgres.restart_immediately();
     eventually(Duration::from_secs(45), "the animals are counted", || {
