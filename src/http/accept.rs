@@ -17,6 +17,7 @@ use super::connection;
 use super::connections::{Connections, LimitReached, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
+use super::timeouts::GRACE;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
 use super::worker::Worker;
 use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
@@ -179,7 +180,7 @@ async fn serve_encrypted<S: Service + 'static>(
     peer: IpAddr,
     worker: &Rc<Worker<S>>,
 ) {
-    match perform_handshake(tls, tcp, slot.activity(), worker, connection::GRACE).await {
+    match perform_handshake(tls, tcp, slot.activity(), worker, GRACE).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
             _ => connection::serve(stream, slot, peer, worker).await,

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -13,15 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Slot;
 use super::stream::Stream;
+use super::timeouts::GRACE;
 use super::worker::Worker;
 use super::{Rejection, Service, dispatch, raw};
 
 /// The maximum size of a head, in bytes; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
 pub(super) const MAX_HEAD: usize = 16 * 1024;
-
-/// How long an idle connection stays open during shutdown. A request that arrives meanwhile gets its response, with
-/// `Connection: close`.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Serves one connection until it is closed, or until the server shuts down and its last request has its response.
 pub(super) async fn serve<S: Service>(

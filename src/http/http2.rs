@@ -26,10 +26,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Service;
-use super::connection::{GRACE, MAX_HEAD};
+use super::connection::MAX_HEAD;
 use super::connections::Slot;
 use super::progress::{Phase, Progress};
-use super::timeouts::Timeouts;
+use super::timeouts::{GRACE, Timeouts};
 use super::worker::Worker;
 use context::RequestContext;
 use outgoing::Outgoing;

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, timeout};
 
 use super::RequestBody;
+use super::timeouts::GRACE;
 
 /// How long the client may pause.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -56,11 +57,12 @@ impl<'a> Linger<'a> {
         let _ = timeout(TOTAL, all).await;
     }
 
-    /// Reads and discards until the client has closed, or its time has expired.
+    /// Reads and discards until the client has closed, or its time has expired. A shutdown shortens it.
     pub(super) fn poll(
         &mut self,
         io: &mut (impl AsyncRead + Unpin),
         timer: &mut Pin<Box<Sleep>>,
+        is_draining: bool,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         let mut discarded = [0; CHUNK];
@@ -76,6 +78,9 @@ impl<'a> Linger<'a> {
         let now = Instant::now();
         if read {
             self.silent_until = now + SILENCE;
+        }
+        if is_draining {
+            self.end = self.end.min(now + GRACE);
         }
         let deadline = self.end.min(self.silent_until);
         if now >= deadline {

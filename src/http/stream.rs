@@ -233,8 +233,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<'_, IO> {
             }
         }
         let evicted = this.progress.activity().is_evicted();
+        let is_draining = this.progress.is_draining();
         match &mut this.linger {
-            Some(linger) if !evicted => linger.poll(&mut this.io, &mut this.timer, cx).map(Ok),
+            Some(linger) if !evicted => {
+                let ended = linger.poll(&mut this.io, &mut this.timer, is_draining, cx);
+                ended.map(Ok)
+            }
             _ => Poll::Ready(Ok(())),
         }
     }
