@@ -7,7 +7,7 @@ use harness::{Client, Process, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::browser::{Browser, ENTER};
+use crate::browser::{Browser, DOWN, ENTER, ESCAPE};
 use crate::sound::is_sound;
 use crate::{PROGRAM, TIMEOUT};
 
@@ -103,6 +103,34 @@ impl Dashboard {
     pub(crate) fn has_no_complaints(&self) {
         assert_eq!(self.browser.complaints(), Vec::<String>::new());
     }
+}
+
+/// Orders animal 1, is not allowed to set its status, and completes the order. By mouse or by keyboard: with what activates a control,
+/// and what checks where the focus is afterwards.
+pub(crate) fn sell_animal(browser: &Browser, activate: impl Fn(&str), focus_is_on: impl Fn(&str)) {
+    let status = "[aria-label='Set status of animal 1']";
+    activate("[aria-label='Place order for animal 1']");
+    focus_is_on("#field-shipDate");
+    browser.press(ENTER);
+    browser.wait_for("#animal-1", "pending");
+    focus_is_on(status);
+    // What is rejected leaves the dialog open, and the focus in it.
+    activate(status);
+    focus_is_on("#field-status");
+    browser.press(DOWN);
+    activate("#dialog-submit");
+    browser.wait_for("#dialog .problem", "order");
+    focus_is_on("#dialog-submit");
+    browser.press(ESCAPE);
+    focus_is_on(status);
+
+    activate("nav [href='#orders']");
+    browser.wait_for("#orders", "open");
+    activate("[aria-label='Complete order 1']");
+    focus_is_on("#dialog-cancel");
+    activate("#dialog-submit");
+    browser.wait_for("#order-1", "complete");
+    focus_is_on("#view-orders .scroll");
 }
 
 /// The largest value of a plotted line.
@@ -220,24 +248,9 @@ fn animals_are_ordered_and_sold() {
     client.create_many(2);
     dashboard.show("#animals");
     browser.wait_for("#animals", "pet 2");
-    browser.click("[aria-label='Place order for animal 1']");
-    browser.click("#dialog-submit");
-    browser.wait_for("#animals tr:first-child", "pending");
-    browser.click("[aria-label='Set status of animal 1']");
-    browser.run(
-        "document.querySelector('#field-status').value = 'sold'",
-        json!([]),
-    );
-    browser.click("#dialog-submit");
-    browser.wait_for("#dialog .problem", "order");
-    browser.click("#dialog-cancel");
-    dashboard.show("#orders");
-    browser.wait_for("#orders", "open");
-    browser.click("[aria-label='Complete order 1']");
-    browser.click("#dialog-submit");
-    browser.wait_for("#orders", "complete");
+    sell_animal(browser, |control| browser.click(control), |_| {});
     dashboard.show("#animals");
-    browser.wait_for("#animals tr:first-child", "sold");
+    browser.wait_for("#animal-1", "sold");
     dashboard.has_no_complaints();
 }
 

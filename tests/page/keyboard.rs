@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::TIMEOUT;
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE, SPACE, TAB, UP};
-use crate::dashboard::{Dashboard, TOKEN};
+use crate::dashboard::{Dashboard, TOKEN, sell_animal};
 
 /// The most stops of Tab in any view.
 const STOPS: usize = 150;
@@ -203,50 +203,39 @@ fn animals_and_orders_are_managed_by_keyboard_until_the_operator_logs_out() {
     let keyboard = Keyboard(browser);
     keyboard.enter("nav [href='#animals']");
     browser.wait_for("#animals", "pet 2");
-    let [status, place] = ["Set status of", "Place order for"]
-        .map(|what| move |id: u8| format!("[aria-label='{what} animal {id}']"));
-    keyboard.enter(&status(1));
+    let status = "[aria-label='Set status of animal 1']";
+    keyboard.enter(status);
     keyboard.returns_to("#field-status");
     keyboard.press(&DOWN.repeat(2));
     keyboard.to("[name=force]");
     keyboard.press(SPACE);
     keyboard.enter("#dialog-submit");
     browser.wait_for("#animal-1", "sold");
-    keyboard.returns_to(&status(1));
+    keyboard.returns_to(status);
     keyboard.press(ENTER);
     keyboard.returns_to("#field-status");
     keyboard.press(&UP.repeat(2));
     keyboard.confirm();
     browser.wait_for("#animal-1", "available");
-    keyboard.returns_to(&status(1));
+    keyboard.returns_to(status);
 
-    for id in [1, 2] {
-        keyboard.enter(&place(id));
-        keyboard.returns_to("#field-shipDate");
-        keyboard.press(ENTER);
-        browser.wait_for(&format!("#animal-{id}"), "pending");
-        keyboard.returns_to(&status(id));
-    }
-    // What is rejected leaves the dialog open, and the focus in it.
-    keyboard.enter(&status(1));
-    keyboard.returns_to("#field-status");
-    keyboard.press(DOWN);
-    keyboard.confirm();
-    browser.wait_for("#dialog .problem", "order");
-    keyboard.returns_to("#dialog-submit");
-    keyboard.press(ESCAPE);
-    keyboard.returns_to(&status(1));
+    let (activate, returns_to) = (
+        |to: &str| keyboard.enter(to),
+        |to: &str| keyboard.returns_to(to),
+    );
+    sell_animal(browser, activate, returns_to);
+    keyboard.enter("nav [href='#animals']");
     keyboard.to("#animals-status");
     keyboard.press("sold");
-    browser.wait_for("#animals-range", "None");
-
+    browser.wait_for("#animals-range", "1 to 1");
+    keyboard.press(&UP.repeat(3));
+    browser.wait_for("#animals", "pet 2");
+    keyboard.enter("[aria-label='Place order for animal 2']");
+    keyboard.returns_to("#field-shipDate");
+    keyboard.press(ENTER);
+    browser.wait_for("#animal-2", "pending");
     keyboard.enter("nav [href='#orders']");
     browser.wait_for("#orders", "open");
-    keyboard.enter("[aria-label='Complete order 1']");
-    keyboard.returns_to("#dialog-cancel");
-    keyboard.confirm();
-    browser.wait_for("#order-1", "complete");
-    keyboard.returns_to("#view-orders .scroll");
     keyboard.enter("[aria-label='Cancel order 2']");
     keyboard.returns_to("#dialog-cancel");
     keyboard.confirm();
