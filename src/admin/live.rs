@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(super) struct Live {
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
     streams: Arc<Streams>,
+    /// How many events of the log were part of messages to all pages.
+    seen: AtomicU64,
     /// Wakes the task that counts the animals.
     opened: Notify,
     /// Wakes who waits for a count.
@@ -60,6 +63,7 @@ impl Live {
             pets: Mutex::default(),
             each_second: broadcast::channel(BEHIND).0,
             streams: Arc::default(),
+            seen: AtomicU64::default(),
             opened: Notify::new(),
             counted: Notify::new(),
         }
@@ -71,7 +75,7 @@ impl Live {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         let mut before = Counts::read(&self.sources);
-        let (mut seen, mut state) = (self.log.since(u64::MAX).1, Value::Null);
+        let mut state = Value::Null;
         loop {
             ticks.tick().await;
             let counts = Counts::read(&self.sources);
@@ -84,13 +88,13 @@ impl Live {
                 }
                 samples.push_back(sample);
             }
+            let seen = self.log.count();
+            let seen_before = self.seen.swap(seen, Ordering::Relaxed);
             if self.each_second.receiver_count() == 0 {
-                seen = self.log.since(u64::MAX).1;
                 continue;
             }
             let mut message = event("sample", &numbers(&sample));
-            let (events, count) = self.log.since(seen);
-            seen = count;
+            let events = self.log.numbered(seen_before + 1..=seen);
             if !events.is_empty() {
                 message += &event("events", &Value::from(events).to_string());
             }
@@ -231,7 +235,9 @@ impl Live {
             json!(NAMES),
             rows.join(",")
         );
-        let events = Value::from(self.log.since(0).0).to_string();
+        // Later ones are part of the next message to all pages.
+        let seen = self.seen.load(Ordering::Relaxed);
+        let events = Value::from(self.log.numbered(..=seen)).to_string();
         event("history", &history)
             + &event("events", &events)
             + &event("state", &self.state().to_string())

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
+use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::clock::Clock;
 /// How many events are kept.
 const MAX_EVENTS: usize = 200;
 
-/// The maximum length of the text of an event, in bytes.
+/// The maximum length of the message of an event, and of its fields, in bytes.
 const MAX_TEXT: usize = 1024;
 
 /// The last events, the latest last.
@@ -24,39 +25,42 @@ pub struct RecentEvents(Mutex<Numbered>);
 
 #[derive(Debug, Default)]
 struct Numbered {
-    events: VecDeque<Value>,
+    /// Each with its number: how many there had been with it, or with its last repetition.
+    events: VecDeque<(u64, Value)>,
     /// How many events there have been.
     count: u64,
 }
 
 impl RecentEvents {
-    /// The events after the first `seen`, and how many there have been.
-    pub(crate) fn since(&self, seen: u64) -> (Vec<Value>, u64) {
-        let Numbered { events, count } = &*self.lock();
-        let new = usize::try_from(count.saturating_sub(seen)).unwrap_or(usize::MAX);
-        let skipped = events.len().saturating_sub(new);
-        (events.iter().skip(skipped).cloned().collect(), *count)
+    /// How many events there have been.
+    pub(crate) fn count(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// The events with these numbers, of which the first is 1. One that was repeated has the number of the last time.
+    pub(crate) fn numbered(&self, numbers: impl RangeBounds<u64>) -> Vec<Value> {
+        let kept = self.lock();
+        let events = kept.events.iter();
+        let found = events.filter(|(number, _)| numbers.contains(number));
+        found.map(|(_, event)| event.clone()).collect()
     }
 
     /// Adds an event. One that repeats the last one replaces it, so that a flood of one kind leaves the others in place.
     fn add(&self, mut event: Value) {
         let mut kept = self.lock();
-        event["count"] = 1.into();
-        if let Some(last) = kept.events.back_mut()
-            && ["level", "message"]
-                .iter()
-                .all(|name| last[*name] == event[*name])
-        {
-            event["count"] = (last["count"].as_u64().unwrap_or(1) + 1).into();
-            *last = event;
-            kept.count += 1;
-            return;
+        let Numbered { events, count } = &mut *kept;
+        *count += 1;
+        let is_same = |last: &mut (u64, Value)| {
+            let names = ["level", "message"];
+            names.into_iter().all(|name| last.1[name] == event[name])
+        };
+        let repeated = events.pop_back_if(is_same);
+        let times = repeated.and_then(|(_, last)| last["count"].as_u64());
+        event["count"] = (times.unwrap_or(0) + 1).into();
+        if events.len() == MAX_EVENTS {
+            events.pop_front();
         }
-        if kept.events.len() == MAX_EVENTS {
-            kept.events.pop_front();
-        }
-        kept.events.push_back(event);
-        kept.count += 1;
+        events.push_back((*count, event));
     }
 
     fn lock(&self) -> MutexGuard<'_, Numbered> {
@@ -105,6 +109,9 @@ impl Visit for Text {
             name if self.fields.is_empty() => write!(self.fields, "{name}={value:?}"),
             name => write!(self.fields, " {name}={value:?}"),
         };
+        for text in [&mut self.message, &mut self.fields] {
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
+        }
     }
 }
 
@@ -136,7 +143,7 @@ mod tests {
                 }
             }
         });
-        let (all, count) = events.since(0);
+        let (all, count) = (events.numbered(..), events.count());
         assert_eq!((all.len(), count), (MAX_EVENTS, MAX_EVENTS as u64 + 1));
         let expected = json!({
             "time": "1970-01-01T00:00:00.000Z",
@@ -146,8 +153,8 @@ mod tests {
             "count": 1,
         });
         assert_eq!(all[0], expected);
-        assert_eq!(events.since(count - 1).0, [all[MAX_EVENTS - 1].clone()]);
-        assert!(events.since(count).0.is_empty());
+        assert_eq!(events.numbered(count..), [all[MAX_EVENTS - 1].clone()]);
+        assert_eq!(events.numbered(..=count - 1), all[..MAX_EVENTS - 1]);
     }
 
     #[test]
@@ -158,12 +165,23 @@ mod tests {
         for _ in 0..1_000 {
             events.add(event("invalid admin token"));
         }
-        let (kept, count) = events.since(0);
+        let (kept, count) = (events.numbered(..), events.count());
         assert_eq!((kept.len(), count), (2, 1_001));
         assert_eq!(
             (&kept[0]["message"], &kept[1]["count"]),
             (&json!("key banned"), &json!(1_000))
         );
-        assert_eq!(events.since(1_000).0.len(), 1);
+        assert_eq!(events.numbered(500..), kept[1..]);
+    }
+
+    #[test]
+    fn the_text_of_an_event_is_bounded() {
+        let events = recorded(|| tracing::warn!(cause = "ä".repeat(5_000), "failed"));
+        let event = &events.numbered(..)[0];
+        let length = event["fields"].as_str().map(str::len);
+        assert_eq!(
+            (length, &event["message"]),
+            (Some(MAX_TEXT), &json!("failed"))
+        );
     }
 }

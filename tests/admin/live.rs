@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use harness::Client;
+use harness::{Client, Process};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::{TOKEN, post, start};
 
@@ -174,6 +175,38 @@ fn logging_out_ends_the_stream_of_the_session() {
             ended.elapsed() < Duration::from_secs(5),
             "the stream goes on"
         );
+    }
+}
+
+#[test]
+fn an_event_is_sent_once() {
+    let folder = TempDir::new().expect("a folder");
+    let program = env!("CARGO_BIN_EXE_animal-store");
+    let server = Process::serve(program, folder.path(), &["--admin-token", TOKEN]);
+    let operator = Client::new(server.admin, Some(TOKEN.into()));
+    let anyone = operator.with_key(None);
+    Events::open(&operator, "/api/live", &bearer()).wait_for("sample");
+    // All in the second before the stream begins.
+    let cookie = log_in(&anyone);
+    let wrong = json!({"token": "wrong"});
+    for _ in 0..3 {
+        post(&anyone, "/api/session", &wrong).is_error(401, "invalid_admin_token");
+    }
+    let mut events = Events::open(&anyone, "/api/live", &format!("Cookie: {cookie}"));
+    let (mut texts, mut samples) = (Vec::new(), 0);
+    while samples < 3 {
+        let (name, data) = events.next().expect("the stream goes on");
+        samples += usize::from(name == "sample");
+        let shown = data.as_array().filter(|_| name == "events");
+        let shown = shown.into_iter().flatten();
+        texts.extend(shown.map(|event| format!("{} {}", event["message"], event["count"])));
+    }
+    for once in [
+        "\"logged in to the dashboard\" 1",
+        "\"invalid admin token\" 3",
+    ] {
+        let count = texts.iter().filter(|text| *text == once).count();
+        assert_eq!(count, 1, "{once}: {texts:?}");
     }
 }
 

@@ -111,7 +111,7 @@ mod tests {
     fn a_failure_is_logged_when_it_begins_and_when_it_ends_with_the_number_of_transactions() {
         let health = WriteHealth::default();
         let logged = |is_consequence| {
-            let (events, _) = recorded(|| health.log(is_consequence)).since(0);
+            let events = recorded(|| health.log(is_consequence)).numbered(..);
             let line = |event: &serde_json::Value| {
                 let [level, fields] = ["level", "fields"].map(|name| event[name].as_str());
                 format!("{} {}", level.unwrap(), fields.unwrap())
