@@ -91,11 +91,12 @@ impl KeyListQuery {
             sql.text += &format!(" AND {} = {word}", KeyState::sql(&now));
         }
         if let Some(search) = &self.search {
-            let name = sql.bind_text(&format!("%{}%", escaped(&search.to_lowercase())));
+            let name = sql.bind_text(&format!("%{}%", escaped(search)));
             let prefix = sql.bind_text(&format!("{}%", escaped(search)));
             let id = sql.bind(SqlParam::Int(search.parse().unwrap_or(-1)));
+            // Both in lower case by the database: engines differ in which letters have one, and a name must contain itself.
             sql.text += &format!(
-                " AND (lower(name) LIKE {name} ESCAPE '!' OR prefix LIKE {prefix} ESCAPE '!' OR id = {id})"
+                " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR prefix LIKE {prefix} ESCAPE '!' OR id = {id})"
             );
         }
         sql
