@@ -45,6 +45,7 @@ pub use revived_keys::{RevivedKey, RevivedKeys};
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;
 use error::store_error;
+use identity::FileIdentity;
 use lock::FileLock;
 use open_error::OpenError;
 use readers::Readers;
@@ -57,7 +58,8 @@ pub(crate) struct Sqlite {
     // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
     readers: Readers,
     writer: SqliteWriter,
-    created: bool,
+    /// The database, if this process has created it.
+    created: Option<Box<FileIdentity>>,
     // Dropped last.
     _lock: Option<FileLock>,
 }
@@ -76,7 +78,7 @@ impl Sqlite {
         let engine = Self {
             readers: Readers::new(path, opened.writer.is_none()),
             writer: SqliteWriter::start(path, opened.writer, opened.files, max_waiting)?,
-            created: opened.created,
+            created: opened.created.map(Box::new),
             _lock: opened.lock,
         };
         Ok((engine, opened.migration))

@@ -194,7 +194,8 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
     assert_eq!(names(folder.path()), before);
 }
 
-/// An import from a pipe, which stays open, into a database that does not exist yet. Returns when that is created.
+/// An import from a pipe, which stays open, into a database that does not exist yet. Returns when that is created,
+/// and the first rows are staged.
 fn import_into_new_database(folder: &Path) -> Child {
     let import = Command::new(PROGRAM)
         .args(["pets", "import", "-"])
@@ -204,11 +205,14 @@ fn import_into_new_database(folder: &Path) -> Child {
         .spawn();
     let mut import = import.expect("it runs");
     let input = import.stdin.as_mut().expect("a pipe");
-    input
-        .write_all(b"{\"name\":\"Rex\",\"categoryId\":1}\n")
-        .expect("it reads");
-    eventually(Duration::from_secs(10), "a database", || {
-        folder.join(DATABASE).exists() && !folder.join("animal-store.db.lock").exists()
+    // As many as are read before it is created.
+    let lines = "{\"name\":\"Rex\",\"categoryId\":1}\n".repeat(2_000);
+    input.write_all(lines.as_bytes()).expect("it reads");
+    let files = format!("/proc/{}/fd", import.id());
+    eventually(Duration::from_secs(10), "rows are staged", || {
+        let mut files = fs::read_dir(&files).expect("a process").flatten();
+        let is_staged = |name: &Path| name.to_string_lossy().contains(".db.staged-");
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|name| is_staged(&name)))
     });
     import
 }
@@ -221,7 +225,7 @@ fn fail(mut import: Child) {
     let output = import.wait_with_output().expect("an end");
     let line = String::from_utf8_lossy(&output.stderr);
     assert!(
-        line.contains("standard input, line 2: not valid JSON"),
+        line.contains("standard input, line 2001: not valid JSON"),
         "{line}"
     );
     assert_eq!(output.status.code(), Some(1));
@@ -248,12 +252,41 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
     let server = Process::serve(PROGRAM, with_key.path(), &[]);
     assert_eq!(server.client(Some(&key)).create(&animal).status, 201);
 
+    // One that has replaced it is not its own.
+    let replaced = folder();
+    let import = import_into_new_database(replaced.path());
+    fs::create_dir(replaced.path().join("old")).expect("a folder");
+    for file in names(replaced.path())
+        .iter()
+        .filter(|name| name.starts_with(DATABASE))
+    {
+        let old = replaced.path().join("old").join(file);
+        fs::rename(replaced.path().join(file), old).expect("it is moved");
+    }
+    run(replaced.path(), &[], &["migrate"]).exits(0);
+    fail(import);
+    assert_eq!(names(replaced.path()), [DATABASE, "old"]);
+
     // One that was there, though empty, is not its own.
     let empty = folder();
     fs::write(empty.path().join(DATABASE), "").expect("a file");
     fs::write(empty.path().join("a.ndjson"), "x").expect("a file");
     run(empty.path(), &[], &["pets", "import", "a.ndjson"]).exits(1);
     assert_eq!(names(empty.path()), ["a.ndjson", DATABASE]);
+}
+
+#[test]
+fn a_database_is_not_created_before_a_good_row_is_read() {
+    let folder = folder();
+    let path = folder.path();
+    fs::write(path.join("bad.ndjson"), "x\n").expect("a file");
+    fs::write(path.join("bad.csv"), "name,categoryId\nRex,\n\"Tom,2\n").expect("a file");
+    for (file, line) in [("bad.ndjson", "line 1: "), ("bad.csv", "line 2: ")] {
+        // That it cannot be created is only noticed when it is.
+        let import = ["pets", "import", file, "--database", "sqlite:no/b.db"];
+        let refused = run(path, &[], &import).refuses(1);
+        assert!(refused.contains(line), "{refused}");
+    }
 }
 
 #[test]

@@ -79,9 +79,6 @@ impl Import {
         let bar = Progress::of_file("importing", length);
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let mut source = Source::open(file, ids).context("cannot start a thread")?;
-        // Before the database is opened, and perhaps created.
-        interruptible(&mut signals, source.is_readable(&name)).await?;
-        let (store, _) = self.options.open(Mode::Migrate, clock).await?;
         let mut bad = BadLines {
             name: &name,
             bar: &bar,
@@ -90,8 +87,11 @@ impl Import {
             count: 0,
             first: None,
         };
+        // Before the database is opened, and perhaps created.
+        let rows = interruptible(&mut signals, source.good_rows(&mut bad)).await?;
+        let (store, _) = self.options.open(Mode::Migrate, clock).await?;
         let importing = async {
-            let copying = copy(&store, ids, &mut source, &mut bad);
+            let copying = copy(&store, ids, rows, &mut source, &mut bad);
             let (import, staged) = interruptible(&mut signals, copying).await?;
             let imported = import.commit().await;
             let imported = imported.with_context(|| cannot_import(&name))?;
@@ -127,10 +127,11 @@ fn cannot_import(name: &str) -> String {
     format!("cannot import {name}")
 }
 
-/// Stages all good rows and copies them: everything but the commit. Returns also when they were staged.
+/// Stages these and all other good rows and copies them: everything but the commit. Returns also when they were staged.
 async fn copy(
     store: &Store,
     ids: PetIds,
+    mut rows: Option<Vec<ImportRow>>,
     source: &mut Source,
     bad: &mut BadLines<'_>,
 ) -> Result<(StoreImport, Instant), Failure> {
@@ -138,15 +139,15 @@ async fn copy(
     let failure = || cannot_import(name);
     let import = store.import(ids, print_wait).await;
     let mut import = import.with_context(failure)?;
-    while let Some(batch) = source.next(name).await? {
-        let rows = bad.sort_out(batch);
+    while let Some(batch) = rows {
         let mut conflict = |conflict| bad.conflict(conflict);
-        let staged = import.stage(&rows, &mut conflict).await;
+        let staged = import.stage(&batch, &mut conflict).await;
         staged.with_context(failure)?;
         bad.rejected()?;
         bad.bar.set_done(source.taken.load(Ordering::Relaxed));
         // The next batch may be there, and a signal, too.
         yield_now().await;
+        rows = source.good_rows(bad).await?;
     }
     let checked = import.check(&mut |conflict| bad.conflict(conflict)).await;
     checked.with_context(failure)?;
@@ -202,10 +203,19 @@ impl Source {
         })
     }
 
-    /// Waits until the file is open, and its header line is read.
-    async fn is_readable(&mut self, name: &str) -> Result<(), Failure> {
-        // The first batch is empty.
-        self.next(name).await.map(|_| ())
+    /// Waits for the next good rows. None at the end of the file.
+    async fn good_rows(
+        &mut self,
+        bad: &mut BadLines<'_>,
+    ) -> Result<Option<Vec<ImportRow>>, Failure> {
+        while let Some(batch) = self.next(bad.name).await? {
+            let good = bad.sort_out(batch);
+            bad.rejected()?;
+            if !good.is_empty() {
+                return Ok(Some(good));
+            }
+        }
+        Ok(None)
     }
 
     async fn next(&mut self, name: &str) -> Result<Option<Vec<NumberedRow>>, Failure> {
@@ -220,17 +230,20 @@ impl Source {
 }
 
 fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>) {
-    let mut batch = Vec::new();
     let mut ended = None;
-    // Rows before an error first: one of them may be bad, too. If nobody receives them, the command has failed.
-    while sender.blocking_send(Ok(batch)).is_ok() && ended.is_none() {
-        batch = Vec::with_capacity(BATCH);
+    while ended.is_none() {
+        let mut batch = Vec::with_capacity(BATCH);
         while batch.len() < BATCH && ended.is_none() {
             match reader.next() {
                 Ok(Some(row)) => batch.push(row),
                 Ok(None) => ended = Some(Ok(())),
                 Err(error) => ended = Some(Err(error)),
             }
+        }
+        // Rows before an error first: one of them may be bad, too.
+        if sender.blocking_send(Ok(batch)).is_err() {
+            // The command has failed.
+            return;
         }
     }
     if let Some(Err(error)) = ended {

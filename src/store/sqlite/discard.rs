@@ -1,30 +1,34 @@
 //! The removal of a database that a command has created and then had nothing to store in.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::Sqlite;
 use super::connect::sibling;
 use super::exclusive::open_exclusively;
+use super::identity::FileIdentity;
 use super::lock::FileLock;
 
 impl Sqlite {
     /// Closes the database, and removes it if this process has created it.
     pub(crate) fn discard(self) {
-        let (path, created) = (self.readers.path.clone(), self.created);
+        let created = self.created.clone();
         drop(self);
-        if created {
-            remove_unused(&path);
+        if let Some(created) = created {
+            remove_unused(&created);
         }
     }
 }
 
 /// Removes a database that no other process uses or has used. Otherwise it stays, which harms nobody.
-fn remove_unused(path: &Path) {
+fn remove_unused(created: &FileIdentity) {
+    let path = created.path();
     // No server starts meanwhile, and a command that is about to open the file finds that it is not in its place any more.
     let Ok(_lock) = FileLock::take(path) else {
         return;
     };
+    if !created.is_in_place() {
+        return;
+    }
     let Ok(connection) = open_exclusively(path, Duration::ZERO) else {
         return;
     };

@@ -32,8 +32,8 @@ pub(super) struct Opened {
     pub(super) lock: Option<FileLock>,
     pub(super) files: OpenFiles,
     pub(super) migration: Migration,
-    /// Whether this process has created the file.
-    pub(super) created: bool,
+    /// The file, if this process has created it.
+    pub(super) created: Option<FileIdentity>,
 }
 
 /// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks, as commands do.
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
             lock: None,
             files: OpenFiles::default(),
             migration: migration(format),
-            created: false,
+            created: None,
         });
     }
     // A running server may not support the format of this version.
@@ -87,9 +87,9 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     let (connection, before) = connect(path, mode, notice)?;
     // A restore may have replaced the file, or a failed import removed it, before this process got a lock on it. The log at this path is
     // that of the new one.
-    if !found.is_ok_and(|found| found.is_in_place()) {
+    let Some(file) = found.ok().filter(FileIdentity::is_in_place) else {
         return Err(OpenError::Replaced(path.into()));
-    }
+    };
     let lock = lock.filter(|_| mode.serves());
     let mut files =
         open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
@@ -101,7 +101,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         lock,
         files,
         migration: migration(before.filter(|_| !created)),
-        created,
+        created: created.then_some(file),
     })
 }
 
