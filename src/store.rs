@@ -29,7 +29,7 @@ pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{
     BackupError, BackupFolder, BackupFolderError, BackupProgress, Restore, RestoreError, Restored,
-    RevivedKey, RevivedKeys, back_up,
+    RevivedKey, RevivedKeys, back_up, belongs_to_database,
 };
 pub use writer::Commits;
 

@@ -177,6 +177,29 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
 }
 
 #[test]
+fn neither_a_backup_nor_an_export_replaces_a_file_of_a_database_that_a_link_names() {
+    let folder = with_database();
+    fs::create_dir(folder.path().join("real")).expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::rename(at(SOURCE), at("real/a.db")).expect("it is moved");
+    std::os::unix::fs::symlink("real/a.db", at("link.db")).expect("a link");
+    // As that of a running server, which a second link leads to.
+    fs::write(at("real/a.db-shm"), "").expect("a file");
+    std::os::unix::fs::symlink("real/a.db-shm", at("to-shm")).expect("a link");
+    let parts = ["", "-wal", "-shm", "-journal", ".lock", ".import"].map(|end| format!("a.db{end}"));
+    let mut files: Vec<String> = parts.iter().map(|part| format!("real/{part}")).collect();
+    files.extend(["link.db".into(), "to-shm".into()]);
+    for file in &files {
+        for words in [&["backup"][..], &["pets", "export", "--format", "csv"]] {
+            let rest = [file, "--force", "--database", "sqlite:link.db"];
+            let line = run(folder.path(), &[], &[words, &rest].concat()).refuses(2);
+            assert!(line.contains("belongs to the database itself"), "{line}");
+        }
+    }
+    assert_eq!(names(&at("real")), ["a.db", "a.db-shm"]);
+}
+
+#[test]
 fn a_database_of_an_earlier_format_is_backed_up_as_it_is() {
     let folder = with_database();
     let source = Connection::open(folder.path().join(SOURCE)).expect("a database");

@@ -1,10 +1,9 @@
 //! A file with animals: its format, by its name, and which files it cannot be.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::outcome::{Failure, Outcome};
-use crate::store::Database;
+use crate::store::{Database, belongs_to_database};
 
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -79,24 +78,15 @@ impl FileFormat {
     }
 }
 
-/// Rejects the database itself, by any of its names.
+/// Rejects the files of the database.
 pub(super) fn reject_database(database: &Database, file: &Path) -> Outcome {
-    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
-    let found = identity(file);
-    if let Database::Sqlite(path) = database
-        && found.is_some()
-        && ["", "-wal", "-shm", ".lock"].iter().any(|ending| {
-            let mut name = path.clone().into_os_string();
-            name.push(ending);
-            identity(Path::new(&name)) == found
-        })
-    {
-        let file = file.display();
-        return Err(Failure::Usage(format!(
-            "{file} belongs to the database itself: choose another file"
-        )));
+    match database {
+        Database::Sqlite(path) if belongs_to_database(path, file) => Err(Failure::Usage(format!(
+            "{} belongs to the database itself: choose another file",
+            file.display()
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

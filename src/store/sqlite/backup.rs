@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rusqlite::{Connection, InterruptHandle};
 
 use super::connect;
-use super::identity::FileIdentity;
+use super::files::belongs_to_database;
 use super::inspect::{FileState, inspect};
 use super::open_error::OpenError;
 use super::permission;
@@ -147,28 +147,13 @@ pub(super) fn prepare(
 /// backup.
 fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
     let in_use = |why| Err(BackupError::InUse(target.into(), why));
-    let files = ["", "-wal", "-shm", "-journal", ".lock"].map(|end| connect::sibling(source, end));
-    let found = FileIdentity::at(target.into()).ok();
-    // By another name too: through a link, the file behind it would be replaced.
-    let is_same_file = |file: &PathBuf| {
-        let file = FileIdentity::at(file.clone()).ok();
-        file.zip(found.as_ref())
-            .is_some_and(|(file, found)| found.is_same_file(&file))
-    };
-    let belongs = |file: &PathBuf| same_name(file, target) || is_same_file(file);
-    if files.iter().any(belongs) {
+    if belongs_to_database(source, target) {
         return in_use("belongs to the database itself");
     }
     if !connect::has_no_log(target) {
         return in_use("has a -wal or -journal next to it, as a database in use has");
     }
     Ok(())
-}
-
-/// Whether two paths name the same entry of the same folder.
-fn same_name(one: &Path, other: &Path) -> bool {
-    let folder = |path| connect::folder(path).canonicalize().ok();
-    one.file_name() == other.file_name() && folder(one) == folder(other)
 }
 
 /// The size of the database without its free pages.
