@@ -18,10 +18,13 @@ enum Staging {
 }
 
 impl Store {
-    /// Begins an import. `notice` is called once a wait for the lock on an embedded file has lasted for a second.
-    pub async fn import(&self, ids: PetIds, notice: fn()) -> Result<Import> {
+    /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, and `import_notice` if
+    /// it is another import that is being published.
+    pub async fn import(&self, ids: PetIds, notice: fn(), import_notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
-            Engine::Sqlite(engine) => Staging::Sqlite(Box::new(engine.import(ids, notice)?)),
+            Engine::Sqlite(engine) => {
+                Staging::Sqlite(Box::new(engine.import(ids, notice, import_notice)?))
+            }
             Engine::Postgres(engine) => Staging::Postgres(Box::new(engine.import(ids).await?)),
         }))
     }

@@ -186,7 +186,8 @@ fn neither_a_backup_nor_an_export_replaces_a_file_of_a_database_that_a_link_name
     // As that of a running server, which a second link leads to.
     fs::write(at("real/a.db-shm"), "").expect("a file");
     std::os::unix::fs::symlink("real/a.db-shm", at("to-shm")).expect("a link");
-    let parts = ["", "-wal", "-shm", "-journal", ".lock", ".import"].map(|end| format!("a.db{end}"));
+    let parts =
+        ["", "-wal", "-shm", "-journal", ".lock", ".import"].map(|end| format!("a.db{end}"));
     let mut files: Vec<String> = parts.iter().map(|part| format!("real/{part}")).collect();
     files.extend(["link.db".into(), "to-shm".into()]);
     for file in &files {

@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::sweep::{creations, figures};
-use crate::{PROGRAM, folder, large_key, run};
+use crate::{PROGRAM, folder, is_long, large_key, run};
 
 const DATABASE: &str = "animal-store.db";
 
@@ -310,7 +310,11 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
         let mut import = import.expect("it runs");
         let mut lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
         let waits = lines.next().expect("a line").expect("text");
-        assert!(waits.contains("waiting up to 30 s"), "{waits}");
+        let wanted = match waits_for_import {
+            true => "animal-store: waiting for another import to end",
+            false => "animal-store: waiting up to 30 s for the database lock",
+        };
+        assert!(waits.starts_with(wanted), "{waits}");
         let id = import.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &id]).status();
         assert!(sent.expect("kill runs").success());
@@ -326,5 +330,23 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
     other.execute_batch("COMMIT").expect("no lock");
     assert_eq!(count(folder.path()), 0);
     run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    assert_eq!(count(folder.path()), 3);
+}
+
+#[test]
+fn an_import_waits_for_another_one_however_long_that_takes() {
+    if !is_long() {
+        return;
+    }
+    let folder = with_animals(3);
+    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+    std::thread::scope(|scope| {
+        let import = scope.spawn(|| run(folder.path(), &[], &["pets", "import", "a.ndjson"]));
+        // Longer than any command waits for another lock.
+        std::thread::sleep(Duration::from_secs(33));
+        flock(&lock, FlockOperation::Unlock).expect("no lock");
+        import.join().expect("an end").exits(0);
+    });
     assert_eq!(count(folder.path()), 3);
 }

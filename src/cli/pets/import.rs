@@ -127,6 +127,10 @@ fn cannot_import(name: &str) -> String {
     format!("cannot import {name}")
 }
 
+fn print_import_wait() {
+    print::notice("animal-store: waiting for another import to end");
+}
+
 /// Stages these and all other good rows and copies them: everything but the commit. Returns also when they were staged.
 async fn copy(
     store: &Store,
@@ -137,7 +141,7 @@ async fn copy(
 ) -> Result<(StoreImport, Instant), Failure> {
     let name = bad.name;
     let failure = || cannot_import(name);
-    let import = store.import(ids, print_wait).await;
+    let import = store.import(ids, print_wait, print_import_wait).await;
     let mut import = import.with_context(failure)?;
     while let Some(batch) = rows {
         let mut conflict = |conflict| bad.conflict(conflict);

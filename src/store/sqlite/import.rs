@@ -46,12 +46,18 @@ pub(crate) struct SqliteImport {
     ids: PetIds,
     staged: u64,
     notice: fn(),
+    import_notice: fn(),
     // Dropped last.
     lock: Option<FileLock>,
 }
 
 impl Sqlite {
-    pub(crate) fn import(&self, ids: PetIds, notice: fn()) -> Result<SqliteImport> {
+    pub(crate) fn import(
+        &self,
+        ids: PetIds,
+        notice: fn(),
+        import_notice: fn(),
+    ) -> Result<SqliteImport> {
         let path = &self.readers.path;
         let failed = |error: OpenError| StoreError::Failed(error.to_string());
         let connection = open::second_writer(path, notice).map_err(failed)?;
@@ -73,6 +79,7 @@ impl Sqlite {
             ids,
             staged: 0,
             notice,
+            import_notice,
             lock: None,
         })
     }
@@ -149,15 +156,17 @@ impl SqliteImport {
         if self.staged == 0 {
             return Ok(());
         }
-        let mut wait = Wait::new(self.notice);
+        let mut wait = Wait::new(self.import_notice);
         self.lock = Some(loop {
             match FileLock::take_import(&self.path) {
-                Err(OpenError::InUse { .. }) if wait.goes_on().await => {}
+                // Without a time limit: the lock ends with its process, and a large import takes long.
+                Err(OpenError::InUse { .. }) => wait.pause().await,
                 taken => {
                     break taken.map_err(|error| StoreError::Failed(error.to_string()))?;
                 }
             }
         });
+        let mut wait = Wait::new(self.notice);
         // SQLite itself would wait without noticing a signal.
         let begin = || {
             self.connection.busy_timeout(Duration::ZERO)?;

@@ -39,18 +39,28 @@ impl Wait {
     }
 
     fn has_time(&mut self) -> bool {
+        self.notify();
+        self.began.elapsed() < COMMAND_TIMEOUT
+    }
+
+    fn notify(&mut self) {
         if self.began.elapsed() >= NOTICE_AFTER
             && let Some(notice) = self.notice.take()
         {
             notice();
         }
-        self.began.elapsed() < COMMAND_TIMEOUT
     }
 
     /// Waits for the next attempt, if there is time for one.
     pub(super) async fn goes_on(&mut self) -> bool {
         let goes_on = self.has_time();
-        tokio::time::sleep(RETRY_INTERVAL).await;
+        self.pause().await;
         goes_on
+    }
+
+    /// Waits for the next attempt, however long the wait is.
+    pub(super) async fn pause(&mut self) {
+        self.notify();
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
