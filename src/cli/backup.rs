@@ -47,12 +47,12 @@ impl Backup {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
+        let signals = Signals::listen().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
         let bar = Progress::of_bytes("backing up");
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let (finished, stopped_by) = watch(&bar, &progress, &mut signals, backup).await?;
+        let (finished, stopped_by) = watch(&bar, &progress, &signals, backup).await?;
         drop(bar);
         let bytes = finished.map_err(|error| match stopped_by {
             Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),

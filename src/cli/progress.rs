@@ -88,24 +88,25 @@ impl Progress {
     }
 }
 
-/// Shows the progress of work on another thread until it ends. A signal interrupts it; its name is returned.
+/// Shows the progress of work on another thread until it ends. A signal interrupts it; its name is returned, also if the work had just
+/// ended.
 pub(super) async fn watch<T>(
     bar: &Progress,
     progress: &BackupProgress,
-    signals: &mut Signals,
+    signals: &Signals,
     mut work: JoinHandle<T>,
 ) -> anyhow::Result<(T, Option<&'static str>)> {
     let mut redraw = interval(REDRAW);
-    let mut stopped_by = None;
     loop {
         tokio::select! {
-            done = &mut work => return Ok((done.context("a thread has panicked")?, stopped_by)),
-            name = signals.first(), if stopped_by.is_none() => stopped_by = Some(name),
+            done = &mut work => {
+                return Ok((done.context("a thread has panicked")?, signals.received()));
+            }
             _ = redraw.tick() => {
                 if let Some((done, all)) = progress.bytes() {
                     bar.set(done, all);
                 }
-                if stopped_by.is_some() {
+                if signals.received().is_some() {
                     progress.interrupt();
                 }
             }

@@ -46,17 +46,18 @@ impl RestoreCommand {
             let verb = if target.exists() { "replace" } else { "become" };
             require_terminal(&format!("{file} would {verb} {database}"))?;
         }
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
         let bar = Progress::of_bytes("restoring");
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let (prepared, stopped_by) = watch(&bar, &progress, &mut signals, preparing).await?;
+        let (prepared, stopped_by) = watch(&bar, &progress, &signals, preparing).await?;
         drop(bar);
-        let prepared = prepared.map_err(|error| match stopped_by {
-            Some(signal) => Failure::Failed(format!("stopped by {signal}: {NOTHING}")),
-            None => failure(error),
-        })?;
+        let stopped = |signal| Failure::Failed(format!("stopped by {signal}: {NOTHING}"));
+        if let Some(signal) = stopped_by {
+            return Err(stopped(signal));
+        }
+        let prepared = prepared.map_err(failure)?;
         if !self.yes {
             let keys = describe(prepared.revived().as_ref());
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
@@ -69,8 +70,19 @@ impl RestoreCommand {
         }
         let (bytes, format) = (prepared.bytes, prepared.format);
         let now = clock.now();
-        let done = task::spawn_blocking(move || prepared.put_in_place(now)).await;
-        let done = done.context("the restore failed")?.map_err(failure)?;
+        let watched = Arc::clone(&progress);
+        let replacing = task::spawn_blocking(move || prepared.put_in_place(now, &watched));
+        let bar = Progress::hidden();
+        let (done, stopped_by) = watch(&bar, &progress, &signals, replacing).await?;
+        let done = done.map_err(|error| match (error, stopped_by) {
+            (RestoreError::Interrupted, Some(signal)) => stopped(signal),
+            (error, _) => failure(error),
+        })?;
+        if let Some(signal) = stopped_by {
+            print::notice(&format!(
+                "animal-store: {signal} came too late to stop the restore, which is complete"
+            ));
+        }
         let kept = done.kept.map(|path| path.display().to_string());
         let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
         if let Some(kept) = &kept {

@@ -50,6 +50,11 @@ impl Signals {
         Ok(Self(receiver))
     }
 
+    /// The name of the first signal, if there was one.
+    pub(super) fn received(&self) -> Option<&'static str> {
+        *self.0.borrow()
+    }
+
     /// Waits for the first signal and returns its name.
     pub(super) async fn first(&mut self) -> &'static str {
         match self.0.wait_for(Option::is_some).await.map(|name| *name) {

@@ -2,6 +2,7 @@
 
 mod crash;
 mod refusal;
+mod signal;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

@@ -50,6 +50,9 @@ pub enum RestoreError {
     /// A file could not be written.
     #[error(transparent)]
     File(#[from] NewFileError),
+    /// It was interrupted before it changed anything.
+    #[error("interrupted")]
+    Interrupted,
     /// A step failed.
     #[error("cannot restore {0}: {1}")]
     Failed(PathBuf, String),
@@ -169,8 +172,11 @@ impl Restore {
         RevivedKeys::find(old, &new).ok()
     }
 
-    /// Replaces the database, which is kept under a name with this time.
-    pub fn put_in_place(self, now: Timestamp) -> Result<Restored> {
+    /// Replaces the database, which is kept under a name with this time. If it is interrupted, either nothing changes, or everything.
+    pub fn put_in_place(self, now: Timestamp, progress: &BackupProgress) -> Result<Restored> {
+        if progress.is_interrupted() {
+            return Err(RestoreError::Interrupted);
+        }
         match self.old {
             Old::Missing => {
                 self.new.publish()?;
@@ -179,12 +185,12 @@ impl Restore {
                     revived: Some(RevivedKeys::default()),
                 })
             }
-            Old::Readable => self.replace_readable(now),
+            Old::Readable => self.replace_readable(now, progress),
             Old::Unreadable => self.replace_unreadable(now),
         }
     }
 
-    fn replace_readable(self, now: Timestamp) -> Result<Restored> {
+    fn replace_readable(self, now: Timestamp, progress: &BackupProgress) -> Result<Restored> {
         let failed = self.failure();
         let connection = match open_exclusively(&self.target, EXCLUSIVE_WAIT) {
             Ok(connection) => connection,
@@ -197,6 +203,10 @@ impl Restore {
             }
             Err(error) => return Err(failed(&error)),
         };
+        // It may have waited for others.
+        if progress.is_interrupted() {
+            return Err(RestoreError::Interrupted);
+        }
         let revived = self.revived_in(&connection);
         for log in ["-wal", "-shm"].map(|end| sibling(&self.target, end)) {
             remove(&log).map_err(|error| failed(&error))?;
