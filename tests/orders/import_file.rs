@@ -123,6 +123,22 @@ fn a_file_of_gzip_may_be_padded_with_zeros() {
 }
 
 #[test]
+fn a_file_of_zstd_may_begin_with_a_frame_that_is_skipped() {
+    let operator = with_file("a.ndjson", lines(3));
+    let zstd = Command::new("zstd")
+        .args(["-q", "a.ndjson"])
+        .current_dir(operator.path())
+        .status();
+    assert!(zstd.expect("zstd runs").success());
+    let path = operator.path().join("a.ndjson.zst");
+    let frame = fs::read(&path).expect("a file");
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 7, 7];
+    fs::write(&path, [&skipped[..], &frame].concat()).expect("a file");
+    operator.says("pets import a.ndjson.zst");
+    assert_eq!(count(&operator), "3");
+}
+
+#[test]
 fn a_file_that_cannot_be_imported_is_one_line_and_leaves_nothing() {
     let long = format!(
         "{{\"name\":\"{}\",\"categoryId\":1}}\n",

@@ -21,12 +21,23 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// The ending of a name, and how a file begins.
-    pub(super) const fn signature(self) -> Option<(&'static str, &'static str, &'static [u8])> {
+    /// Its name, and the ending of a file's.
+    pub(super) const fn names(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::None => None,
-            Self::Gzip => Some(("gzip", "gz", &[0x1f, 0x8b])),
-            Self::Zstd => Some(("zstd", "zst", &[0x28, 0xb5, 0x2f, 0xfd])),
+            Self::Gzip => Some(("gzip", "gz")),
+            Self::Zstd => Some(("zstd", "zst")),
+        }
+    }
+
+    /// The compression of a file that begins with these four bytes.
+    pub(super) const fn of(begins: &[u8]) -> Self {
+        match begins {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
+            // A frame that decoders skip, as that of pzstd at the beginning.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
+            _ => Self::None,
         }
     }
 }

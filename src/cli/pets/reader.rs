@@ -133,23 +133,22 @@ fn decompressed(
     let mut begins = Vec::new();
     let read = (&mut input).take(4).read_to_end(&mut begins);
     read.map_err(|error| error.to_string())?;
-    let signatures = [Compression::Gzip, Compression::Zstd].map(Compression::signature);
-    let mut signatures = signatures.into_iter().flatten();
-    let actual = signatures.find(|(_, _, bytes)| begins.starts_with(bytes));
-    match (file.compression.signature(), actual) {
-        (Some((name, ..)), _) if file.compression.signature() != actual => {
+    let actual = Compression::of(&begins);
+    match (file.compression.names(), actual.names()) {
+        _ if file.compression == actual => {}
+        (Some((name, _)), _) => {
             return Err(format!(
                 "it is not compressed with {name}, as its name says"
             ));
         }
-        (None, Some((name, ending, _))) => {
+        (None, Some((name, ending))) => {
             let change = match file.path {
                 Some(_) => format!("its name must end in .{ending}"),
                 None => format!("decompress it first, or name a file that ends in .{ending}"),
             };
             return Err(format!("it is compressed with {name}: {change}"));
         }
-        _ => {}
+        (None, None) => {}
     }
     let input = Cursor::new(begins).chain(input);
     Ok(match file.compression {

@@ -36,7 +36,9 @@ impl<R: BufRead> ZstdReader<R> {
                     ..
                 })) => {
                     let mut frame = (&mut self.input).take(length.into());
-                    io::copy(&mut frame, &mut io::sink())?;
+                    if io::copy(&mut frame, &mut io::sink())? < length.into() {
+                        return Err(io::Error::other("unexpected end of file"));
+                    }
                 }
                 Err(error) => return Err(failed(error)),
             }
@@ -155,6 +157,20 @@ mod tests {
             ZstdReader::new(&file[..]).read_to_end(&mut read).unwrap();
             assert!(read == content, "{size}");
         }
+    }
+
+    #[test]
+    fn frames_without_content_are_skipped_wherever_they_are() {
+        let mut writer = ZstdWriter::new(Vec::new());
+        writer.write_all(b"content").unwrap();
+        let frame = writer.finish().unwrap();
+        let skipped = [0x5f, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        let file = [&skipped[..], &frame, &skipped, &frame, &skipped].concat();
+        let mut read = Vec::new();
+        ZstdReader::new(&file[..]).read_to_end(&mut read).unwrap();
+        assert_eq!(read, b"contentcontent");
+        let cut_off = ZstdReader::new(&file[..file.len() - 1]).read_to_end(&mut read);
+        assert_eq!(cut_off.unwrap_err().to_string(), "unexpected end of file");
     }
 
     #[test]
