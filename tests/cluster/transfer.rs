@@ -132,3 +132,27 @@ fn a_hundred_thousand_random_animals_are_the_same_in_both_formats_and_on_both_en
         assert!(read("other.ndjson") == expected, "{back}");
     }
 }
+
+#[test]
+fn a_small_import_that_keeps_ids_and_fails_gives_out_none_of_them() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let database = postgres.create_database("kept");
+    let command = |words: &[&str]| {
+        let words = [words, &["--database", &database]].concat();
+        run(PROGRAM, folder.path(), &words)
+    };
+    let last_id = || postgres.psql("kept", "SELECT number FROM counters WHERE what = 'pets'");
+    command(&["migrate"]).exits(0);
+    let line = |id: i64| format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
+    fs::write(folder.path().join("a.ndjson"), line(5) + &line(20)).expect("a file");
+    let import = ["pets", "import", "a.ndjson", "--keep-ids"];
+    // It fails when they are copied.
+    let constraint = "ALTER TABLE pets ADD CONSTRAINT small CHECK (id < 10)";
+    postgres.psql("kept", constraint);
+    command(&import).refuses(1);
+    assert_eq!(last_id().trim(), "0");
+    postgres.psql("kept", "ALTER TABLE pets DROP CONSTRAINT small");
+    command(&import).exits(0);
+    assert_eq!(last_id().trim(), "20");
+}

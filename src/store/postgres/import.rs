@@ -196,14 +196,18 @@ impl PgImport {
     }
 
     async fn copy_kept(&self) -> PgResult<()> {
-        // First, so that no animal that is created meanwhile gets one of these IDs, and waits for this transaction.
         let largest = self.number("SELECT max(id) FROM staged").await?;
-        self.count(largest).await?;
+        // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not for a
+        // long one: then the counter is raised before it, and stays so if it fails.
+        if self.staged > FEW {
+            self.count(largest).await?;
+        }
         self.lease.batch_execute("BEGIN").await?;
+        self.count(largest).await?;
         self.lease.execute_cached(PUBLISH, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE, &[&"pets"]).await?;
-        self.count(largest).await
+        Ok(())
     }
 
     async fn count(&self, last: i64) -> PgResult<()> {
