@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Postgres, run};
+use harness::{Postgres, beside_imports, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
-use crate::PROGRAM;
+use crate::{Cluster, PROGRAM};
 
 const ANIMALS: i64 = 100_000;
 
@@ -155,4 +155,21 @@ fn a_small_import_that_keeps_ids_and_fails_gives_out_none_of_them() {
     postgres.psql("kept", "ALTER TABLE pets DROP CONSTRAINT small");
     command(&import).exits(0);
     assert_eq!(last_id().trim(), "20");
+}
+
+#[test]
+fn beside_an_import_on_nodes_no_creation_is_refused_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
+ {
+    let cluster = Cluster::start();
+    let clients = cluster.clients(&cluster.large_key());
+    let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
+    let file = cluster.folder.path().join("a.ndjson");
+    fs::write(file, line.repeat(ANIMALS as usize)).expect("a file");
+    let all = beside_imports(ANIMALS, &clients[0], &clients[1], || {
+        cluster.command(&["pets", "import", "a.ndjson"]);
+    });
+    let count = cluster
+        .postgres
+        .psql("postgres", "SELECT count(*) FROM pets");
+    assert_eq!(count.trim(), all.to_string());
 }

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use harness::{Output, Process};
+use harness::{Output, Process, creations, figures};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::calls::{disk_full_from_each, names};
-use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, large_key, run};
 
 /// The name of the database, unless the operator chooses another.

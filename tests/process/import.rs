@@ -4,23 +4,17 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::{Client, Process, eventually};
+use harness::{Process, beside_imports, eventually};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::sweep::{creations, figures};
 use crate::{PROGRAM, folder, is_long, large_key, run};
 
 const DATABASE: &str = "animal-store.db";
-
-/// Of a hundred reads, ninety-nine take no longer than this beyond three times what they take without an import: there are fewer
-/// cores than threads.
-const LONGER: Duration = Duration::from_millis(20);
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
@@ -78,29 +72,6 @@ fn creations_wait_for_an_import_longer_than_for_any_other_lock() {
     assert_eq!(create(), 201);
 }
 
-/// Reads animals that are not cached until something has happened: how long each took, in ascending order.
-fn reads(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(|| {
-            let (mut connection, mut took) = (client.connect(), Vec::new());
-            while !done.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                let target = format!("/v1/pets?limit={}", 1 + took.len() % 100);
-                let response = client.request("GET", &target).send_on(&mut connection);
-                assert_eq!(response.status, 200, "{response}");
-                took.push(began.elapsed());
-            }
-            took
-        });
-        happens();
-        done.store(true, Ordering::Relaxed);
-        let mut took = reading.join().expect("it reads");
-        took.sort();
-        took
-    })
-}
-
 #[test]
 fn beside_an_import_no_creation_is_refused_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
  {
@@ -108,25 +79,9 @@ fn beside_an_import_no_creation_is_refused_and_of_a_hundred_reads_ninety_nine_ta
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
     let client = server.client(Some(&key));
-    client.create_many(200);
-    let (mut alone, mut beside, mut created) = (Vec::new(), Vec::new(), 0);
-    // In turns, so that both have the same share of what else this machine does.
-    for _ in 0..2 {
-        alone.extend(reads(&client, || {
-            // Each of these is acknowledged, or this fails.
-            created += creations(&client, || std::thread::sleep(Duration::from_secs(3))).len();
-        }));
-        beside.extend(reads(&client, || {
-            let import = || drop(run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0));
-            created += creations(&client, import).len();
-        }));
-    }
-    alone.sort();
-    beside.sort();
-    let (alone, beside) = (figures(&alone), figures(&beside));
-    println!("median, p99 and maximum of reads: alone {alone:?}, beside an import {beside:?}");
-    assert!(beside[1] <= 3 * alone[1] + LONGER, "{alone:?}, {beside:?}");
-    let all = 200_200 + i64::try_from(created).expect("few");
+    let all = beside_imports(100_000, &client, &client, || {
+        run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    });
     assert_eq!(count(folder.path()), all);
 }
 

@@ -1,18 +1,12 @@
 //! Large background work delays neither creations nor commands.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Process};
+use harness::{Process, creations, figures};
 use rusqlite::Connection;
-use serde_json::json;
 
 use crate::{PROGRAM, folder, is_long, large_key, run};
-
-/// Clients that create at once.
-const CLIENTS: usize = 4;
 
 /// The longest wait, on a machine that has other things to do as well. One DELETE of all takes many times that.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -27,36 +21,6 @@ fn open(folder: &Path) -> Connection {
     let file = Connection::open(folder.join("animal-store.db")).expect("a file");
     file.busy_timeout(Duration::from_secs(10)).expect("a file");
     file
-}
-
-/// Creates animals until something has happened: how long each took, in ascending order.
-pub(crate) fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
-    let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..CLIENTS {
-            scope.spawn(|| {
-                let mut connection = client.connect();
-                while !done.load(Ordering::Relaxed) {
-                    let began = Instant::now();
-                    let animal = json!({"name": "Rex", "categoryId": 1});
-                    let request = client.request("POST", "/v1/pets").json(&animal);
-                    let response = request.send_on(&mut connection);
-                    assert_eq!(response.status, 201, "{response}");
-                    took.lock().expect("a list").push(began.elapsed());
-                }
-            });
-        }
-        happens();
-        done.store(true, Ordering::Relaxed);
-    });
-    let mut took = took.into_inner().expect("a list");
-    took.sort();
-    took
-}
-
-/// Median, 99th percentile and maximum.
-pub(crate) fn figures(took: &[Duration]) -> [Duration; 3] {
-    [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|place| took[place])
 }
 
 /// Lets no one else write for so long, while something happens.

@@ -15,6 +15,7 @@ mod connection;
 mod daemon;
 mod document;
 mod http2;
+mod load;
 mod operator;
 mod postgres;
 mod process;
@@ -30,6 +31,7 @@ pub use app::{App, START, database_for, enterprise, promised, redis_behind_proxy
 pub use by_hand::ByHand;
 pub use client::{Client, Request};
 pub use connection::Connection;
+pub use load::{beside_imports, creations, figures};
 pub use operator::Operator;
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};

@@ -1,0 +1,98 @@
+//! Clients that create and read animals as fast as they can, and how long each request took.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::Client;
+
+/// Clients that create at once.
+const CLIENTS: usize = 4;
+
+/// Of a hundred reads, ninety-nine take no longer than this beyond three times what they take alone: there are fewer cores than
+/// threads.
+const LONGER: Duration = Duration::from_millis(20);
+
+/// Creates animals until something has happened: how long each took, in ascending order.
+pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
+    let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut connection = client.connect();
+                while !done.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let animal = json!({"name": "Rex", "categoryId": 1});
+                    let request = client.request("POST", "/v1/pets").json(&animal);
+                    let response = request.send_on(&mut connection);
+                    assert_eq!(response.status, 201, "{response}");
+                    took.lock().expect("a list").push(began.elapsed());
+                }
+            });
+        }
+        happens();
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut took = took.into_inner().expect("a list");
+    took.sort();
+    took
+}
+
+/// Median, 99th percentile and maximum.
+pub fn figures(took: &[Duration]) -> [Duration; 3] {
+    [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|place| took[place])
+}
+
+/// Reads animals, each of them once, until something has happened: how long each took.
+fn reads(
+    client: &Client,
+    ids: &mut (impl Iterator<Item = i64> + Send),
+    happens: impl FnOnce(),
+) -> Vec<Duration> {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let (mut connection, mut took) = (client.connect(), Vec::new());
+            while !done.load(Ordering::Relaxed) {
+                let target = format!("/v1/pets/{}", ids.next().expect("as many as it takes"));
+                let began = Instant::now();
+                let response = client.request("GET", &target).send_on(&mut connection);
+                took.push(began.elapsed());
+                assert_eq!(response.status, 200, "{response}");
+            }
+            took
+        });
+        happens();
+        done.store(true, Ordering::Relaxed);
+        reading.join().expect("it reads")
+    })
+}
+
+/// Imports so many animals into an empty store, again and again, while others create animals and read those of the first import. Fails if a
+/// creation is refused, or if the 99th percentile of reads is more than three times what it is without an import. Returns the number
+/// of animals that there are in the end.
+pub fn beside_imports(imported: i64, creator: &Client, reader: &Client, import: impl Fn()) -> i64 {
+    import();
+    let first = reader.get("/v1/pets?limit=1").ids()[0];
+    // Far from each other, so that neither the cache nor a page that was just read has them.
+    let mut ids = (0..).map(|number| first + number * 7_919 % imported);
+    let (mut alone, mut beside, mut created) = (Vec::new(), Vec::new(), 0);
+    // In turns, so that both have the same share of what else this machine does.
+    for _ in 0..2 {
+        alone.extend(reads(reader, &mut ids, || {
+            // Each of these is acknowledged, or this fails.
+            created += creations(creator, || std::thread::sleep(Duration::from_secs(3))).len();
+        }));
+        beside.extend(reads(reader, &mut ids, || {
+            created += creations(creator, &import).len();
+        }));
+    }
+    alone.sort();
+    beside.sort();
+    let (alone, beside) = (figures(&alone), figures(&beside));
+    println!("median, p99 and maximum of reads: alone {alone:?}, beside an import {beside:?}");
+    assert!(beside[1] <= 3 * alone[1] + LONGER, "{alone:?}, {beside:?}");
+    3 * imported + i64::try_from(created).expect("few")
+}
