@@ -310,3 +310,28 @@ impl BadLines<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_panics_is_not_the_end_of_the_file() {
+        let (sender, batches) = mpsc::channel(1);
+        let reader = std::thread::spawn(move || {
+            let _sender = sender;
+            std::panic::resume_unwind(Box::new("without a message"))
+        });
+        let mut source = Source {
+            batches,
+            taken: Arc::default(),
+            reader: Some(reader),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let read = runtime.unwrap().block_on(source.next("a.csv"));
+        let Err(Failure::Failed(problem)) = read else {
+            unreachable!("it fails");
+        };
+        assert_eq!(problem, "cannot import a.csv: reading it failed");
+    }
+}

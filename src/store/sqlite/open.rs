@@ -226,3 +226,16 @@ fn connect(
     }
     Ok((connection, before))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_disappears_while_it_is_opened_is_not_created_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        assert!(connect(&path, Mode::Migrate, None).is_err());
+        assert!(!path.exists());
+    }
+}
