@@ -123,13 +123,7 @@ impl Restore {
         copy(source, &new, progress).map_err(|error| failed(&error))?;
         new.sync()?;
         // What is put in place is what was checked, whatever has happened to the backup meanwhile.
-        let state = inspect(new.temporary()).map_err(|error| unsuitable(source, error))?;
-        let FileState::Format(format) = state else {
-            return Err(RestoreError::Source(
-                source.into(),
-                "is empty: name a backup".into(),
-            ));
-        };
+        let format = inspect_backup(new.temporary(), source)?;
         let verdict = check(new.temporary(), progress).map_err(|error| failed(&error))?;
         if verdict != "ok" {
             return Err(damaged(source, &verdict));
@@ -191,17 +185,16 @@ impl Restore {
     }
 
     fn replace_readable(self, now: Timestamp, progress: &BackupProgress) -> Result<Restored> {
-        let failed = self.failure();
         let connection = match open_exclusively(&self.target, EXCLUSIVE_WAIT) {
             Ok(connection) => connection,
             Err(error) if is_damage(&error) => return self.replace_unreadable(now),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 let file = self.target.display();
-                return Err(failed(&format!(
+                return Err(self.failed(format!(
                     "another process has it open: end that one first (`fuser {file}` shows it)"
                 )));
             }
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(self.failed(error)),
         };
         // It may have waited for others.
         if progress.is_interrupted() {
@@ -209,12 +202,12 @@ impl Restore {
         }
         let revived = self.revived_in(&connection);
         for log in ["-wal", "-shm"].map(|end| sibling(&self.target, end)) {
-            remove(&log).map_err(|error| failed(&error))?;
+            self.unless_missing(std::fs::remove_file(&log))?;
         }
         // Without this, a power failure could bring the log back, next to the new database.
         self.sync_folder()?;
         let kept = kept_name(&self.target, now);
-        std::fs::hard_link(&self.target, &kept).map_err(|error| failed(&error))?;
+        std::fs::hard_link(&self.target, &kept).map_err(|error| self.failed(error))?;
         self.sync_folder()?;
         self.new.publish()?;
         Ok(Restored {
@@ -224,7 +217,6 @@ impl Restore {
     }
 
     fn replace_unreadable(self, now: Timestamp) -> Result<Restored> {
-        let failed = self.failure();
         let kept = match interrupted(&self.target) {
             Some(kept) => kept,
             None => {
@@ -237,23 +229,16 @@ impl Restore {
                 let name = kept.file_name().unwrap_or_default().to_string_lossy();
                 let mut file = placeholder.file();
                 file.write_all(format!("{INTERRUPTED}{name}\n").as_bytes())
-                    .map_err(|error| failed(&error))?;
-                match std::fs::hard_link(&self.target, &kept) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => {
-                        return Err(failed(&error));
-                    }
-                    _ => {}
-                }
+                    .map_err(|error| self.failed(error))?;
+                self.unless_missing(std::fs::hard_link(&self.target, &kept))?;
                 self.sync_folder()?;
                 placeholder.publish()?;
                 kept
             }
         };
         for end in ["-wal", "-shm", "-journal"] {
-            match std::fs::rename(sibling(&self.target, end), sibling(&kept, end)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&error)),
-                _ => {}
-            }
+            let kept = sibling(&kept, end);
+            self.unless_missing(std::fs::rename(sibling(&self.target, end), kept))?;
         }
         self.sync_folder()?;
         self.new.publish()?;
@@ -264,14 +249,21 @@ impl Restore {
         })
     }
 
-    fn failure(&self) -> impl Fn(&dyn std::fmt::Display) -> RestoreError + use<> {
-        let target = self.target.clone();
-        move |error| RestoreError::Failed(target.clone(), error.to_string())
+    fn failed(&self, error: impl std::fmt::Display) -> RestoreError {
+        RestoreError::Failed(self.target.clone(), error.to_string())
+    }
+
+    /// What is missing need not be moved or removed.
+    fn unless_missing(&self, done: io::Result<()>) -> Result<()> {
+        match done {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(error)),
+            _ => Ok(()),
+        }
     }
 
     fn sync_folder(&self) -> Result<()> {
         let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| self.failure()(&error))
+        synced.map_err(|error| self.failed(error))
     }
 }
 
@@ -297,14 +289,20 @@ fn inspect_source(source: &Path, target: &Path) -> Result<Metadata> {
             "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
         );
     }
-    match inspect(source).map_err(|error| unsuitable(source, error))? {
-        FileState::Format(format) if format > migrations::CURRENT_FORMAT => rejected(&format!(
+    inspect_backup(source, source).map(|_| file)
+}
+
+/// The format of a backup, or of the copy of one that is at `source`.
+fn inspect_backup(file: &Path, source: &Path) -> Result<i32> {
+    let what = match inspect(file).map_err(|error| unsuitable(source, error))? {
+        FileState::Format(format) if format > migrations::CURRENT_FORMAT => format!(
             "has format {format}, and this version knows formats up to {}: use a newer animal-store",
             migrations::CURRENT_FORMAT
-        )),
-        FileState::Format(_) => Ok(file),
-        FileState::Missing | FileState::Empty => rejected("is empty: name a backup"),
-    }
+        ),
+        FileState::Format(format) => return Ok(format),
+        FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
+    };
+    Err(RestoreError::Source(source.into(), what))
 }
 
 /// Why a file is not a backup.
@@ -385,11 +383,4 @@ fn interrupted(target: &Path) -> Option<PathBuf> {
     };
     let name = text.strip_prefix(INTERRUPTED)?.lines().next()?;
     Some(folder(target).join(name))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
