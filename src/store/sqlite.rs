@@ -25,6 +25,8 @@ mod permission;
 mod pets;
 mod readers;
 mod restore;
+mod restore_error;
+mod restore_source;
 mod revived_keys;
 mod row;
 mod snapshot;
@@ -41,7 +43,8 @@ pub use backup_folder::{BackupFolder, BackupFolderError};
 pub(crate) use copy::{SqliteSession, is_same_file};
 pub use files::belongs_to_database;
 pub(super) use import::SqliteImport;
-pub use restore::{Restore, RestoreError, Restored};
+pub use restore::{Restore, Restored};
+pub use restore_error::RestoreError;
 pub use revived_keys::{RevivedKey, RevivedKeys};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};

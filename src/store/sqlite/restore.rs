@@ -8,7 +8,7 @@
 //! The log of a database that cannot be opened cannot be emptied. That one is kept with all its files, and while they are moved a
 //! file that nobody mistakes for a database has its name.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,44 +19,22 @@ use rusqlite::{Connection, ErrorCode};
 use super::backup::{BackupProgress, check};
 use super::connect::{self, folder, give_to_owner_of_folder, sibling};
 use super::exclusive::open_exclusively;
-use super::identity::FileIdentity;
 use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
 use super::open::{KEPT, reject_hard_links};
 use super::open_error::OpenError;
+use super::permission;
+use super::restore_error::RestoreError;
+use super::restore_source::{damaged, inspect_backup, inspect_source};
 use super::revived_keys::RevivedKeys;
-use super::{migrations, permission};
 use crate::clock::Timestamp;
-use crate::new_file::{NewFile, NewFileError, Overwrite};
+use crate::new_file::{NewFile, Overwrite};
 
 /// How much is copied before the next look at whether to stop.
 const PIECE: u64 = 8 * 1024 * 1024;
 
 /// How long other processes that have the database open have to close it.
 const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
-
-/// Why nothing was restored.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// The backup is the database.
-    #[error("{0} is the database itself: name a backup")]
-    SameFile(PathBuf),
-    /// The file cannot be restored.
-    #[error("{0} {1}")]
-    Source(PathBuf, String),
-    /// The database cannot be replaced.
-    #[error(transparent)]
-    Target(anyhow::Error),
-    /// A file could not be written.
-    #[error(transparent)]
-    File(#[from] NewFileError),
-    /// It was interrupted before it changed anything.
-    #[error("interrupted")]
-    Interrupted,
-    /// A step failed.
-    #[error("cannot restore {0}: {1}")]
-    Failed(PathBuf, String),
-}
 
 type Result<T> = std::result::Result<T, RestoreError>;
 
@@ -265,63 +243,6 @@ impl Restore {
         let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
         synced.map_err(|error| self.failed(error))
     }
-}
-
-/// Rejects what cannot be a backup before it is copied.
-fn inspect_source(source: &Path, target: &Path) -> Result<Metadata> {
-    let rejected = |what: &str| Err(RestoreError::Source(source.into(), what.into()));
-    let file = match source.metadata() {
-        Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
-        Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return rejected("does not exist: name a backup");
-        }
-        Err(error) => return rejected(&format!("cannot be read: {error}")),
-    };
-    let is_target = FileIdentity::at(target.into())
-        .is_ok_and(|target| target.is_same_file(&FileIdentity::new(source.into(), &file)));
-    if is_target {
-        return Err(RestoreError::SameFile(source.into()));
-    }
-    if !connect::has_no_log(source) {
-        return rejected(
-            "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
-        );
-    }
-    inspect_backup(source, source).map(|_| file)
-}
-
-/// The format of a backup, or of the copy of one that is at `source`.
-fn inspect_backup(file: &Path, source: &Path) -> Result<i32> {
-    let what = match inspect(file).map_err(|error| unsuitable(source, error))? {
-        FileState::Format(format) if format > migrations::CURRENT_FORMAT => format!(
-            "has format {format}, and this version knows formats up to {}: use a newer animal-store",
-            migrations::CURRENT_FORMAT
-        ),
-        FileState::Format(format) => return Ok(format),
-        FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
-    };
-    Err(RestoreError::Source(source.into(), what))
-}
-
-/// Why a file is not a backup.
-fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
-    let what = match error {
-        OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
-        OpenError::NotOurs(_) => {
-            "is a SQLite database of another program: name a backup of Animal Store".into()
-        }
-        OpenError::Damaged { what, .. } => return damaged(source, &what),
-        OpenError::CannotOpen { what, .. } => format!("cannot be read: {what}"),
-        other => format!("cannot be used: {other}"),
-    };
-    RestoreError::Source(source.into(), what)
-}
-
-fn damaged(source: &Path, what: &str) -> RestoreError {
-    let what = format!("is damaged ({what}): restore another backup");
-    RestoreError::Source(source.into(), what)
 }
 
 /// The state of the database. Rejects one that is not replaced, such as that of another program.

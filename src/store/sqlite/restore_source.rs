@@ -1,0 +1,68 @@
+//! The file that is restored, if it is a backup.
+
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::connect;
+use super::identity::FileIdentity;
+use super::inspect::{FileState, inspect};
+use super::migrations::CURRENT_FORMAT;
+use super::open_error::OpenError;
+use super::restore_error::RestoreError;
+
+/// Rejects what cannot be a backup before it is copied.
+pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, RestoreError> {
+    let rejected = |what: &str| Err(RestoreError::Source(source.into(), what.into()));
+    let file = match source.metadata() {
+        Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
+        Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return rejected("does not exist: name a backup");
+        }
+        Err(error) => return rejected(&format!("cannot be read: {error}")),
+    };
+    let is_target = FileIdentity::at(target.into())
+        .is_ok_and(|target| target.is_same_file(&FileIdentity::new(source.into(), &file)));
+    if is_target {
+        return Err(RestoreError::SameFile(source.into()));
+    }
+    if !connect::has_no_log(source) {
+        return rejected(
+            "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
+        );
+    }
+    inspect_backup(source, source).map(|_| file)
+}
+
+/// The format of a backup, or of the copy of one that is at `source`.
+pub(super) fn inspect_backup(file: &Path, source: &Path) -> Result<i32, RestoreError> {
+    let what = match inspect(file).map_err(|error| unsuitable(source, error))? {
+        FileState::Format(format) if format > CURRENT_FORMAT => format!(
+            "has format {format}, and this version knows formats up to {CURRENT_FORMAT}: use a newer animal-store"
+        ),
+        FileState::Format(format) => return Ok(format),
+        FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
+    };
+    Err(RestoreError::Source(source.into(), what))
+}
+
+/// Why a file is not a backup.
+fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
+    let what = match error {
+        OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
+        OpenError::NotOurs(_) => {
+            "is a SQLite database of another program: name a backup of Animal Store".into()
+        }
+        OpenError::Damaged { what, .. } => return damaged(source, &what),
+        OpenError::CannotOpen { what, .. } => format!("cannot be read: {what}"),
+        other => format!("cannot be used: {other}"),
+    };
+    RestoreError::Source(source.into(), what)
+}
+
+pub(super) fn damaged(source: &Path, what: &str) -> RestoreError {
+    let what = format!("is damaged ({what}): restore another backup");
+    RestoreError::Source(source.into(), what)
+}
