@@ -13,13 +13,16 @@ pub use format::{LogFormat, LogLevel};
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::clock::Clock;
 use events::Recorder;
+
+/// The events of this program, as opposed to those of libraries.
+const OWN: &str = env!("CARGO_CRATE_NAME");
 
 /// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
@@ -30,6 +33,12 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // Libraries warn of what clients send, which would let a client without a key fill the log.
+    let others = match level {
+        LogLevel::Debug | LogLevel::Trace => filter,
+        _ => LevelFilter::ERROR,
+    };
+    let filter = Targets::new().with_default(others).with_target(OWN, filter);
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || buffer.clone())
@@ -40,7 +49,7 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
         events: sink.events(),
         clock,
     };
-    let events = events.with_filter(LevelFilter::INFO);
+    let events = events.with_filter(Targets::new().with_target(OWN, LevelFilter::INFO));
     let registry = tracing_subscriber::registry();
     // The SDK logs each failed or delayed export; the exporter logs when exports begin to fail and when they succeed again.
     #[cfg(feature = "otel")]

@@ -53,9 +53,9 @@ impl FromStr for Origin {
             (scheme, uri.port_u16()),
             ("http", Some(80)) | ("https", Some(443))
         );
-        // No path, query or user.
+        // No path, query or user, and no pattern.
         if is_default_port
-            || authority.as_str().contains('@')
+            || authority.as_str().contains(['@', '*'])
             || text != format!("{scheme}://{authority}")
         {
             return Err(InvalidOrigin);
@@ -153,7 +153,8 @@ mod tests {
             "https://me@shop.example",
             "https://shop.example:443",
             "http://shop.example:80",
-            "https://*.example\n",
+            "https://*.example",
+            "https://shop.example\n",
             "https://shop example",
         ] {
             assert!(text.parse::<Origin>().is_err(), "{text:?}");

@@ -117,7 +117,8 @@ fn is_known(head: &Head<'_>, tags: &[String]) -> bool {
 fn accepts_gzip(head: &Head<'_>) -> bool {
     list(head, &ACCEPT_ENCODING).any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").unwrap_or("1");
+        let weight = weight.trim().to_ascii_lowercase();
+        let weight = weight.strip_prefix("q=").unwrap_or("1");
         name.trim().eq_ignore_ascii_case("gzip")
             && weight.parse().is_ok_and(|weight: f32| weight > 0.0)
     })
@@ -158,7 +159,7 @@ mod tests {
             ("br, GZIP;q=0.5", true),
             ("deflate,gzip ; q=1", true),
             ("gzip;q=0", false),
-            ("gzip;q=0.000", false),
+            ("gzip;Q=0.000", false),
             ("br", false),
             ("", false),
             ("xgzip", false),

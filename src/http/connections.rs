@@ -218,7 +218,12 @@ impl Slot {
         let mut left = limits.total.saturating_sub(open.streams);
         if let Some(network) = self.network {
             let reserved = open.streams_by_network.get(&network).copied();
-            left = left.min(limits.per_address.saturating_sub(reserved.unwrap_or(0)));
+            let reserved = reserved.unwrap_or(0);
+            left = left.min(limits.per_address.saturating_sub(reserved));
+            // The last tenth is for addresses with few streams: ten addresses with many cannot take them all.
+            if reserved >= STREAMS_AT_A_TIME {
+                left = left.saturating_sub(limits.total / 10);
+            }
         }
         let more = left.min(STREAMS_AT_A_TIME);
         open.streams += more;
@@ -345,6 +350,18 @@ mod tests {
         assert!(one.activity().is_evicted());
         drop((one, two, three, four));
         assert_eq!(connections.count(), 3, "evicted ones were removed already");
+    }
+
+    #[test]
+    fn the_last_tenth_of_all_streams_is_for_addresses_with_few() {
+        let connections = connections(200, 100);
+        let enter = |address| connections.enter(ip(address)).unwrap();
+        let (one, two, three) = (enter("192.0.2.1"), enter("192.0.2.2"), enter("192.0.2.3"));
+        let reserved = |slot: &Slot| (1..).find(|streams| !slot.reserve(*streams)).unwrap() - 1;
+        assert_eq!((reserved(&one), reserved(&two)), (100, 80));
+        assert_eq!(reserved(&three), STREAMS_AT_A_TIME);
+        one.release();
+        assert_eq!(reserved(&three), 100);
     }
 
     #[test]

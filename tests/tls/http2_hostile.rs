@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::http2_slow::server;
 use crate::raw::*;
-use crate::{folder, run, serve};
+use crate::{folder, logged, run, serve};
 
 /// The memory of a process.
 fn memory(process: &Process) -> u64 {
@@ -259,4 +259,21 @@ fn large_pages_that_are_not_read_cost_little_whatever_their_windows() {
     println!("9,000 pages on 90 connections: {more} MiB");
     assert!(more < 150, "{more} MiB");
     drop(open);
+}
+
+#[test]
+fn what_libraries_warn_of_is_not_logged() {
+    let folder = folder();
+    let certificate = Certificate::new();
+    certificate.write(folder.path());
+    let process = serve(folder.path(), &["--no-first-key"]);
+    let client = process.client(None).over(&certificate.http2_client());
+    let mut raw = Raw::connect(&client, &certificate, &[]);
+    for number in 0..1_000_u64 {
+        raw.send_frame(PING, ACK, 0, &number.to_be_bytes());
+    }
+    raw.get(1, "/v1/pets");
+    assert_eq!(raw.response(1).0, 401);
+    let log = logged(&process, &["status=401"]);
+    assert!(!log.to_lowercase().contains("ping"), "{log}");
 }
