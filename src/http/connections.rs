@@ -219,11 +219,11 @@ impl Slot {
         if let Some(network) = self.network {
             let reserved = open.streams_by_network.get(&network).copied();
             let reserved = reserved.unwrap_or(0);
-            left = left.min(limits.per_address.saturating_sub(reserved));
             // The last tenth is for addresses with few streams: ten addresses with many cannot take them all.
             if reserved >= STREAMS_AT_A_TIME {
                 left = left.saturating_sub(limits.total / 10);
             }
+            left = left.min(limits.per_address.saturating_sub(reserved));
         }
         let more = left.min(STREAMS_AT_A_TIME);
         open.streams += more;
