@@ -1,6 +1,7 @@
 //! The live data: a stream of events.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use harness::{Client, Process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{TOKEN, post, start};
+use crate::{PROGRAM, TOKEN, post, start};
 
 /// An open stream of events.
 struct Events(BufReader<TcpStream>);
@@ -151,6 +152,45 @@ fn the_requests_of_a_key_are_counted_by_status_while_its_page_is_open() {
     }
 }
 
+/// How often the thread of the admin listener has woken up.
+fn wakes(server: &Process) -> u64 {
+    let tasks = format!("/proc/{}/task", server.id());
+    let mut tasks = fs::read_dir(tasks).expect("threads").flatten();
+    let read = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
+    let is_admin = |task: &fs::DirEntry| read(task, "comm").is_ok_and(|name| name == "admin\n");
+    let task = tasks.find(is_admin).expect("the thread");
+    let status = read(&task, "status").expect("its status");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok())
+        .expect("a number")
+}
+
+/// Its share of a core, which is promised, depends on the build and on the machine; how often it wakes up does not.
+#[test]
+fn the_dashboard_sleeps_between_samples_and_between_messages() {
+    let folder = TempDir::new().expect("a folder");
+    let server = Process::serve(PROGRAM, folder.path(), &["--admin-token", TOKEN]);
+    let operator = Client::new(server.admin, Some(TOKEN.into()));
+    let wakes_in_five_seconds = || {
+        let before = wakes(&server);
+        std::thread::sleep(Duration::from_secs(5));
+        wakes(&server) - before
+    };
+    let at_rest = wakes_in_five_seconds();
+    let mut open: Vec<Events> = (0..4)
+        .map(|_| Events::open(&operator, "/api/live", &bearer()))
+        .collect();
+    for events in &mut open {
+        events.wait_for("sample");
+    }
+    let watched = wakes_in_five_seconds();
+    // Twice for each timer: tokio moves one to a finer wheel first.
+    assert!((4..=16).contains(&at_rest), "{at_rest}");
+    assert!(watched <= 24, "{watched}");
+}
+
 /// The `Cookie` of a new session.
 fn log_in(operator: &Client) -> String {
     let session = post(operator, "/api/session", &json!({"token": TOKEN}));
@@ -181,8 +221,7 @@ fn logging_out_ends_the_stream_of_the_session() {
 #[test]
 fn an_event_is_sent_once() {
     let folder = TempDir::new().expect("a folder");
-    let program = env!("CARGO_BIN_EXE_animal-store");
-    let server = Process::serve(program, folder.path(), &["--admin-token", TOKEN]);
+    let server = Process::serve(PROGRAM, folder.path(), &["--admin-token", TOKEN]);
     let operator = Client::new(server.admin, Some(TOKEN.into()));
     let anyone = operator.with_key(None);
     Events::open(&operator, "/api/live", &bearer()).wait_for("sample");

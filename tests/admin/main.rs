@@ -14,6 +14,8 @@ use animal_store::config::Config;
 use harness::{App, Client, Response};
 use serde_json::Value;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
+
 /// The token of the tests.
 const TOKEN: &str = "0123456789abcdef";
 

@@ -3,9 +3,7 @@
 use harness::{Client, Operator};
 use serde_json::{Value, json};
 
-use crate::{TOKEN, post};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
+use crate::{PROGRAM, TOKEN, post};
 
 /// The result of a command.
 fn typed(operator: &Operator, words: &str) -> Value {
