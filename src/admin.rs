@@ -127,7 +127,13 @@ impl Service for Admin {
         })
     }
 
-    fn reject(&self, reason: Rejection, _peer: IpAddr, _id: &RequestId) -> Response {
+    fn reject(
+        &self,
+        reason: Rejection,
+        _head: Option<&Head<'_>>,
+        _peer: IpAddr,
+        _id: &RequestId,
+    ) -> Response {
         ApiError::from(reason).response()
     }
 

@@ -97,18 +97,21 @@ impl Cors {
         response
     }
 
-    /// Allows the page that sent a request to read its response, if its origin is allowed.
-    pub(crate) fn allow(&self, head: &Head<'_>, response: &mut Response) {
-        if !self.0.is_empty() {
-            add(self.allowed(head), response);
+    /// Allows the page that sent a request to read its response, if its origin is allowed. Of a request that was not read it is
+    /// unknown: then every origin must be allowed.
+    pub(crate) fn allow(&self, head: Option<&Head<'_>>, response: &mut Response) {
+        if self.0.is_empty() {
+            return;
         }
-    }
-
-    /// Allows every page to read a response to an unknown request, if every origin is allowed.
-    pub(crate) fn allow_unknown(&self, response: &mut Response) {
-        if !self.0.is_empty() {
-            add(self.0.iter().find(|origin| origin.0 == ANY), response);
+        let origin = match head {
+            Some(head) => self.allowed(head),
+            None => self.0.iter().find(|origin| origin.0 == ANY),
+        };
+        if let Some(Origin(origin)) = origin {
+            response.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            response.add(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
         }
+        response.add(VARY, HeaderValue::from_static("Origin"));
     }
 
     fn allowed(&self, head: &Head<'_>) -> Option<&Origin> {
@@ -117,14 +120,6 @@ impl Cors {
         let is_allowed = |allowed: &&Origin| allowed.0 == ANY || allowed.0.as_bytes() == origin;
         self.0.iter().find(is_allowed)
     }
-}
-
-fn add(origin: Option<&Origin>, response: &mut Response) {
-    if let Some(Origin(origin)) = origin {
-        response.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        response.add(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
-    }
-    response.add(VARY, HeaderValue::from_static("Origin"));
 }
 
 #[cfg(test)]

@@ -126,12 +126,18 @@ impl Service for Pipeline {
             let rate = state.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
             response.rate = Some(rate_limit(rate));
         }
-        self.shared.cors.allow(head, &mut response);
+        self.shared.cors.allow(Some(head), &mut response);
         record.status = response.status.as_u16();
         response
     }
 
-    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response {
+    fn reject(
+        &self,
+        reason: Rejection,
+        head: Option<&Head<'_>>,
+        peer: IpAddr,
+        id: &RequestId,
+    ) -> Response {
         let Shared {
             clock,
             access,
@@ -141,7 +147,7 @@ impl Service for Pipeline {
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
         response.rate = Some(rate_limit(access.rate_of(peer, now)));
-        cors.allow_unknown(&mut response);
+        cors.allow(head, &mut response);
         let limit = match reason {
             Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),
             Rejection::TooManyConnections(LimitReached::Address) => Some(ConnectionLimit::Address),

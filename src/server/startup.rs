@@ -15,6 +15,7 @@ use super::listeners::Listeners;
 use super::pipeline::rate_limit;
 use super::threads;
 use crate::access::address::AddressTable;
+use crate::api::cors::Cors;
 use crate::api::{ApiError, Route};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
@@ -60,10 +61,12 @@ impl Startup {
             idle: config.idle_timeout,
         };
         let admin_tls = config.admin_tls().and(tls);
-        let api = listeners.api.iter().map(|listener| (listener, tls));
+        let api = listeners.api.iter();
+        let api = api.map(|listener| (listener, tls, config.cors.clone()));
+        let admin = (&listeners.admin, admin_tls, Cors::default());
         let mut shared = Vec::new();
-        for (listener, tls) in api.chain([(&listeners.admin, admin_tls)]) {
-            shared.push((listener.share()?, tls.cloned()));
+        for (listener, tls, cors) in api.chain([admin]) {
+            shared.push((listener.share()?, tls.cloned(), cors));
         }
         let clock = clock.clone();
         // Its end is expected.
@@ -73,10 +76,11 @@ impl Startup {
             if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
                 return Ok(());
             }
-            let serving = shared.into_iter().map(|(listener, tls)| {
+            let serving = shared.into_iter().map(|(listener, tls, cors)| {
                 let service = Starting {
                     clock: clock.clone(),
                     addresses: AddressTable::default(),
+                    cors,
                 };
                 accept(
                     listener,
@@ -115,6 +119,7 @@ pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Outpu
 struct Starting {
     clock: Clock,
     addresses: AddressTable,
+    cors: Cors,
 }
 
 impl Starting {
@@ -132,17 +137,32 @@ impl Starting {
 impl Service for Starting {
     async fn respond(&self, head: &Head<'_>, _: &mut RequestBody, exchange: &Exchange) -> Response {
         let reads = matches!(*head.method, Method::GET | Method::HEAD);
-        let mut response = match head.path {
-            "/livez" if reads => health::live(),
-            path => self.unavailable(exchange.peer, Route::of(head.method, path).is_api()),
+        let mut route = Route::of(head.method, head.path);
+        if self.cors.is_preflight(head) {
+            route = route.preflight();
+        }
+        let mut response = match route {
+            // Otherwise the browser would not send the request, and the page could not read its 503.
+            Route::Preflight { methods } => self.cors.preflight(head, methods),
+            _ if reads && head.path == "/livez" => health::live(),
+            _ => self.unavailable(exchange.peer, route.is_api()),
         };
+        self.cors.allow(Some(head), &mut response);
         // The next request belongs to the server that is starting.
         response.close = true;
         response
     }
 
-    fn reject(&self, _: Rejection, peer: IpAddr, _: &RequestId) -> Response {
-        self.unavailable(peer, true)
+    fn reject(
+        &self,
+        _: Rejection,
+        head: Option<&Head<'_>>,
+        peer: IpAddr,
+        _: &RequestId,
+    ) -> Response {
+        let mut response = self.unavailable(peer, true);
+        self.cors.allow(head, &mut response);
+        response
     }
 
     fn now(&self) -> Timestamp {

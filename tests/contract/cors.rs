@@ -120,6 +120,19 @@ fn every_response_can_be_read_by_a_page_of_a_listed_origin_and_by_no_other() {
 }
 
 #[test]
+fn a_page_of_a_listed_origin_can_read_a_503() {
+    let (app, _, key) = app(&[SHOP]);
+    let other = app.by_hand();
+    other.hold();
+    let create = key.request("POST", "/v1/pets").header("Origin", SHOP);
+    let refused = create.json(&crate::rex()).send();
+    refused.is_error(503, "unavailable");
+    let allowed = refused.header("access-control-allow-origin");
+    assert_eq!(allowed, Some(SHOP), "{refused}");
+    other.release();
+}
+
+#[test]
 fn any_origin_can_be_allowed_and_none_is_by_default() {
     let (_any, anyone, _) = app(&["*"]);
     let response = preflight(&anyone, "/v1/pets", SHOP);

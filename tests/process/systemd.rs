@@ -114,6 +114,9 @@ impl Drop for Service {
 
 const SOON: Duration = Duration::from_secs(10);
 
+/// The origin of pages that may call the API.
+const SHOP: &str = "https://shop.example";
+
 #[test]
 fn the_service_manager_is_notified_of_the_start_the_shutdown_and_signs_of_life() {
     let manager = Manager::new();
@@ -193,6 +196,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let vars = [
         ("ANIMAL_STORE_FAULT", "slow-migration"),
         ("ANIMAL_STORE_ADMIN_LISTEN", &listen),
+        ("ANIMAL_STORE_CORS_ORIGIN", SHOP),
     ];
     let socket: OwnedFd = manager.socket.try_clone().expect("a socket").into();
     let child = Command::new("bash")
@@ -225,6 +229,20 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let response = api.get("/v1/pets");
     assert_eq!(response.status, 503, "{response}");
     assert_eq!(response.header("retry-after"), Some("1"), "{response}");
+    // A page can read it: its browser asks first, and gets what it needs to go on.
+    for (client, method, path, status, allowed) in [
+        (&api, "OPTIONS", "/v1/pets", 204, Some(SHOP)),
+        (&api, "GET", "/v1/pets", 503, Some(SHOP)),
+        (&api, "GET", "/livez", 200, Some(SHOP)),
+        (&admin, "OPTIONS", "/", 503, None),
+    ] {
+        let request = client.request(method, path).header("Origin", SHOP);
+        let response = request
+            .header("Access-Control-Request-Method", "GET")
+            .send();
+        let origin = response.header("access-control-allow-origin");
+        assert_eq!((response.status, origin), (status, allowed), "{response}");
+    }
     assert!(
         began.elapsed() < Duration::from_secs(8),
         "it is still migrating"

@@ -3,9 +3,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use animal_store::api::cors::Cors;
 use harness::{App, Certificate, Client};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio_rustls::TlsConnector;
 
 use crate::raw::*;
 use crate::start;
@@ -138,6 +140,44 @@ fn rejected_streams_are_counted() {
     // How many, depends on when those before have been released.
     let count = rejected();
     assert!((1.0..=4.0).contains(&count), "{count}");
+}
+
+#[test]
+fn a_page_of_a_listed_origin_can_read_that_its_stream_was_rejected() {
+    const SHOP: &str = "https://shop.example";
+    let (_app, key, certificate, _folder) = crate::http2_slow::server(|config| {
+        config.max_connections_per_address = 3;
+        config.cors = Cors::new(SHOP.parse().into_iter().collect());
+    });
+    let secret = format!("Bearer {}", key.key.as_deref().expect("a key"));
+    let last = async {
+        let tcp = tokio::net::TcpStream::connect(key.address).await;
+        let connector = TlsConnector::from(certificate.http2_client().config());
+        let (name, tcp) = (key.address.ip().into(), tcp.expect("a connection"));
+        let tls = connector.connect(name, tcp).await.expect("a handshake");
+        let (mut client, connection) = h2::client::handshake(tls).await.expect("a connection");
+        tokio::task::spawn(connection);
+        let mut sent = Vec::new();
+        // Their bodies do not come, so they stay.
+        for _ in 0..5 {
+            client = client.ready().await.expect("room for a stream");
+            let post = http::Request::post("https://a.example/v1/pets")
+                .header("origin", SHOP)
+                .header("authorization", &secret)
+                .header("content-type", "application/json")
+                .header("content-length", "9");
+            let post = post.body(()).expect("a request");
+            sent.push(client.send_request(post, false).expect("sent"));
+        }
+        let (response, _stream) = sent.pop().expect("the last");
+        response.await.expect("a response")
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    let response = runtime.block_on(last);
+    assert_eq!(response.status(), 503);
+    let allowed = response.headers().get("access-control-allow-origin");
+    assert_eq!(allowed.expect("an origin"), SHOP);
 }
 
 #[test]

@@ -99,8 +99,10 @@ async fn reject<S: Service>(
 ) {
     let Worker { service, ids, .. } = &*context.worker;
     let id = ids.next();
-    let response = service.reject(Rejection::TooManyStreams, context.peer, &id);
-    let is_head = request.method() == Method::HEAD;
+    let (parts, _body) = request.into_parts();
+    let head = Head::new(&parts);
+    let response = service.reject(Rejection::TooManyStreams, Some(&head), context.peer, &id);
+    let is_head = parts.method == Method::HEAD;
     send(&context, response, &id, is_head, &mut respond).await;
 }
 
