@@ -1,6 +1,8 @@
 //! Certificates that are replaced while the server runs.
 
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use harness::{Certificate, Client, Process, eventually};
 
@@ -48,6 +50,17 @@ fn sighup_replaces_the_certificate_at_once_and_open_connections_stay() {
     assert_eq!(metric(&process, FAILURES), 0.0);
 }
 
+/// Comments fill the files up, so that only their content tells them from others.
+fn give_the_same_time_and_size(files: &[PathBuf]) {
+    for file in files {
+        let pem = std::fs::read_to_string(file).expect("a file");
+        std::fs::write(file, format!("{pem:#<2000}\n")).expect("a file");
+        let file = File::options().append(true).open(file);
+        let set = file.and_then(|file| file.set_modified(UNIX_EPOCH));
+        set.expect("the time of a file");
+    }
+}
+
 #[test]
 fn a_changed_file_is_found_by_polling_also_behind_links_and_with_its_old_time_and_size() {
     let folder = folder();
@@ -55,7 +68,8 @@ fn a_changed_file_is_found_by_polling_also_behind_links_and_with_its_old_time_an
     for (name, certificate) in [("old", &old), ("new", &new)] {
         let version = folder.path().join(name);
         std::fs::create_dir(&version).expect("a folder");
-        certificate.write(&version);
+        let (cert, key) = certificate.write(&version);
+        give_the_same_time_and_size(&[cert, key]);
     }
     // As Kubernetes does it: the files are links through a link to a folder, which is replaced.
     let link = |target: &str, name: &str| {
