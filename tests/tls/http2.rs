@@ -281,6 +281,7 @@ fn a_head_has_no_body_and_a_large_head_is_431() {
     raw.send_frame(HEADERS, END_STREAM, 1, &block[..16_000]);
     raw.send_frame(CONTINUATION, END_HEADERS, 1, &block[16_000..]);
     let head = raw.next_of(HEADERS).expect("a response");
+    assert_eq!(status_of(&head.payload), 431);
     assert!(head.has(END_STREAM), "{head:?}");
     raw.get(3, "/v1/pets");
     assert_eq!(raw.response(3).0, 200);
