@@ -118,7 +118,9 @@ fn floods_of_settings_pings_and_empty_data_cost_no_memory() {
 
 #[test]
 fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
-    let (_process, key, certificate, _folder) = process(&[]);
+    let (process, key, certificate, _folder) = process(&[]);
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let before = memory(&process);
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let settings = raw.next_of(SETTINGS).expect("settings");
     let most = settings
@@ -163,6 +165,9 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
         .any(|stream| send(&mut raw, stream).is_err());
     assert!(ended, "a client that goes on is disconnected");
     assert_eq!(key.get("/v1/pets").status, 200);
+    let more = memory(&process).saturating_sub(before) >> 20;
+    println!("10,000 streams: {more} MiB");
+    assert!(more < 16, "{more} MiB");
 }
 
 #[test]
