@@ -11,6 +11,7 @@ mod files;
 mod handshake;
 mod hostile;
 mod http2;
+mod http2_frames;
 mod http2_hostile;
 mod http2_slow;
 mod raw;
