@@ -35,13 +35,7 @@ fn ask(client: &Client) -> Response {
 
 /// So many requests, one after another.
 fn ask_times(client: &Client, count: usize) -> Vec<Response> {
-    let mut connection = client.connect();
-    let ask = |_| {
-        client
-            .request("GET", "/v1/pets?limit=1")
-            .send_on(&mut connection)
-    };
-    (0..count).map(ask).collect()
+    client.get_times("/v1/pets?limit=1", count)
 }
 
 /// Panics unless so many requests are served.

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use crate::{Connection, Response, TlsClient, http2};
+use crate::http2::Http2;
+use crate::{Connection, Response, TlsClient};
 
 /// Who sends requests: with a key or without.
 #[derive(Clone, Debug)]
@@ -70,6 +71,22 @@ impl Client {
         self.request("GET", target).send()
     }
 
+    /// GET, so many times, one after another on one connection.
+    pub fn get_times(&self, target: &str, count: usize) -> Vec<Response> {
+        let requests = (0..count).map(|_| self.request("GET", target));
+        if self.speaks_http2() {
+            let mut connection = self.connect_http2();
+            let send = |get: Request<'_>| {
+                let request = get.for_http2().expect("a request");
+                get.send_over_http2(request, &mut connection)
+            };
+            return requests.map(send).collect();
+        }
+        let mut connection = self.connect();
+        let send = |get: Request<'_>| get.send_on(&mut connection);
+        requests.map(send).collect()
+    }
+
     /// GET of a whole URL, which must be on this server.
     pub fn follow(&self, url: &str) -> Response {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -92,6 +109,14 @@ impl Client {
                 self.create(&serde_json::json!({"name": format!("pet {number}"), "categoryId": 1}));
             assert_eq!(made.status, 201, "{made}");
         }
+    }
+
+    fn speaks_http2(&self) -> bool {
+        self.tls.as_ref().is_some_and(TlsClient::is_http2)
+    }
+
+    fn connect_http2(&self) -> Http2 {
+        Http2::connect(self.tls.as_ref().expect("TLS"), self.address)
     }
 
     /// An open connection, for bytes of the test's own making.
@@ -132,19 +157,22 @@ impl Request<'_> {
 
     /// Sends it on a connection of its own.
     pub fn send(self) -> Response {
-        if let Some(tls) = &self.client.tls
-            && tls.is_http2()
+        if self.client.speaks_http2()
             && let Some(request) = self.for_http2()
         {
-            let body = self.body.clone().unwrap_or_default();
-            let asked = format!("{} {}", self.method, self.target);
-            let response = http2::send(tls, self.client.address, request, body, asked);
-            self.check(&response);
-            return response;
+            return self.send_over_http2(request, &mut self.client.connect_http2());
         }
         let mut connection = self.client.connect();
         let request = self.header("Connection", "close");
         request.send_on(&mut connection)
+    }
+
+    fn send_over_http2(&self, request: http::Request<()>, connection: &mut Http2) -> Response {
+        let body = self.body.clone().unwrap_or_default();
+        let asked = format!("{} {}", self.method, self.target);
+        let response = connection.send(request, body, asked);
+        self.check(&response);
+        response
     }
 
     /// Sends it on this connection, and reads the response.
