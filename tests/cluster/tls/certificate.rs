@@ -16,6 +16,41 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection, SupportedProtocolVers
 use super::{EVERYBODY, folder, is_refused, migrate, serve, shown, with};
 use crate::{PROGRAM, rex};
 
+/// Every command under this one that can use PostgreSQL, as the help has them.
+fn commands(parent: &str) -> Vec<String> {
+    let words: Vec<_> = parent.split_whitespace().chain(["-h"]).collect();
+    let help = run(PROGRAM, folder().path(), &words).exits(0).stdout;
+    let Some((_, children)) = help.split_once("\nCommands:\n") else {
+        // These two are for the embedded database alone.
+        let is_meant =
+            help.contains("--database <URL>") && !["backup", "restore"].contains(&parent);
+        return is_meant.then(|| parent.to_owned()).into_iter().collect();
+    };
+    let children = children.lines().take_while(|line| !line.is_empty());
+    // More than two spaces continue the description of the one before.
+    let names = children.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = names.filter(|name| !name.is_empty());
+    names
+        .flat_map(|name| commands(format!("{parent} {name}").trim_start()))
+        .collect()
+}
+
+/// What a command needs beside its options for the database.
+fn arguments(command: &str) -> &'static str {
+    match command {
+        "serve" => "--listen 127.0.0.1:0 --admin-listen 127.0.0.1:0",
+        "keys create" => "--name a --plan free",
+        "keys set-plan" => "1 free",
+        "keys rotate" | "pets remove" => "1 --yes",
+        "pets set-status" => "1 sold",
+        "pets import" => "a.csv",
+        "pets export" => "b.csv",
+        "orders place" => "--pet 1",
+        "keys list" | "keys usage" | "pets list" | "orders list" | "migrate" => "",
+        _ => "1",
+    }
+}
+
 #[test]
 fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_command() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -29,16 +64,16 @@ fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_c
         "--database: PostgreSQL at 127.0.0.1: its certificate is not signed by a CA in {}",
         wrong[1]
     );
-    let serve = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    for command in [
-        &["keys", "list"][..],
-        &["orders", "list"],
-        &["pets", "set-status", "1", "sold"],
-        &[&["serve"], &serve[..]].concat(),
-    ] {
-        let words = [command, &wrong, &["--database", &url]].concat();
-        let line = run(PROGRAM, folder().path(), &words).refuses(1);
-        assert!(line.ends_with(&not_signed), "{line}");
+    let commands = commands("");
+    assert!(commands.len() >= 20, "{commands:?}");
+    for command in commands {
+        let folder = folder();
+        std::fs::write(folder.path().join("a.csv"), "name,categoryId\n").expect("a file");
+        let words = command.split(' ').chain(arguments(&command).split(' '));
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        let words = [&words[..], &wrong, &["--database", &url]].concat();
+        let line = run(PROGRAM, folder.path(), &words).refuses(1);
+        assert!(line.ends_with(&not_signed), "{command}: {line}");
     }
     is_refused(
         &url,
