@@ -1,11 +1,13 @@
 //! What a server requires of its clients: a certificate, a password, or a connection without TLS.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
-use harness::{Authority, Postgres, Redis, Signed};
+use harness::{Authority, Postgres, Process, Redis, Signed};
 
 use super::redis::{counts_alone, counts_in};
 use super::{connections, folder, is_refused, migrate, serve, shown, with};
+use crate::PROGRAM;
 
 /// Lets those in who have a certificate with the name of their role.
 const WITH_CERTIFICATE: &str = "hostssl all all 127.0.0.1/32 trust clientcert=verify-full";
@@ -70,6 +72,30 @@ fn a_password_is_bound_to_the_connection_and_can_come_from_a_file() {
         &["--database-password-file", shown(&file)],
         "FATAL: password authentication failed for user \"animals\"",
     );
+}
+
+#[test]
+fn a_password_in_a_flag_is_warned_of_once_and_one_in_a_variable_is_not() {
+    let postgres = Postgres::start();
+    let url = postgres.url().replacen("animals@", "animals:pass@", 1);
+    for (words, vars, warnings) in [
+        (&["--database", &url][..], &[][..], 1),
+        (&[], &[("ANIMAL_STORE_DATABASE", &*url)], 0),
+        (&["--database", &postgres.url()], &[], 0),
+    ] {
+        let mut process = Process::serve_with(PROGRAM, folder().path(), words, vars);
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(10)), Some(0));
+        let log = process.log();
+        let warning = "options=\"--database\"";
+        let lines = log
+            .lines()
+            .filter(|line| line.contains("list of processes"));
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines.len(), warnings, "{log}");
+        assert!(lines.iter().all(|line| line.contains(warning)), "{log}");
+        assert!(log.contains("ready") && !log.contains("pass@"), "{log}");
+    }
 }
 
 #[test]
