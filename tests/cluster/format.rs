@@ -1,6 +1,8 @@
 //! The format of a database on PostgreSQL: who may change it, and that nodes which start meanwhile wait.
 
 use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -67,9 +69,15 @@ struct Starting {
 
 impl Starting {
     fn on(database: &str) -> Self {
+        Self::notifying(None, database)
+    }
+
+    /// One that notifies a service manager at this socket.
+    fn notifying(socket: Option<&Path>, database: &str) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(SERVE)
             .args(["--database", database])
+            .envs(socket.map(|socket| ("NOTIFY_SOCKET", socket)))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -216,6 +224,22 @@ fn a_node_that_is_killed_while_it_migrates_leaves_nothing_half_done_and_the_next
     let words = ["--no-first-key", "--database", &postgres.url()];
     let node = Process::serve(PROGRAM, folder.path(), &words);
     assert_eq!(node.client(None).get("/readyz").status, 200);
+}
+
+#[test]
+fn a_long_migration_extends_the_start_timeout_of_the_service_manager() {
+    let postgres = Postgres::start();
+    slow_down(&postgres, 3);
+    let folder = TempDir::new().expect("a folder");
+    let socket = folder.path().join("notify");
+    let notified = UnixDatagram::bind(&socket).expect("a socket");
+    notified.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    let _node = Starting::notifying(Some(&socket), &postgres.url());
+    let mut first = [0; 4096];
+    let size = notified.recv(&mut first).expect("a notification");
+    let first = String::from_utf8_lossy(&first[..size]);
+    let extended = "EXTEND_TIMEOUT_USEC=30000000\nSTATUS=Opening the database";
+    assert!(first.starts_with(extended), "{first}");
 }
 
 #[test]
