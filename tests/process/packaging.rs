@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use harness::{Client, Process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{PROGRAM, folder, run};
 
@@ -164,4 +164,34 @@ fn a_server_with_the_environment_of_the_pod_passes_its_probes() {
         let number = listens.and_then(|(_, value)| value.rsplit(':').next());
         assert_eq!(number, Some(&*port["containerPort"].to_string()), "{port}");
     }
+}
+
+#[test]
+fn only_the_folder_with_the_data_must_be_writable() {
+    let folder = folder();
+    fs::write(folder.path().join("a.csv"), "name,categoryId\nRex,1\n").expect("a file");
+    // A file system that only the program sees.
+    let read_only = "mount --bind . . && cd \"$PWD\" && for at in / /tmp /var/tmp; do
+        ! mountpoint -q $at || mount -o remount,bind,ro $at || exit; done && ! touch /tmp/a /var/tmp/a 2>&-";
+    let commands = [
+        "migrate",
+        "keys create --name a --plan free",
+        "pets import a.csv",
+        "pets export b.csv",
+        "backup b.db",
+    ];
+    let commands = commands.map(|words| format!("{PROGRAM} {words} >>printed"));
+    let serve = format!("exec {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0");
+    let script = format!("{read_only} && {} && {serve}", commands.join(" && "));
+    let process = Process::start("unshare", folder.path(), &["-rm", "sh", "-c", &script], &[]);
+    let printed = fs::read_to_string(folder.path().join("printed")).expect("a file");
+    let key = printed.lines().find(|line| line.starts_with("as_"));
+    let client = process.client(key);
+    assert_eq!(
+        client
+            .create(&json!({"name": "Max", "categoryId": 1}))
+            .status,
+        201
+    );
+    assert_eq!(client.get("/v1/pets").ids(), [1, 2]);
 }
