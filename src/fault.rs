@@ -24,6 +24,8 @@ pub enum Fault {
     NoTimeouts,
     /// Creates an animal on PostgreSQL without the record that settles a retry.
     NoRetryRecord,
+    /// Deletes old records by a clock that has just started.
+    SweepsAtOnce,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
     NoUsageBatchId,
     /// Takes IDs on PostgreSQL from a sequence, which does not follow the commit order.

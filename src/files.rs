@@ -24,13 +24,12 @@ pub struct InvalidFile {
 
 /// Reads a file that is not secret. The error is the problem, without the path.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(described)?;
-    content(file)
+    content(open(path)?)
 }
 
 /// Reads a file with a secret. `what` is the secret, as in `private key`.
 pub(crate) fn read_secret(path: &Path, what: &str) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(described)?;
+    let file = open(path)?;
     let mode = file.metadata().map_err(described)?.permissions().mode();
     if mode & OTHERS_READ != 0 {
         let shown = path.display();
@@ -54,6 +53,16 @@ pub(crate) fn read_secret_line(path: &Path, what: &str) -> Result<String, Invali
         path: path.to_owned(),
         problem,
     })
+}
+
+/// Opens a file. Whoever opens a pipe waits until somebody writes to it.
+fn open(path: &Path) -> Result<File, String> {
+    let found = path.metadata().map_err(described)?;
+    match found.is_file() {
+        true => File::open(path).map_err(described),
+        false if found.is_dir() => Err(described(ErrorKind::IsADirectory.into())),
+        false => Err("is not a regular file".to_owned()),
+    }
 }
 
 fn content(file: File) -> Result<Vec<u8>, String> {

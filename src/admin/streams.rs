@@ -1,5 +1,5 @@
-//! The open streams of live data. The oldest one of a viewer ends for one more, so that no script that opens many can keep others
-//! out.
+//! The open streams of live data. The oldest one of a viewer ends for one more, and if all are taken, the oldest one of the viewer
+//! with the most, so that no script that opens many can keep others out.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,25 +42,36 @@ pub(super) struct OpenStream {
 impl Streams {
     pub(super) fn open(self: &Arc<Self>, viewer: Viewer) -> Result<OpenStream, ApiError> {
         let mut entries = self.lock();
-        let count = |ending: bool, own: bool| {
-            let counted =
-                |entry: &&Entry| entry.is_ending == ending && (!own || entry.viewer == viewer);
+        let count = |ending: bool, of: Option<Viewer>| {
+            let counted = |entry: &&Entry| {
+                entry.is_ending == ending && of.is_none_or(|viewer| entry.viewer == viewer)
+            };
             entries.iter().filter(counted).count()
         };
-        let replaces = count(false, true) == MAX_OF_VIEWER;
-        let has_room = match replaces {
-            true => count(true, true) < MAX_OF_VIEWER && count(true, false) < MAX,
-            false => count(false, false) < MAX,
+        let replaces = if count(false, Some(viewer)) == MAX_OF_VIEWER {
+            Some(viewer)
+        } else if count(false, None) == MAX {
+            let viewers = entries.iter().map(|entry| entry.viewer);
+            let with_room = viewers.filter(|of| count(true, Some(*of)) < MAX_OF_VIEWER);
+            with_room.max_by_key(|of| count(false, Some(*of)))
+        } else {
+            None
         };
-        if !has_room {
+        let is_full = match replaces {
+            Some(of) => count(true, Some(of)) == MAX_OF_VIEWER || count(true, None) == MAX,
+            None => count(false, None) == MAX,
+        };
+        if is_full {
             return Err(ApiError::NotReady(
                 "Too many dashboards are open: close one of them.".into(),
             ));
         }
-        let mut own = entries.iter_mut().filter(|entry| entry.viewer == viewer);
-        if replaces && let Some(oldest) = own.find(|entry| !entry.is_ending) {
-            oldest.is_ending = true;
-            oldest.replaced.notify_one();
+        if let Some(of) = replaces {
+            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == of);
+            if let Some(oldest) = streams.find(|entry| !entry.is_ending) {
+                oldest.is_ending = true;
+                oldest.replaced.notify_one();
+            }
         }
         let replaced = Arc::new(Notify::new());
         entries.push(Entry {
@@ -146,11 +157,16 @@ mod tests {
         for number in 2..=8 {
             unread.extend(open(&streams, number, MAX_OF_VIEWER));
         }
-        streams.open(viewer(9)).unwrap_err();
-        // One that replaces another is not one more.
-        unread.extend(open(&streams, 2, 1));
-        streams.open(viewer(9)).unwrap_err();
-        unread.pop();
+        // One more for another viewer, at the expense of those with the most, but not one more of all.
         unread.extend(open(&streams, 9, 1));
+        let is_open = |entry: &&Entry| !entry.is_ending;
+        assert_eq!(streams.lock().iter().filter(is_open).count(), MAX);
+        for number in 10..=250 {
+            match streams.open(viewer(number)) {
+                Ok(stream) => unread.push(stream),
+                Err(_) => break,
+            }
+        }
+        assert_eq!(streams.lock().len(), 2 * MAX, "none of them is read");
     }
 }

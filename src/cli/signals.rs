@@ -24,6 +24,9 @@ impl Signals {
         let (sender, receiver) = watch::channel(None);
         let (mut terminate, mut interrupt) = {
             let _context = runtime.enter();
+            // Otherwise it would end the process; now the write fails, as on a full disk.
+            let too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+            drop(signal(too_large)?);
             (
                 signal(SignalKind::terminate())?,
                 signal(SignalKind::interrupt())?,

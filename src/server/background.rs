@@ -8,6 +8,7 @@ mod checks;
 mod heartbeat;
 mod poll;
 mod reload;
+mod sweep;
 
 use std::future::pending;
 use std::io;
@@ -17,19 +18,17 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::shared::Shared;
+use super::watchdog;
 use super::watchdog::Watchdog;
-use super::{pace, watchdog};
 use crate::metrics::BackgroundTask;
-use crate::store::{self, Retry, Revisions, UsageBatch};
+use crate::store::{self, Revisions};
+use sweep::SteadyClock;
 
 /// How often usage and bans are stored.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// How long the checks take at most to detect an outage of the store.
 const NOTICED: Duration = Duration::from_secs(1);
-
-/// How often old records are deleted.
-const SWEEP: Duration = Duration::from_secs(60);
 
 /// Loads the state that the server needs before its first request. Returns the revisions of the store that it has loaded.
 pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
@@ -48,7 +47,8 @@ pub(super) async fn run(
     let poll = async || poll::run(shared, &mut applied).await;
     let flush = async || shared.flush().await;
     let check = async || checks::run(shared).await;
-    let sweep = async || sweep(shared).await;
+    let mut steady_clock = SteadyClock::new(std::time::Instant::now(), shared.clock.now());
+    let sweep = async || sweep::run(shared, &mut steady_clock).await;
     let (superseded, mut end) = mpsc::channel(1);
     let beat = async || heartbeat::beat(shared, &superseded).await;
     let tasks = async {
@@ -56,7 +56,7 @@ pub(super) async fn run(
             repeat(BackgroundTask::Poll, poll_interval, shared, poll),
             repeat(BackgroundTask::Flush, FLUSH, shared, flush),
             repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
-            repeat(BackgroundTask::Sweep, SWEEP, shared, sweep),
+            repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
             reload::run(shared),
             backups::run(shared),
             repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
@@ -67,16 +67,6 @@ pub(super) async fn run(
         () = tasks => Ok(()),
         Some(reason) = end.recv() => Err(io::Error::other(reason)),
     }
-}
-
-/// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
-async fn sweep(shared: &Shared) -> store::Result<()> {
-    let (store, now) = (&shared.store, shared.clock.now());
-    let retries_before = now.before(Retry::RETENTION);
-    pace::in_chunks(async || store.sweep_retries(retries_before).await).await?;
-    let first_day = now.before(shared.keep_usage).day();
-    let batches_before = now.before(UsageBatch::RETENTION);
-    pace::in_chunks(async || store.sweep_usage(first_day, batches_before).await).await
 }
 
 /// Runs a task at this interval until the server shuts down.

@@ -43,7 +43,8 @@ fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
                 "KILL",
             ];
             let words = [&wrapper[..], &[PROGRAM], &words[..]].concat();
-            Process::start("faketime", folder, &words, &[])
+            let vars = [("ANIMAL_STORE_FAULT", "sweeps-at-once")];
+            Process::start("faketime", folder, &words, &vars)
         }
     }
 }

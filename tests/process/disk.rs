@@ -74,13 +74,8 @@ fn a_write_whose_sync_fails_is_not_acknowledged_and_ends_the_process_with_exit_1
         assert!(acknowledged.len() < 100, "no sync failed");
         assert!(last.is_none_or(|status| status >= 500), "{last:?}");
         assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
-        let log = process.log();
+        let log = logged(&process, &["animal-store: the writer has stopped"]);
         assert!(log.contains("disk I/O error"), "{log}");
-        let last = log.lines().last().expect("a line");
-        assert!(
-            last.starts_with("animal-store: the writer has stopped"),
-            "{log}"
-        );
         // The one that failed may have reached the file before its sync failed; those acknowledged must have.
         let stored = stored(&folder, &key);
         assert!(stored.starts_with(&acknowledged), "{stored:#?}");
@@ -192,5 +187,22 @@ fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_whe
     assert!(
         errors[0].contains("the database cannot be written"),
         "{log}"
+    );
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_treated_as_a_full_disk() {
+    let folder = TempDir::new().expect("a folder");
+    large_key(folder.path());
+    let script = format!("ulimit -f 8; exec {PROGRAM} backup copy.db");
+    let line = harness::run("bash", folder.path(), &["-c", &script]).refuses(1);
+    assert!(line.contains("copy.db"), "{line}");
+    let copies = std::fs::read_dir(folder.path()).expect("a folder");
+    let is_copy = |name: &str| name.starts_with("copy.db");
+    let names = copies.map(|entry| entry.expect("a file").file_name());
+    assert!(
+        !names
+            .into_iter()
+            .any(|name| is_copy(&name.to_string_lossy()))
     );
 }

@@ -34,6 +34,15 @@ fn a_missing_file_is_refused() {
 }
 
 #[test]
+fn a_pipe_is_refused_because_reading_it_might_never_end() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    fs::remove_file(folder.path().join("cert.pem")).expect("removed");
+    harness::run("mkfifo", folder.path(), &["cert.pem"]).exits(0);
+    is_refused(folder.path(), &["cert.pem", "is not a regular file"]);
+}
+
+#[test]
 fn a_file_that_is_not_pem_is_refused() {
     let certificate = Certificate::new();
     let broken = certificate.pem.replacen("MII", "???", 1);

@@ -1,0 +1,77 @@
+//! Deletes old records. What is deleted by a clock that is ahead cannot be restored: retries would create animals twice, and limits
+//! of the day would begin again. So the clock must have run for a while without a step.
+
+use std::time::{Duration, Instant};
+
+use super::super::pace;
+use super::super::shared::Shared;
+use crate::clock::Timestamp;
+use crate::store::{self, Retry, UsageBatch};
+
+/// How often old records are deleted.
+pub(super) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// A difference from the monotonic clock that is a step. Corrections in between change a clock by less in an interval.
+const STEP: Duration = Duration::from_secs(10);
+
+/// Since when the clock has not stepped.
+#[derive(Debug)]
+pub(super) struct SteadyClock {
+    since: Instant,
+    last: (Instant, Timestamp),
+}
+
+impl SteadyClock {
+    pub(super) fn new(instant: Instant, now: Timestamp) -> Self {
+        Self {
+            since: instant,
+            last: (instant, now),
+        }
+    }
+
+    /// For how long the clock, which shows this time now, has not stepped.
+    fn lasts(&mut self, instant: Instant, now: Timestamp) -> Duration {
+        let (last, time) = self.last;
+        let expected = time.after(instant - last);
+        if now > expected.after(STEP) || now < expected.before(STEP) {
+            self.since = instant;
+        }
+        self.last = (instant, now);
+        instant - self.since
+    }
+}
+
+/// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
+pub(super) async fn run(shared: &Shared, clock: &mut SteadyClock) -> store::Result<()> {
+    let (store, now) = (&shared.store, shared.clock.now());
+    if clock.lasts(Instant::now(), now) < shared.sweep_after {
+        return Ok(());
+    }
+    let retries_before = now.before(Retry::RETENTION);
+    pace::in_chunks(async || store.sweep_retries(retries_before).await).await?;
+    let first_day = now.before(shared.keep_usage).day();
+    let batches_before = now.before(UsageBatch::RETENTION);
+    pace::in_chunks(async || store.sweep_usage(first_day, batches_before).await).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_the_clock_begins_the_wait_again_and_a_correction_does_not() {
+        let (began, start) = (Instant::now(), Timestamp::from_secs(1_794_758_400));
+        let seconds = Duration::from_secs;
+        let mut clock = SteadyClock::new(began, start);
+        for (elapsed, shown, lasts) in [
+            (60, 60, 60),
+            (120, 123, 120),
+            (180, 3_600, 0),
+            (240, 3_660, 60),
+            (300, 300, 0),
+        ] {
+            let now = start.after(seconds(shown));
+            assert_eq!(clock.lasts(began + seconds(elapsed), now), seconds(lasts));
+        }
+    }
+}
