@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::Progress;
+use super::signals::Signals;
 use crate::config::{DatabaseOptions, FileOption};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
@@ -45,6 +47,7 @@ impl Copy {
             return Err(Failure::Usage(what.into()));
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         let mut bar = (CopyStep::Copying, Progress::of_rows("copying"));
         let show = |step, done, all| {
             if step != bar.0 {
@@ -52,7 +55,7 @@ impl Copy {
             }
             bar.1.set(done, all);
         };
-        let copied = copy(&from, &to, show).await;
+        let copied = copy(&from, &to, show, signals.first()).await;
         drop(bar);
         let tables = copied.map_err(|error| match error {
             CopyError::SameDatabase => Failure::Usage(error.to_string()),

@@ -4,6 +4,10 @@
 //! The source is read in one snapshot, and the target is written in one transaction, which is committed only if both have the same
 //! rows. So an interrupted copy leaves the target as empty as it was, and one that failed can be repeated.
 
+use std::pin::pin;
+
+use tokio::task::yield_now;
+
 use super::contract::{
     Contents, Database, REQUIRED_EMPTY, Result as StoreResult, Row, StoreError, TABLES, Table,
 };
@@ -50,6 +54,9 @@ pub enum CopyError {
         /// How many nodes are alive.
         nodes: i64,
     },
+    /// A signal came before the commit.
+    #[error("stopped by {0}: nothing was copied")]
+    Stopped(&'static str),
     /// The connection was lost during the commit.
     #[error(
         "--to: {0}; whether the copy is complete is unknown: run it again, and if it is refused because of rows, it is"
@@ -103,11 +110,13 @@ macro_rules! dispatch {
     };
 }
 
-/// Copies everything. `progress` is called with the rows that are done in a step, and all.
+/// Copies everything. `progress` is called with the rows that are done in a step, and all. `stop` returns the name of a signal; after
+/// the commit has begun, it is too late.
 pub async fn copy(
     from: &Database,
     to: &Database,
-    mut progress: impl FnMut(CopyStep, u64, u64),
+    progress: impl FnMut(CopyStep, u64, u64),
+    stop: impl Future<Output = &'static str>,
 ) -> Result<Vec<CopiedTable>> {
     let is_same = match (from, to) {
         (Database::Sqlite(from), Database::Sqlite(to)) => is_same_file(from, to),
@@ -116,8 +125,40 @@ pub async fn copy(
     if is_same {
         return Err(CopyError::SameDatabase);
     }
-    let source = Session::source(from).await?;
-    let target = Session::target(to, &source).await?;
+    let mut stop = pin!(stop);
+    let source = unless(stop.as_mut(), Session::source(from)).await?;
+    let target = unless(stop.as_mut(), Session::target(to, &source)).await?;
+    let filled = unless(stop, fill(&source, &target, progress)).await;
+    if matches!(filled, Err(CopyError::Stopped(_))) {
+        // Otherwise PostgreSQL would go on for a while, and refuse the next copy.
+        for session in [&target, &source] {
+            session.interrupt().await;
+        }
+    }
+    let tables = filled?;
+    let committed = dispatch!(target, commit());
+    committed.map_err(|error| CopyError::Unknown(error.to_string()))?;
+    Ok(tables)
+}
+
+/// Waits for something, or fails because of a signal.
+async fn unless<T>(
+    stop: impl Future<Output = &'static str>,
+    awaited: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::select! {
+        biased;
+        signal = stop => Err(CopyError::Stopped(signal)),
+        done = awaited => done,
+    }
+}
+
+/// Copies and compares all tables: everything but the commit.
+async fn fill(
+    source: &Session,
+    target: &Session,
+    mut progress: impl FnMut(CopyStep, u64, u64),
+) -> Result<Vec<CopiedTable>> {
     let mut all = 0;
     for table in &TABLES {
         all += source.count(table).await.map_err(at(FROM))?;
@@ -127,7 +168,7 @@ pub async fn copy(
     for table in &TABLES {
         let mut contents = Contents::default();
         target
-            .load(&source, table, |rows| {
+            .load(source, table, |rows| {
                 rows.iter().for_each(|row| contents.add(row));
                 done += rows.len() as u64;
                 progress(CopyStep::Copying, done, all);
@@ -138,8 +179,8 @@ pub async fn copy(
             contents,
         });
     }
-    let counters = dispatch!(&source, counters()).map_err(at(FROM))?;
-    dispatch!(&target, set_counters(counters)).map_err(at(TO))?;
+    let counters = dispatch!(source, counters()).map_err(at(FROM))?;
+    dispatch!(target, set_counters(counters)).map_err(at(TO))?;
     let mut done = 0;
     for (table, copied) in TABLES.iter().zip(&tables) {
         let mut found = Contents::default();
@@ -147,6 +188,8 @@ pub async fn copy(
             rows.iter().for_each(|row| found.add(row));
             done += rows.len() as u64;
             progress(CopyStep::Comparing, done, all);
+            // An embedded database never waits, and a signal may be there.
+            yield_now().await;
             Ok(())
         };
         target.each(table, read).await.map_err(at(TO))?;
@@ -158,8 +201,6 @@ pub async fn copy(
             });
         }
     }
-    let committed = dispatch!(target, commit());
-    committed.map_err(|error| CopyError::Unknown(error.to_string()))?;
     Ok(tables)
 }
 
@@ -246,6 +287,14 @@ impl Session {
         }
     }
 
+    /// Ends what it is doing. The transaction is rolled back.
+    async fn interrupt(&self) {
+        match self {
+            Self::Sqlite(_) => {}
+            Self::Postgres(session) => session.interrupt().await,
+        }
+    }
+
     async fn count(&self, table: &Table) -> StoreResult<u64> {
         dispatch!(self, count(table))
     }
@@ -266,6 +315,7 @@ impl Session {
             Self::Sqlite(target) => {
                 let write = async |rows: Vec<Row>| {
                     seen(&rows);
+                    yield_now().await;
                     target
                         .insert(table, rows)
                         .inspect_err(|error| failure = Some(error.clone()))

@@ -139,6 +139,10 @@ impl Connector {
             tls_failure: Arc::default(),
         })))
     }
+
+    pub(super) fn tls(&self) -> PgTls {
+        self.0.tls.clone()
+    }
 }
 
 type Connected = PgResult<ClientWrapper>;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use bytes::BytesMut;
@@ -10,6 +11,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::deadline::with_timeout;
 use super::engine::Postgres;
 use super::error::PgError;
 use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
@@ -20,12 +22,15 @@ use crate::store::contract::{
     TABLES, Table, Value,
 };
 
+/// How long a server has to end a copy that was interrupted.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A connection in a transaction: a snapshot of the source, or what is written to the target. If it is dropped before the commit,
 /// PostgreSQL rolls the transaction back.
 pub(crate) struct PgSession {
     lease: Lease,
     // Dropped last: it runs the connection.
-    _engine: Postgres,
+    engine: Postgres,
 }
 
 impl PgSession {
@@ -61,7 +66,7 @@ impl PgSession {
         let (engine, _) = Postgres::open(database, url, mode, 1).await?;
         Ok(Self {
             lease: engine.pool.borrow().await?,
-            _engine: engine,
+            engine,
         })
     }
 
@@ -169,6 +174,24 @@ impl PgSession {
         };
         let script: String = counters.into_iter().zip(COUNTED).map(set).collect();
         self.execute(&script).await
+    }
+
+    /// Cancels the statement that is running, and rolls back. When the server responds to that, it has released all locks; a server that
+    /// does not respond is not waited for.
+    pub(crate) async fn interrupt(&self) {
+        let ending = async {
+            let tls = self.engine.pool.tls();
+            let cancelled = self.lease.cancel_token().cancel_query(tls).await;
+            cancelled.map_err(PgError::from)?;
+            // The cancellation may arrive late, and end the first of them instead.
+            let rolled_back = self.lease.batch_execute("ROLLBACK").await;
+            match rolled_back {
+                Ok(()) => Ok(()),
+                Err(_) => Ok(self.lease.batch_execute("ROLLBACK").await?),
+            }
+        };
+        // The connection is closed in any case, which has the same effect, later.
+        let _ = with_timeout(INTERRUPT_TIMEOUT, ending).await;
     }
 
     pub(crate) async fn commit(self) -> StoreResult<()> {

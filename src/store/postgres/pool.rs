@@ -33,6 +33,10 @@ impl Pool {
         Ok(Self(pool.build()?))
     }
 
+    pub(super) fn tls(&self) -> PgTls {
+        self.0.manager().tls()
+    }
+
     pub(super) async fn borrow(&self) -> PgResult<Lease> {
         Ok(Lease(Some(self.0.get().await?)))
     }

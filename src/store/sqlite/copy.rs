@@ -30,24 +30,42 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
 pub(crate) struct SqliteSession {
     connection: Connection,
     // Dropped last: it has the lock.
-    _engine: Sqlite,
+    engine: Discarded,
+}
+
+/// The engine of a session. If it has created its file, that is removed again when the session ends without a commit.
+struct Discarded(Option<Sqlite>);
+
+impl Discarded {
+    fn keep(&mut self) {
+        if let Some(engine) = &mut self.0 {
+            engine.created = None;
+        }
+    }
+}
+
+impl Drop for Discarded {
+    fn drop(&mut self) {
+        if let Some(engine) = self.0.take() {
+            engine.discard();
+        }
+    }
 }
 
 impl SqliteSession {
     /// Begins to read a database.
     pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: false }, 1, None)?;
+        let engine = Discarded(Some(engine));
         let connection = connect::reader(path)?;
         connection.execute_batch("BEGIN")?;
-        Ok(Self {
-            connection,
-            _engine: engine,
-        })
+        Ok(Self { connection, engine })
     }
 
     /// Begins to write a database, which is created or migrated first.
     pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: true }, 1, None)?;
+        let engine = Discarded(Some(engine));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(LOCK_WAIT)?;
@@ -56,10 +74,7 @@ impl SqliteSession {
         // They would give every key another revision.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         connection.execute_batch("BEGIN IMMEDIATE")?;
-        Ok(Self {
-            connection,
-            _engine: engine,
-        })
+        Ok(Self { connection, engine })
     }
 
     pub(crate) async fn count(&self, table: &Table) -> Result<u64> {
@@ -135,8 +150,10 @@ impl SqliteSession {
         Ok(())
     }
 
-    pub(crate) async fn commit(self) -> Result<()> {
-        self.connection.execute_batch("COMMIT").map_err(failed)
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        self.connection.execute_batch("COMMIT").map_err(failed)?;
+        self.engine.keep();
+        Ok(())
     }
 }
 
