@@ -120,6 +120,18 @@ fn a_file_in_a_folder_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn a_url_of_another_program_creates_no_file() {
+    let folder = TempDir::new().expect("a folder");
+    for url in ["sqlite://x.db", "sqlite::memory:", "sqlite:x.db?mode=rwc"] {
+        for command in ["serve", "migrate"] {
+            let line = run(folder.path(), &[], &[command, "--database", url]).refuses(2);
+            assert!(line.contains("sqlite:x.db"), "{url}: {line}");
+        }
+    }
+    assert!(contents(folder.path()).is_empty());
+}
+
+#[test]
 fn a_command_that_needs_a_database_does_not_create_it() {
     let folder = TempDir::new().expect("a folder");
     for words in [

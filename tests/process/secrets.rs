@@ -212,6 +212,8 @@ fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
         for url in [
             "postgre://me:secretpw@h/db",
             "postgres://me:secretpw@h:99999/db",
+            "postgres://me:a@secretpw@h/db",
+            "postgres://me:1/secretpw@h/db",
         ] {
             let words = ["copy", option, url, other, "sqlite:x.db"];
             let line = harness::run(PROGRAM, folder.path(), &words).refuses(2);

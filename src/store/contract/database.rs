@@ -23,10 +23,23 @@ impl FromStr for Database {
 
     fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         match text.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
+            Some(("sqlite", path)) => sqlite_path(path).map(Self::Sqlite),
             Some(("postgres" | "postgresql", _)) => text.parse().map(Self::Postgres),
             _ => Err(InvalidDatabaseUrl::Malformed),
         }
+    }
+}
+
+/// The path in `sqlite:PATH`. What other programs use as a URL, and would be the name of an unexpected file here, is rejected.
+fn sqlite_path(path: &str) -> Result<PathBuf, InvalidDatabaseUrl> {
+    match path {
+        "" => Err(InvalidDatabaseUrl::Malformed),
+        _ if path.starts_with("//") && !path.starts_with("///") => {
+            Err(InvalidDatabaseUrl::TwoSlashes)
+        }
+        _ if path.starts_with(":memory:") => Err(InvalidDatabaseUrl::InMemory),
+        _ if path.contains('?') => Err(InvalidDatabaseUrl::FileParameters),
+        _ => Ok(path.into()),
     }
 }
 
@@ -107,6 +120,31 @@ mod tests {
             "postgres://me:x@h:port/y",
         ] {
             assert!(text.parse::<Database>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_would_mean_something_else_is_rejected_with_what_to_write() {
+        for (text, part) in [
+            ("postgres://me:p@ss@h/y", "encode @ in a password as %40"),
+            ("postgres://me:1/pass@h/y", "and / as %2F"),
+            ("sqlite://x.db", "write sqlite:x.db for a file"),
+            ("sqlite://", "write sqlite:x.db for a file"),
+            ("sqlite::memory:", "name a file, as in sqlite:x.db"),
+            ("sqlite:x.db?mode=memory", "write sqlite:x.db"),
+        ] {
+            let error = text.parse::<Database>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        for text in [
+            "sqlite:///tmp/x.db",
+            "sqlite:/tmp/x.db",
+            "sqlite:a/b.db",
+            "postgres://me:p%40ss@h/y",
+            "postgres://me@h/y?application_name=a@b",
+            "postgres://me@%2Frun%2Fpg/shop",
+        ] {
+            assert!(text.parse::<Database>().is_ok(), "{text}");
         }
     }
 }

@@ -40,6 +40,20 @@ pub enum InvalidDatabaseUrl {
         "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
     )]
     Malformed,
+    /// Its password ends at a character that a URL uses, and the rest would be taken for the host or the name of the database.
+    #[error("encode @ in a password as %40, and / as %2F")]
+    Unescaped,
+    /// `sqlite://` and a relative path.
+    #[error("write sqlite:x.db for a file in the working folder, or sqlite:///absolute/path")]
+    TwoSlashes,
+    /// `sqlite::memory:`.
+    #[error(
+        "a database in memory would be lost when the process ends: name a file, as in sqlite:x.db"
+    )]
+    InMemory,
+    /// A file name with `?`.
+    #[error("a sqlite: URL has no parameters after ?: write sqlite:x.db")]
+    FileParameters,
     /// Its `sslmode` is unknown.
     #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
     SslMode,
@@ -85,6 +99,12 @@ impl FromStr for PostgresUrl {
 
     fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
         let malformed = InvalidDatabaseUrl::Malformed;
+        // tokio-postgres takes what follows the first @ for the host, which errors show, and DNS servers are asked for.
+        let start = text.split('?').next().unwrap_or_default();
+        let is_late = |at: usize| start[..at].matches('/').count() > 2;
+        if start.matches('@').count() > 1 || start.find('@').is_some_and(is_late) {
+            return Err(InvalidDatabaseUrl::Unescaped);
+        }
         let scheme = text.split(':').next().unwrap_or_default();
         let [roots, cert, key] = ClientFiles::PARAMETERS;
         let taken = hosts::take_parameters(text, ["sslmode", roots, cert, key]);
