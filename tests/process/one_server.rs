@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use harness::Process;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
 use crate::refusal::contents;
@@ -136,6 +137,47 @@ fn the_other_commands_work_beside_a_server() {
     ] {
         let words: Vec<_> = words.split(' ').collect();
         run(folder.path(), &[], &words).exits(0);
+    }
+}
+
+#[test]
+fn a_command_waits_for_another_one_that_creates_the_database_but_not_for_a_server() {
+    for _ in 0..5 {
+        let folder = folder();
+        std::thread::scope(|scope| {
+            let migrate = || run(folder.path(), &[], &["migrate"]).exits(0);
+            let migrations = [(); 3].map(|()| scope.spawn(migrate));
+            let made = migrations.map(|it| it.join().expect("it is made").stdout);
+            let first = made.iter().filter(|made| made.starts_with("created"));
+            assert_eq!(first.count(), 1, "{made:?}");
+        });
+    }
+    let folder = folder();
+    let path = folder.path().join(format!("{FILE}.lock"));
+    let name = rustix::system::uname();
+    let holder = format!(
+        "{} {}",
+        std::process::id(),
+        name.nodename().to_string_lossy()
+    );
+    for (word, waits) in [(" command", true), ("", false)] {
+        fs::write(&path, format!("{holder}{word}\n")).expect("a file");
+        let lock = fs::File::open(&path).expect("a file");
+        flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+        std::thread::scope(|scope| {
+            let migrate = scope.spawn(|| run(folder.path(), &[], &["migrate"]));
+            if waits {
+                std::thread::sleep(Duration::from_secs(3));
+                fs::remove_file(&path).expect("removed");
+                flock(&lock, FlockOperation::Unlock).expect("no lock");
+                let output = migrate.join().expect("an end").exits(0);
+                assert!(output.stderr.contains("waiting up to 30 s"), "{output:?}");
+                fs::remove_file(folder.path().join(FILE)).expect("removed");
+            } else {
+                let line = migrate.join().expect("an end").refuses(1);
+                assert!(line.contains("stop that one first"), "{line}");
+            }
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use super::Sqlite;
 use super::connect::sibling;
 use super::exclusive::open_exclusively;
 use super::identity::FileIdentity;
-use super::lock::FileLock;
+use super::lock::{FileLock, Purpose};
 
 impl Sqlite {
     /// Closes the database, and removes it if this process has created it.
@@ -23,7 +23,7 @@ impl Sqlite {
 fn remove_unused(created: &FileIdentity) {
     let path = created.path();
     // No server starts meanwhile, and a command that is about to open the file finds that it is not in its place any more.
-    let Ok(_lock) = FileLock::take(path) else {
+    let Ok(_lock) = FileLock::take(path, Purpose::Command) else {
         return;
     };
     if !created.is_in_place() {

@@ -33,25 +33,50 @@ pub(crate) struct FileLock {
     identity: FileIdentity,
 }
 
+/// What a process has the lock for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To serve, until it is shut down.
+    Server,
+    /// To create, migrate or replace the database: it ends by itself.
+    Command,
+}
+
+impl Purpose {
+    /// What to do if another process has the lock.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::Server => {
+                "stop that one first, or choose another file with --database sqlite:PATH"
+            }
+            Self::Command => "try again when that command has ended",
+        }
+    }
+}
+
+/// The word in the lock file of a process that does not serve.
+const COMMAND: &str = "command";
+
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
     process: u32,
     host: String,
+    purpose: Purpose,
 }
 
 impl FileLock {
     /// Takes the lock of the server of the database at this path, by any of its names. Fails immediately if another process has it,
     /// and names that process.
-    pub(super) fn take(database: &Path) -> Result<Self, OpenError> {
-        Self::take_file(database, ".lock")
+    pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
+        Self::take_file(database, ".lock", purpose)
     }
 
     /// Takes the lock of an import.
     pub(super) fn take_import(database: &Path) -> Result<Self, OpenError> {
-        Self::take_file(database, IMPORT)
+        Self::take_file(database, IMPORT, Purpose::Command)
     }
 
-    fn take_file(database: &Path, suffix: &str) -> Result<Self, OpenError> {
+    fn take_file(database: &Path, suffix: &str, purpose: Purpose) -> Result<Self, OpenError> {
         let cannot =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
         let path = sibling(database, suffix);
@@ -68,9 +93,11 @@ impl FileLock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
+                    let (by, purpose) = holder(&mut file);
                     return Err(OpenError::InUse {
                         path: database.into(),
-                        by: holder(&mut file),
+                        by,
+                        purpose,
                     });
                 }
                 Err(error) => return Err(cannot(error.into())),
@@ -88,7 +115,7 @@ impl FileLock {
                 }
                 let mut lock = Self { file, identity };
                 // If the disk is full, the file is removed.
-                Holder::write_to(&mut lock.file).map_err(cannot)?;
+                Holder::write_to(&mut lock.file, purpose).map_err(cannot)?;
                 return Ok(lock);
             }
         }
@@ -118,20 +145,23 @@ impl Drop for FileLock {
 }
 
 /// The process that has the lock, for a message. If it has only just taken the lock, the file may still name the previous holder.
-fn holder(file: &mut File) -> String {
+fn holder(file: &mut File) -> (String, Purpose) {
     let here = host();
+    let mut purpose = Purpose::Server;
     for _ in 0..READS {
         if let Some(holder) = Holder::read_from(file) {
+            purpose = holder.purpose;
             if holder.host != here {
-                return format!("process {} on {}", holder.process, holder.host);
+                let name = format!("process {} on {}", holder.process, holder.host);
+                return (name, holder.purpose);
             }
             if Path::new("/proc").join(holder.process.to_string()).exists() {
-                return format!("process {}", holder.process);
+                return (format!("process {}", holder.process), holder.purpose);
             }
         }
         std::thread::sleep(PAUSE);
     }
-    "another process".into()
+    ("another process".into(), purpose)
 }
 
 impl Holder {
@@ -139,19 +169,28 @@ impl Holder {
         let mut text = String::new();
         file.seek(SeekFrom::Start(0)).ok()?;
         file.read_to_string(&mut text).ok()?;
-        let (process, host) = text.trim_end().split_once(' ')?;
+        let mut words = text.split_ascii_whitespace();
         Some(Self {
-            process: process.parse().ok()?,
-            host: host.to_owned(),
+            process: words.next()?.parse().ok()?,
+            host: words.next()?.to_owned(),
+            purpose: match words.next() {
+                Some(COMMAND) => Purpose::Command,
+                _ => Purpose::Server,
+            },
         })
     }
 
     /// Writes that this process has the lock.
-    fn write_to(file: &mut File) -> io::Result<()> {
+    fn write_to(file: &mut File, purpose: Purpose) -> io::Result<()> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
         // In one write: a process that is killed meanwhile leaves an empty file, or a complete one.
-        file.write_all(format!("{} {}\n", std::process::id(), host()).as_bytes())
+        let purpose = match purpose {
+            Purpose::Server => String::new(),
+            Purpose::Command => format!(" {COMMAND}"),
+        };
+        let line = format!("{} {}{purpose}\n", std::process::id(), host());
+        file.write_all(line.as_bytes())
     }
 }
 

@@ -18,9 +18,7 @@ pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusq
         if tries == 0 {
             wait = Wait::new(notice);
         }
-        let goes_on = wait.has_time();
-        std::thread::sleep(RETRY_INTERVAL);
-        goes_on
+        wait.goes_on_blocking()
     }))
 }
 
@@ -55,6 +53,13 @@ impl Wait {
     pub(super) async fn goes_on(&mut self) -> bool {
         let goes_on = self.has_time();
         self.pause().await;
+        goes_on
+    }
+
+    /// The same, where nothing else happens on this thread.
+    pub(super) fn goes_on_blocking(&mut self) -> bool {
+        let goes_on = self.has_time();
+        std::thread::sleep(RETRY_INTERVAL);
         goes_on
     }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use super::connect::{configure, folder, give_to_owner_of_folder, sibling};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
-use super::lock::FileLock;
+use super::lock::{FileLock, Purpose};
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
 use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, remove_leftovers};
@@ -38,6 +38,19 @@ pub(super) struct Opened {
 
 /// Opens the file in this mode, or rejects it without touching it. With a `notice` it waits for locks, as commands do.
 pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
+    let mut wait = notice.map(lock_wait::Wait::new);
+    loop {
+        let opened = try_open(path, mode, notice);
+        // From the start again: what it found has changed when a command that creates or migrates the file has ended.
+        let is_busy = matches!(&opened, Err(OpenError::InUse { purpose, .. }) if *purpose == Purpose::Command);
+        if !(is_busy && wait.as_mut().is_some_and(lock_wait::Wait::goes_on_blocking)) {
+            return opened;
+        }
+    }
+}
+
+/// Opens the file. Fails at once if another process serves, creates or replaces it.
+fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < MIN_SQLITE {
         return Err(OpenError::UnsafeSqlite(rusqlite::version()));
     }
@@ -64,8 +77,12 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     }
     // A running server may not support the format of this version.
     let migrates = format != Some(migrations::CURRENT_FORMAT);
+    let purpose = match mode.serves() {
+        true => Purpose::Server,
+        false => Purpose::Command,
+    };
     let lock = match mode.serves() || migrates {
-        true => Some(FileLock::take(path)?),
+        true => Some(FileLock::take(path, purpose)?),
         false => None,
     };
     if lock.is_some() {
@@ -79,7 +96,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     if lock.is_some() {
         reject_hard_links(path)?;
     } else if has_second_name(path) {
-        let _lock = FileLock::take(path)?;
+        let _lock = FileLock::take(path, purpose)?;
         reject_hard_links(path)?;
     }
     let created = migrates && !path.exists() && create(path)?;

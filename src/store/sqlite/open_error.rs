@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 
 use super::connect::sibling;
+use super::lock::Purpose;
 use crate::store::contract::WrongFormat;
 
 /// Why a file was not opened, and what to do.
@@ -18,10 +19,12 @@ pub(crate) enum OpenError {
         "{0} is a SQLite database of another program: choose another file with --database sqlite:PATH"
     )]
     NotOurs(PathBuf),
-    #[error(
-        "{path} is in use by {by}: stop that one first, or choose another file with --database sqlite:PATH"
-    )]
-    InUse { path: PathBuf, by: String },
+    #[error("{path} is in use by {by}: {}", .purpose.advice())]
+    InUse {
+        path: PathBuf,
+        by: String,
+        purpose: Purpose,
+    },
     #[error(
         "{0} has another name (a hard link), under which SQLite would keep a second write-ahead log and lose data: remove one of the names"
     )]

@@ -20,7 +20,7 @@ use super::backup::{BackupProgress, check};
 use super::connect::{self, folder, give_to_owner_of_folder, sibling};
 use super::exclusive::open_exclusively;
 use super::inspect::{FileState, INTERRUPTED, inspect};
-use super::lock::FileLock;
+use super::lock::{FileLock, Purpose};
 use super::open::{KEPT, reject_hard_links};
 use super::open_error::OpenError;
 use super::permission;
@@ -86,7 +86,7 @@ impl Restore {
             let what = "its folder does not exist: create it first";
             return Err(rejected(OpenError::cannot_open(target, what)));
         }
-        let lock = FileLock::take(&real).map_err(rejected)?;
+        let lock = FileLock::take(&real, Purpose::Command).map_err(rejected)?;
         let old = inspect_old(&real).map_err(rejected)?;
         // Removes names that an interrupted restore has left behind.
         let one_name = reject_hard_links(&real);
