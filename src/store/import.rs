@@ -64,9 +64,9 @@ impl Import {
     }
 
     /// Makes what was copied visible, and returns the number of animals.
-    pub async fn commit(self) -> Result<u64> {
+    pub async fn commit(self) -> std::result::Result<u64, ImportError> {
         match self.0 {
-            Staging::Sqlite(import) => import.commit(),
+            Staging::Sqlite(import) => Ok(import.commit()?),
             Staging::Postgres(import) => import.commit().await,
         }
     }

@@ -1,9 +1,10 @@
 //! Animals that move between engines in files: each arrives as it left, with its ID.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use harness::{Postgres, beside_imports, run};
+use harness::{Postgres, Proxy, beside_imports, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
@@ -155,6 +156,37 @@ fn a_small_import_that_keeps_ids_and_fails_gives_out_none_of_them() {
     postgres.psql("kept", "ALTER TABLE pets DROP CONSTRAINT small");
     command(&import).exits(0);
     assert_eq!(last_id().trim(), "20");
+}
+
+#[test]
+fn an_import_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+    let database = postgres.url();
+    let through_proxy = database.replace(&postgres.port().to_string(), &proxy.port().to_string())
+        + "?sslmode=disable";
+    run(
+        PROGRAM,
+        folder.path(),
+        &["migrate", "--database", &database],
+    )
+    .exits(0);
+    let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
+    fs::write(folder.path().join("a.ndjson"), line).expect("a file");
+    proxy.cut_when_client_sends(b"COMMIT", 1);
+    let import = ["pets", "import", "a.ndjson", "--database", &through_proxy];
+    let line = run(PROGRAM, folder.path(), &import).refuses(1);
+    assert!(
+        line.contains("whether the animals were imported is unknown"),
+        "{line}"
+    );
+    assert_eq!(
+        postgres
+            .psql("postgres", "SELECT count(*) FROM pets")
+            .trim(),
+        "1"
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::format::{FileFormat, Format, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::Clock;
 use crate::pet::PetIds;
-use crate::store::{Conflict, Import as StoreImport, ImportRow, Mode, Store};
+use crate::store::{Conflict, Import as StoreImport, ImportError, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
 const BATCH: usize = 2_000;
@@ -93,8 +93,10 @@ impl Import {
         let importing = async {
             let copying = copy(&store, ids, rows, &mut source, &mut bad);
             let (import, staged) = interruptible(&mut signals, copying).await?;
-            let imported = import.commit().await;
-            let imported = imported.with_context(|| cannot_import(&name))?;
+            let imported = import.commit().await.map_err(|error| match error {
+                ImportError::Unknown(_) => Failure::Failed(format!("{name}: {error}")),
+                error => Failure::Failed(format!("{}: {error}", cannot_import(&name))),
+            })?;
             Ok::<_, Failure>((imported, staged.elapsed()))
         };
         let (imported, publishing) = match importing.await {

@@ -44,7 +44,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Why nothing was imported.
+/// Why an import failed. Nothing was imported, unless that is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ImportError {
     /// The store failed.
@@ -53,4 +53,9 @@ pub enum ImportError {
     /// An animal with one of these IDs was added after the check.
     #[error("an animal with one of these IDs was added meanwhile")]
     Taken,
+    /// The connection was lost during the commit.
+    #[error(
+        "{0}; whether the animals were imported is unknown: look for them before you import them again"
+    )]
+    Unknown(String),
 }

@@ -156,10 +156,13 @@ impl PgImport {
         })
     }
 
-    pub(crate) async fn commit(self) -> Result<u64> {
+    pub(crate) async fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
             let committed = self.lease.batch_execute("COMMIT").await;
-            committed.map_err(|error| StoreError::from(PgError::from(error)))?;
+            committed.map_err(|error| match error.as_db_error() {
+                Some(_) => StoreError::from(PgError::from(error)).into(),
+                None => ImportError::Unknown(error.to_string()),
+            })?;
         }
         Ok(self.staged.cast_unsigned())
     }
