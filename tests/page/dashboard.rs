@@ -17,11 +17,11 @@ pub(crate) const TOKEN: &str = "0123456789abcdef";
 pub(crate) struct Dashboard {
     pub(crate) browser: Browser,
     pub(crate) server: Process,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl Dashboard {
-    fn open(options: &[&str]) -> Self {
+    pub(crate) fn open(options: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
         let server = Process::serve(PROGRAM, folder.path(), options);
         let dashboard = Self {
@@ -45,7 +45,7 @@ impl Dashboard {
         format!("http://{}", self.server.admin)
     }
 
-    fn log_in(&self, token: &str) {
+    pub(crate) fn log_in(&self, token: &str) {
         self.browser.wait_for("#login-title", "Log in");
         eventually(TIMEOUT, "the field has the focus", || {
             self.focus() == "token"
@@ -72,7 +72,7 @@ impl Dashboard {
     }
 
     /// Creates a key in the page, and returns its secret.
-    fn create_key(&self, name: &str) -> String {
+    pub(crate) fn create_key(&self, name: &str) -> String {
         self.show("#keys");
         eventually(TIMEOUT, "the keys are listed", || {
             !self.browser.text("#keys-range").is_empty()

@@ -12,6 +12,7 @@ mod browser;
 mod dashboard;
 mod examples;
 mod keyboard;
+mod large_ids;
 mod shop;
 mod sound;
 mod streams;

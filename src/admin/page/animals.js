@@ -73,9 +73,8 @@ const placeOrder = (pet) => ask({
   ],
   submit: "Place order",
   act: async (form) => {
-    const body = { petId: pet.id };
-    if (form.get("shipDate")) body.shipDate = form.get("shipDate");
-    await call("POST", "orders", body);
+    const shipDate = form.get("shipDate") ? `,"shipDate":${JSON.stringify(form.get("shipDate"))}` : "";
+    await call("POST", "orders", `{"petId":${pet.id}${shipDate}}`);
     await animals.read();
   },
 });

@@ -16,7 +16,7 @@ function element(name, attributes = {}, ...children) {
 }
 
 const number = (value, digits = 0) =>
-  value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits });
+  value === null || value === undefined ? "–" : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en", { maximumFractionDigits: digits });
 
 const time = (text) => (text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–");
 
@@ -31,19 +31,22 @@ class Failure extends Error {
   }
 }
 
-/** Calls the API. Returns the body, with the response. */
+/** Parses JSON. An integer that may be too large for a number becomes a string: rounded, it would be the ID of another animal. */
+const parse = (text) => JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (/^-?\d{16,}$/.test(token) ? `"${token}"` : token)));
+
+/** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
 async function call(method, path, body) {
   let response;
   try {
     response = await fetch(`api/${path}`, {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
     });
   } catch {
     throw new Failure(0, "The server does not respond.");
   }
-  const data = response.status === 204 ? null : await response.json().catch(() => null);
+  const data = response.status === 204 ? null : await response.text().then(parse).catch(() => null);
   if (!response.ok) {
     if (response.status === 401 && path !== "session") showLogin();
     throw new Failure(response.status, data?.message ?? `The server responded with ${response.status}.`);
