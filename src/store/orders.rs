@@ -3,12 +3,13 @@
 use super::Store;
 use super::contract::{ActionResult, Page, Result, StoreError};
 use super::engine::{dispatch, traced};
+use super::pages::rows_to_read;
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::order::action::ActionOutcome;
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
-use crate::page::OrderQuery;
+use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 
 impl Store {
@@ -23,6 +24,16 @@ impl Store {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
             dispatch!(self.orders_after(after))
         })
+    }
+
+    /// A page of the same, and where the next one begins.
+    pub async fn all_orders_page(&self, query: OrderQuery) -> Result<(Vec<Order>, Option<Cursor>)> {
+        let mut orders = dispatch!(self.some_orders(query.cursor, rows_to_read(query.limit)))?;
+        let has_more = orders.len() > query.limit.get();
+        orders.truncate(query.limit.get());
+        let next = orders.last().filter(|_| has_more);
+        let next = next.map(|order| Cursor::after(order.id.0));
+        Ok((orders, next))
     }
 
     /// Places an order; the animal becomes pending.

@@ -73,11 +73,12 @@ fn results_are_those_of_the_commands_with_json() {
     let completed = act("/api/orders/1/complete");
     let expected = typed(&commands, "orders complete 2");
     assert_eq!(members(&completed), members(&expected));
-    let listed = api.get("/api/orders").json();
-    assert_eq!(listed, typed(&commands, "orders list"));
     let cancelled = act("/api/orders/3/cancel");
     let expected = typed(&commands, "orders cancel 4");
     assert_eq!(members(&cancelled), members(&expected));
+    let listed = api.get("/api/orders").json();
+    assert_eq!(listed[3]["state"], "cancelled", "{listed}");
+    assert_eq!(listed, typed(&commands, "orders list"));
 
     let body = json!({"status": "sold"});
     let set = post(&api, "/api/pets/3/status", &body).json();

@@ -239,7 +239,7 @@ fn animals_and_orders_are_managed_by_keyboard_until_the_operator_logs_out() {
     keyboard.enter("[aria-label='Cancel order 2']");
     keyboard.returns_to("#dialog-cancel");
     keyboard.confirm();
-    browser.wait_for("#orders-range", "1 to 1");
+    browser.wait_for("#order-2", "cancelled");
     keyboard.returns_to("#view-orders .scroll");
 
     keyboard.enter("#log-out");

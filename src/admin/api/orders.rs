@@ -2,14 +2,13 @@
 
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::pets::{rejection, with_next};
 use super::{AdminApi, Call, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::clock::Timestamp;
 use crate::http::Response;
-use crate::order::{OrderId, OrderState};
+use crate::order::{Order, OrderId};
 use crate::page::Scope;
 use crate::pet::PetId;
 
@@ -21,23 +20,12 @@ struct PlaceOrder {
 }
 
 impl AdminApi {
-    /// Without cancelled orders, as the API lists them, and with their state.
+    /// All orders, cancelled ones too, as `orders list` lists them.
     pub(super) async fn list_orders(&self, call: &Call<'_>) -> Result<Response, ApiError> {
         let query = query::of_orders(call.head.query)?;
-        let page = self.store().order_page(query).await?;
-        let failed = |error: serde_json::Error| ApiError::Internal {
-            cause: error.to_string(),
-        };
-        let mut orders: Vec<Value> = serde_json::from_slice(&page.json).map_err(failed)?;
-        for order in &mut orders {
-            let state = match order["complete"] == true {
-                true => OrderState::Complete,
-                false => OrderState::Open,
-            };
-            order["state"] = state.word().into();
-        }
-        let response = respond(StatusCode::OK, &orders.into());
-        Ok(with_next(response, page.next, Scope::Orders))
+        let (orders, next) = self.store().all_orders_page(query).await?;
+        let response = respond(StatusCode::OK, &orders.iter().map(Order::report).collect());
+        Ok(with_next(response, next, Scope::Orders))
     }
 
     pub(super) async fn place_order(&self, call: &mut Call<'_>) -> Result<Response, ApiError> {

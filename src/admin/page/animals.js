@@ -44,8 +44,8 @@ const orders = pages("orders", { name: "orders", query: () => ({}) }, (order) =>
     element("td", {}, String(order.id)),
     element("td", {}, String(order.petId)),
     element("td", { class: "nowrap" }, time(order.shipDate)),
-    element("td", {}, order.complete ? "complete" : "open"),
-    element("td", { class: "change nowrap" }, ...(order.complete ? [] : [
+    element("td", {}, order.state),
+    element("td", { class: "change nowrap" }, ...(order.state !== "open" ? [] : [
       element("button", { type: "button", class: "quiet", "aria-label": `Complete order ${order.id}`, onclick: () => endOrder(order, "complete") }, "Complete"), " ",
       element("button", { type: "button", class: "danger", "aria-label": `Cancel order ${order.id}`, onclick: () => endOrder(order, "cancel") }, "Cancel")]))));
 

@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
-use crate::page::OrderQuery;
+use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
@@ -64,6 +64,12 @@ impl Postgres {
             Ok(page.finish())
         })
         .await
+    }
+
+    pub(crate) async fn some_orders(&self, start: Cursor, most: i64) -> Result<Vec<Order>> {
+        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read(async |lease| select(&**lease, which, &[&start.id(), &most]).await)
+            .await
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {

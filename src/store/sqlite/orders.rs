@@ -8,7 +8,7 @@ use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId};
-use crate::page::OrderQuery;
+use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
@@ -69,6 +69,11 @@ impl Sqlite {
             {}
             Ok(page.finish())
         })
+    }
+
+    pub(crate) async fn some_orders(&self, start: Cursor, most: i64) -> Result<Vec<Order>> {
+        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, which, params![start.id(), most]))
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
