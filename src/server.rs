@@ -202,7 +202,7 @@ impl Server {
         })?);
         let for_background = Arc::clone(&shared);
         threads.push(threads::spawn("background", ended, async move || {
-            background::run(&for_background, loaded, watchdog).await
+            background::run(&for_background, loaded, deployment, watchdog).await
         })?);
         if shared.store.is_shared() && shared.redis.is_none() {
             tracing::warn!(

@@ -21,7 +21,7 @@ use super::shared::Shared;
 use super::watchdog;
 use super::watchdog::Watchdog;
 use crate::metrics::BackgroundTask;
-use crate::store::{self, Revisions};
+use crate::store::{self, DeploymentId, Revisions};
 use sweep::SteadyClock;
 
 /// How often usage and bans are stored.
@@ -41,6 +41,7 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
 pub(super) async fn run(
     shared: &Shared,
     mut applied: Revisions,
+    deployment: DeploymentId,
     watchdog: Option<Watchdog>,
 ) -> io::Result<()> {
     let poll_interval = shared.store.poll_interval();
@@ -58,7 +59,7 @@ pub(super) async fn run(
             repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
             reload::run(shared),
-            backups::run(shared),
+            backups::run(shared, deployment),
             repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
             watchdog::run(watchdog, shared.shutdown.clone()),
         );

@@ -1,6 +1,8 @@
 //! `serve --backup-folder`: backups that a server makes by itself.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,6 +114,30 @@ fn a_server_makes_backups_at_its_interval_and_keeps_the_latest_ones() {
     let names = backups(&folder);
     let last = names.iter().rfind(|name| *name != copied);
     assert_eq!(animals(&path(&folder, last.expect("a backup"))), 1);
+}
+
+#[test]
+fn a_backup_is_an_event_of_the_dashboard_at_every_level_and_a_line_of_the_log_at_info() {
+    let (folder, _) = with_folders();
+    let server = serve(&folder, "1h", "2");
+    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+    let mut live = TcpStream::connect(server.admin).expect("a connection");
+    live.write_all(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("a request");
+    let mut seen = Vec::new();
+    eventually(SOON, "an event", || {
+        let mut bytes = [0; 4096];
+        let length = live.read(&mut bytes).expect("a stream");
+        seen.extend_from_slice(&bytes[..length]);
+        let text = String::from_utf8_lossy(&seen);
+        text.contains(r#""message":"backup made""#) && text.contains(r#""fields":"folder=backups""#)
+    });
+    assert_eq!(server.log(), "");
+    drop(server);
+
+    let words = ["--backup-folder", "backups", "--backup-every", "1s"];
+    let server = Process::serve(PROGRAM, folder.path(), &words);
+    logged(&server, &["INFO", "backup made", "folder=backups"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Backups at an interval. Each runs on a separate thread: it takes long, and a folder on a network file system may not respond.
-//! A failure is counted, and logged when it begins and when it ends; nothing else depends on it.
+//! Each one is logged. Failures are counted, and logged when they begin and when they end; nothing else depends on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::super::shared::Shared;
 use crate::clock::Timestamp;
 use crate::config::Backups;
 use crate::metrics::BackgroundTask;
-use crate::store::{BackupFolder, BackupFolderError, BackupProgress};
+use crate::store::{BackupFolder, BackupFolderError, BackupProgress, DeploymentId};
 
 /// The pause after each one, whether it succeeds or fails, if the interval is longer; and how often the clock is read during the
 /// interval: it may be set, and it goes on while the machine is suspended.
@@ -47,21 +47,11 @@ pub(crate) async fn check(backups: &Backups) -> anyhow::Result<()> {
 }
 
 /// Makes backups until the server shuts down.
-pub(super) async fn run(shared: &Shared) {
+pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
     let Some(backups) = &shared.backups else {
         return;
     };
     let mut shutdown = shared.shutdown.clone();
-    let deployment = tokio::select! {
-        deployment = shared.store.deployment() => deployment,
-        _ = shutdown.wait_for(|stop| *stop) => return,
-    };
-    let deployment = match deployment {
-        Ok(deployment) => deployment,
-        Err(error) => {
-            return tracing::error!(%error, "no backups: cannot read the ID of the deployment");
-        }
-    };
     let folder = BackupFolder {
         source: backups.source.clone(),
         folder: backups.folder.clone(),
@@ -82,11 +72,13 @@ pub(super) async fn run(shared: &Shared) {
         match done {
             Ok(found) => {
                 last = found;
+                let folder = folder.folder.display();
                 if std::mem::take(&mut is_failing) {
-                    tracing::info!(folder = %folder.folder.display(), "backups succeed again");
+                    tracing::info!(%folder, "backups succeed again");
                 }
-                if let Job::FindLast = std::mem::replace(&mut job, Job::Make) {
-                    pause = Duration::ZERO;
+                match std::mem::replace(&mut job, Job::Make) {
+                    Job::FindLast => pause = Duration::ZERO,
+                    Job::Make => tracing::info!(%folder, "backup made"),
                 }
             }
             Err(error) => {
