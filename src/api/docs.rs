@@ -99,6 +99,8 @@ pub(crate) fn content_security_policy(public: Option<&BaseUrl>) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::Value;
+
     use super::*;
     use crate::api::operation::{Operation, Stability};
 
@@ -198,14 +200,87 @@ mod tests {
             assert!(anchors.contains(&operation.name()));
             assert!(MARKDOWN.contains(&format!("({})", operation.name())));
         }
-        for id in [
-            "listPets-limit",
-            "createPet-Idempotency-Key",
-            "createPet-body-name",
-            "header-retry-after",
-        ] {
-            assert!(anchors.contains(&id), "{id}");
+        let document: Value = serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let expected = described_anchors(&document);
+        assert!(expected.len() > 60, "{expected:?}");
+        for id in expected {
+            assert!(anchors.contains(&id.as_str()), "{id}");
         }
+    }
+
+    /// The anchors of all operations, parameters, responses, fields and headers of the document.
+    fn described_anchors(document: &Value) -> Vec<String> {
+        let resolve = |value: &Value| match value["$ref"].as_str() {
+            Some(reference) => document.pointer(&reference[1..]).unwrap().clone(),
+            None => value.clone(),
+        };
+        let names = |value: &Value| -> Vec<String> {
+            let members = value.as_object();
+            members.map_or(Vec::new(), |members| members.keys().cloned().collect())
+        };
+        let (mut anchors, mut headers) = (Vec::new(), BTreeSet::new());
+        let paths = document["paths"].as_object().unwrap().values();
+        for operation in paths.flat_map(|path| path.as_object().unwrap().values()) {
+            let Some(id) = operation["operationId"].as_str() else {
+                continue;
+            };
+            anchors.push(id.to_owned());
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = resolve(parameter)["name"].as_str().unwrap().to_owned();
+                anchors.push(format!("{id}-{name}"));
+            }
+            let body = resolve(&operation["requestBody"]["content"]["application/json"]["schema"]);
+            let fields = names(&body["properties"]);
+            anchors.extend(fields.iter().map(|name| format!("{id}-body-{name}")));
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                anchors.push(format!("{id}-{status}"));
+                headers.extend(names(&resolve(response)["headers"]));
+            }
+        }
+        let header = |name: &String| format!("header-{}", name.to_lowercase());
+        anchors.extend(headers.iter().map(header));
+        for object in ["Pet", "Order", "Error"] {
+            let fields = names(&document["components"]["schemas"][object]["properties"]);
+            anchors.extend(fields.iter().map(|name| format!("object-{object}-{name}")));
+        }
+        anchors
+    }
+
+    #[test]
+    fn every_heading_has_an_anchor_and_those_of_the_guide_have_the_one_of_their_text() {
+        let ids = PAGE.match_indices("<h").filter_map(|(at, _)| {
+            let (level, rest) = PAGE[at + 2..].split_at(1);
+            let is_heading = level.parse::<u8>().is_ok();
+            is_heading.then(|| {
+                rest.strip_prefix(" id=\"")
+                    .unwrap()
+                    .split('"')
+                    .next()
+                    .unwrap()
+            })
+        });
+        let ids: Vec<_> = ids.collect();
+        let (mut count, mut section) = (0, String::new());
+        let is_text = |(number, _): &(usize, &str)| number % 2 == 0;
+        let texts = GUIDE.split("```").enumerate().filter(is_text);
+        for line in texts.flat_map(|(_, text)| text.lines()) {
+            let Some((marks, title)) = line.split_once("# ").filter(|_| line.starts_with('#'))
+            else {
+                continue;
+            };
+            let slug = title.to_lowercase().replace(' ', "-").replace('.', "");
+            let id = match marks.len() {
+                0 => "introduction".to_owned(),
+                1 => slug,
+                _ => format!("{section}-{slug}"),
+            };
+            assert!(ids.contains(&id.as_str()), "{line}: {id}");
+            if marks.len() < 2 {
+                section = id;
+            }
+            count += 1;
+        }
+        assert!(count > 15 && ids.len() > 40, "{count}: {ids:?}");
     }
 
     #[test]
