@@ -5,6 +5,7 @@
 mod access;
 mod keys;
 mod live;
+mod log;
 mod pets;
 mod same;
 

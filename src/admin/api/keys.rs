@@ -174,9 +174,13 @@ impl AdminApi {
     pub(super) async fn unban_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
         let unbanned = keys::unban(self.store(), id, call.now).await;
         let (record, ended) = unbanned.map_err(failure)?;
-        if ended.is_some() {
-            call.log("key unbanned", &format!("key {id}"));
-        }
+        // Even then it is a change: its next ban is a first one.
+        let before = if ended.is_some() {
+            ""
+        } else {
+            ", which was not banned"
+        };
+        call.log("key unbanned", &format!("key {id}{before}"));
         Ok(changed_key(&record, call.now))
     }
 

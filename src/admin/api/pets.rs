@@ -50,7 +50,15 @@ impl AdminApi {
             .map_err(|error| invalid("status", error))?;
         let set = self.store().set_status(id, status, body.force, call.now);
         let set = set.await?.map_err(rejection)?;
-        call.log("status set", &format!("animal {id}, {}", status.word()));
+        let order = set
+            .order
+            .map(|order| format!(", order {} cancelled", order.id));
+        let what = format!(
+            "animal {id}, {}{}",
+            status.word(),
+            order.unwrap_or_default()
+        );
+        call.log("status set", &what);
         let report = json!({
             "id": id.0,
             "status": status.word(),
