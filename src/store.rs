@@ -196,7 +196,7 @@ impl Store {
         }
     }
 
-    /// How often an animal or a page was not in the cache.
+    /// How many animals and pages were found, and not in the cache.
     pub fn cache_misses(&self) -> u64 {
         self.misses.get()
     }

@@ -30,6 +30,9 @@ pub(super) const NAMES: [&str; 17] = [
     "wal",
 ];
 
+const LIST_PETS: OperationLabel = OperationLabel::Operation(Operation::ListPets);
+const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
+
 /// A number for each name. What is unknown, such as the latency of no request, is not a number.
 pub(super) type Sample = [f64; NAMES.len()];
 
@@ -41,7 +44,7 @@ pub(super) struct Counts {
     outcomes: [u64; 5],
     /// Requests by duration, of all operations, each with the bound of its bucket in microseconds.
     durations: Vec<(Option<u64>, u64)>,
-    /// Animals and pages that were requested and read.
+    /// Animals and pages of them that were sent, and those of them that were not in the cache.
     reads: u64,
     misses: u64,
     bans: u64,
@@ -57,18 +60,17 @@ impl Counts {
         let mut outcomes = [0; 5];
         let mut reads = 0;
         for (label, status, count) in requests.requests() {
-            let OperationLabel::Operation(operation) = label else {
-                continue;
-            };
-            outcomes[outcome(status)] += count;
-            if matches!(operation, Operation::ListPets | Operation::GetPet)
-                && matches!(status, 200 | 404)
-            {
+            // Everything but health checks, which are not logged either.
+            if label != OperationLabel::Health {
+                outcomes[outcome(status)] += count;
+            }
+            if matches!(label, LIST_PETS | GET_PET) && status == 200 {
                 reads += count;
             }
         }
         let mut durations: Vec<(Option<u64>, u64)> = Vec::new();
         for (label, histogram) in OperationLabel::all().zip(&requests.durations) {
+            // What was not read, such as a connection that timed out, says nothing about the server.
             if !matches!(label, OperationLabel::Operation(_)) {
                 continue;
             }

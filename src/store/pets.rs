@@ -25,9 +25,9 @@ impl Store {
         if let Some(json) = slot.get() {
             return Ok(Some(json));
         }
-        self.misses.add(1);
         let json = traced!("SELECT" "pets", self.pet(id))?;
         if let Some(json) = &json {
+            self.misses.add(1);
             slot.put(json.clone());
         }
         Ok(json)
@@ -39,8 +39,8 @@ impl Store {
         if let Some(page) = slot.get() {
             return Ok(page);
         }
-        self.misses.add(1);
         let page = traced!("SELECT" "pets", self.page(query))?;
+        self.misses.add(1);
         // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {
             slot.put(page.clone());

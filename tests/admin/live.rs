@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use crate::{PROGRAM, TOKEN, post, start};
 
 /// An open stream of events.
-struct Events(BufReader<TcpStream>);
+pub(crate) struct Events(BufReader<TcpStream>);
 
 impl Events {
-    fn open(operator: &Client, path: &str, credentials: &str) -> Self {
+    pub(crate) fn open(operator: &Client, path: &str, credentials: &str) -> Self {
         let mut stream = TcpStream::connect(operator.address).expect("a connection");
         let timeout = Some(Duration::from_secs(20));
         stream.set_read_timeout(timeout).expect("a timeout");
@@ -56,7 +56,7 @@ impl Events {
     }
 
     /// The data of the next event of this name.
-    fn wait_for(&mut self, name: &str) -> Value {
+    pub(crate) fn wait_for(&mut self, name: &str) -> Value {
         loop {
             let (found, data) = self.next().expect("the stream goes on");
             if found == name {
@@ -66,12 +66,12 @@ impl Events {
     }
 }
 
-fn bearer() -> String {
+pub(crate) fn bearer() -> String {
     format!("Authorization: Bearer {TOKEN}")
 }
 
 /// The numbers of a sample by their names.
-fn numbers(names: &Value, sample: &Value) -> HashMap<String, f64> {
+pub(crate) fn numbers(names: &Value, sample: &Value) -> HashMap<String, f64> {
     let names = names.as_array().expect("names").iter();
     let pairs = names.zip(sample.as_array().expect("numbers"));
     let known =

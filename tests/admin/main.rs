@@ -6,6 +6,7 @@ mod access;
 mod keys;
 mod live;
 mod log;
+mod now;
 mod pets;
 mod same;
 
