@@ -7,6 +7,7 @@ mod keys;
 mod live;
 mod log;
 mod now;
+mod page;
 mod pets;
 mod same;
 
