@@ -15,15 +15,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::metrics::MetricsPage;
 use super::off_thread::off_thread;
-use super::sample::{Counts, NAMES, Sample};
+use super::sample::{Counts, NAMES, Sample, keep};
 use super::streams::{Streams, Viewer};
 use crate::api::ApiError;
 use crate::log::RecentEvents;
 use crate::metrics::Watch;
 use crate::pet::PetStatus;
-
-/// The number of samples that are kept: 15 minutes.
-const SAMPLES: usize = 900;
 
 /// Seconds that a page may be behind before it loses data.
 const BEHIND: usize = 16;
@@ -81,13 +78,7 @@ impl Live {
             let counts = Counts::read(&self.sources);
             let sample = counts.since(&before, &self.sources);
             before = counts;
-            {
-                let mut samples = lock(&self.samples);
-                if samples.len() == SAMPLES {
-                    samples.pop_front();
-                }
-                samples.push_back(sample);
-            }
+            keep(&mut lock(&self.samples), sample);
             let seen = self.log.count();
             let seen_before = self.seen.swap(seen, Ordering::Relaxed);
             if self.each_second.receiver_count() == 0 {

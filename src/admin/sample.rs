@@ -1,5 +1,6 @@
 //! One second of the server in numbers, for the plots of the dashboard.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -35,6 +36,17 @@ const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 
 /// A number for each name. What is unknown, such as the latency of no request, is not a number.
 pub(super) type Sample = [f64; NAMES.len()];
+
+/// The number of samples that are kept, one for each second: 15 minutes.
+const KEPT: usize = 900;
+
+/// Keeps a sample, as the latest.
+pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
+    if samples.len() == KEPT {
+        samples.pop_front();
+    }
+    samples.push_back(sample);
+}
 
 /// Counters whose differences between two samples are shown.
 #[derive(Debug)]
@@ -176,6 +188,17 @@ fn quantile(buckets: &[(Option<u64>, u64)], part: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_15_minutes_are_kept() {
+        let mut samples = VecDeque::new();
+        for second in 1..=1_000 {
+            keep(&mut samples, [f64::from(second); NAMES.len()]);
+        }
+        let times: Vec<f64> = samples.iter().map(|sample| sample[0]).collect();
+        let expected: Vec<f64> = (101..=1_000).map(f64::from).collect();
+        assert_eq!((times.len(), times), (15 * 60, expected));
+    }
 
     #[test]
     fn a_quantile_is_linear_within_its_bucket() {

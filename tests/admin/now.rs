@@ -88,6 +88,12 @@ fn every_request_counts_wherever_it_leads() {
 fn limits_bans_commits_and_waiting_writes_are_shown() {
     let (app, operator, client) = start();
     let mut samples = Samples::open(&operator);
+    let began = Instant::now();
+    (0..4).for_each(|_| drop(samples.next()));
+    assert!(
+        began.elapsed() >= Duration::from_millis(2_500),
+        "one each second"
+    );
     let limited = app.key(enterprise(2, 500));
     for _ in 0..110 {
         limited.get("/v1/pets");

@@ -106,9 +106,10 @@ const levels = { ERROR: "bad", WARN: "caution" };
 function showEvents(events) {
   // One that repeats the last one replaces it.
   const top = $("events").firstElementChild;
-  if (events[0]?.count > 1 && top?.dataset.kind === `${events[0].level} ${events[0].message}`) top.remove();
+  const kind = ({ level, message, fields }) => `${level} ${message} ${fields}`;
+  if (events[0]?.count > 1 && top?.dataset.kind === kind(events[0])) top.remove();
   const row = ({ time: at, level, message, fields, count }) =>
-    element("tr", { "data-kind": `${level} ${message}` }, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
+    element("tr", { "data-kind": kind({ level, message, fields }) }, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
       element("td", {}, message, count > 1 ? ` (${number(count)} times)` : "", " ", element("small", {}, fields)));
   $("events").prepend(...events.map(row).reverse());
   while ($("events").children.length > 200) $("events").lastChild.remove();
