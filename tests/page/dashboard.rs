@@ -8,6 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE};
+use crate::shop::shop;
 use crate::sound::is_sound;
 use crate::{PROGRAM, TIMEOUT};
 
@@ -327,19 +328,24 @@ fn axe_finds_nothing_in_any_view() {
 #[test]
 fn a_session_is_no_use_to_other_sites() {
     let dashboard = Dashboard::logged_in();
-    dashboard.create_key("shop");
-    // A page of another origin on the same machine: the cookie of one port is sent to all, but not across sites.
-    let folder = TempDir::new().expect("a folder");
-    let other = Process::serve(PROGRAM, folder.path(), &[]);
-    dashboard
-        .browser
-        .open(&format!("http://localhost:{}/docs", other.address.port()));
+    let browser = &dashboard.browser;
+    let path = format!("{}/api/keys/1/revoke", dashboard.origin());
     let form = "const form = document.createElement('form'); form.method = 'POST'; form.action = arguments[0]; \
                 document.body.append(form); form.submit()";
-    let path = format!("{}/api/keys/1/revoke", dashboard.origin());
-    dashboard.browser.run(form, json!([path]));
-    let script = "return fetch(arguments[0], {method: 'POST', credentials: 'include', mode: 'no-cors'}).then(() => 'sent', () => 'blocked')";
-    dashboard.browser.run(script, json!([path]));
+    let fetch = "return fetch(arguments[0], {method: 'POST', credentials: 'include', mode: 'no-cors'}).then(() => 'sent')";
+    // Ports of one host are one site: the cookie is sent, and the origin is refused. To another site it is not sent.
+    let neighbour = shop();
+    let other_site = neighbour.replace("127.0.0.1", "localhost");
+    for (origin, code) in [
+        (neighbour, "forbidden"),
+        (other_site, "missing_admin_token"),
+    ] {
+        browser.open(&origin);
+        assert_eq!(browser.run(fetch, json!([path])), "sent", "{origin}");
+        browser.run(form, json!([path]));
+        // The browser shows the response.
+        browser.wait_for("body", code);
+    }
     let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
     assert_eq!(operator.get("/api/keys/1").json()["state"], "active");
 }

@@ -12,15 +12,18 @@ use crate::PROGRAM;
 use crate::browser::Browser;
 
 /// Serves an empty page on a port of its own, which makes it another origin.
-fn shop() -> String {
+pub(crate) fn shop() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let origin = format!("http://{}", listener.local_addr().expect("an address"));
     thread::spawn(move || {
+        // A browser may open connections that it does not use.
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let page = "<!doctype html><title>Shop</title><link rel=icon href=data:,>";
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n";
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
+            thread::spawn(move || {
+                let page = "<!doctype html><title>Shop</title><link rel=icon href=data:,>";
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n";
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
+            });
         }
     });
     origin
