@@ -15,6 +15,7 @@ mod keyboard;
 mod large_ids;
 mod shop;
 mod sound;
+mod states;
 mod streams;
 mod try_it;
 
