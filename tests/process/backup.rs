@@ -153,6 +153,7 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
         ("link.db", "belongs to the database itself"),
         ("./animal-store.db-wal", "belongs to the database itself"),
         ("./animal-store.db.lock", "belongs to the database itself"),
+        ("to-shm", "belongs to the database itself"),
         ("other.db", "has a -wal or -journal next to it"),
         (
             "dangling",

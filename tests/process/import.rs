@@ -1,5 +1,6 @@
 //! `pets import` and `export` on the embedded database: creations that wait for an import, and disks that are full or fail.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,18 +13,10 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::calls::{killed_at_each, names};
 use crate::{PROGRAM, folder, is_long, large_key, run};
 
 const DATABASE: &str = "animal-store.db";
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder").flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
 
 fn count(folder: &Path) -> i64 {
     let connection = Connection::open(folder.join(DATABASE)).expect("a database");
@@ -304,4 +297,47 @@ fn an_import_waits_for_another_one_however_long_that_takes() {
         import.join().expect("an end").exits(0);
     });
     assert_eq!(count(folder.path()), 3);
+}
+
+#[test]
+fn an_import_that_is_killed_at_any_moment_is_there_as_a_whole_or_not_at_all() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
+    std::fs::write(folder.path().join("a.ndjson"), line.repeat(3)).expect("a file");
+    let import = ["pets", "import", "a.ndjson"];
+    let mut counts = BTreeSet::new();
+    let killed = killed_at_each(folder.path(), &import, |folder, when| {
+        let animals = || {
+            let export = run(folder, &[], &["pets", "export", "-"]).exits(0);
+            export.stdout.lines().count()
+        };
+        let before = animals();
+        counts.insert(before);
+        run(folder, &[], &import).exits(0);
+        assert_eq!(animals(), before + 3, "{when}");
+    });
+    assert!(
+        killed.contains("fsync") && killed.contains("pwrite64"),
+        "{killed:?}"
+    );
+    assert_eq!(counts, [0, 3].into());
+}
+
+#[test]
+fn an_import_and_a_backup_on_a_terminal_show_a_bar() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
+    std::fs::write(folder.path().join("a.ndjson"), line.repeat(50_000)).expect("a file");
+    for (command, parts) in [
+        ("pets import a.ndjson", ["importing", " left"]),
+        ("backup copy.db", ["backing up", " left"]),
+    ] {
+        let command = format!("stty cols 120; exec {PROGRAM} {command}");
+        let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "");
+        assert_eq!(code, Some(0), "{shown}");
+        let has_all = |bar: &str| parts.iter().all(|part| bar.contains(part));
+        assert!(shown.split('\r').any(has_all), "{shown:?}");
+    }
 }

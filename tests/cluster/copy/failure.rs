@@ -116,3 +116,23 @@ fn a_full_disk_leaves_nothing() {
         "{output:?}"
     );
 }
+
+#[test]
+fn a_target_that_does_not_have_what_was_written_stays_empty() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    fill(folder.path(), 10);
+    let to = postgres.create_database("changes");
+    run(PROGRAM, folder.path(), &["migrate", "--database", &to]).exits(0);
+    let change = "CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql
+                  AS $$ BEGIN new.name := 'another'; RETURN new; END $$;
+                  CREATE TRIGGER change BEFORE INSERT ON pets FOR EACH ROW EXECUTE FUNCTION change()";
+    postgres.psql("changes", change);
+    let line = copy(folder.path(), FROM, &to, &[]).refuses(1);
+    assert!(line.contains("--to: pets has "), "{line}");
+    assert_eq!(
+        postgres.psql("changes", "SELECT count(*) FROM pets").trim(),
+        "0"
+    );
+    assert_eq!(command(folder.path(), &to, "keys list --json"), "[]");
+}
