@@ -43,6 +43,7 @@ use tokio_postgres::config::SslNegotiation;
 use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, with_timeout};
+use pool::Pool;
 use tls::PgTls;
 use writer::PgWriter;
 
@@ -71,9 +72,12 @@ impl Postgres {
         ]
         .concat();
         let (writer, pool) = PgWriter::start(url.servers(), tls, statements, max_waiting)?;
-        let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool))
-            .await
-            .context("--database")?;
+        let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool)).await;
+        if matches!(found, Err(error::PgError::Failed(_))) {
+            // It may be the first table that the role cannot read.
+            check_privileges(&pool, mode).await?;
+        }
+        let found = found.context("--database")?;
         let now = steps::current_format();
         WrongFormat::check(database, found, now, mode)?;
         let before = match found {
@@ -81,10 +85,8 @@ impl Postgres {
             _ => migrations::run(&pool).await.context("--database")?,
         };
         let mut node = 0;
+        check_privileges(&pool, mode).await?;
         if mode.serves() {
-            with_timeout(LONG_TIMEOUT, privileges::check(&pool))
-                .await
-                .context("--database")?;
             match timeout(nodes::REGISTRATION_TIMEOUT, nodes::register(&pool)).await {
                 Ok(registered) => match registered.context("--database")? {
                     Ok(id) => node = id,
@@ -100,4 +102,9 @@ impl Postgres {
         let engine = Self { pool, writer, node };
         Ok((engine, Migration { before, now }))
     }
+}
+
+async fn check_privileges(pool: &Pool, mode: Mode) -> anyhow::Result<()> {
+    let checked = with_timeout(LONG_TIMEOUT, privileges::check(pool, mode));
+    checked.await.context("--database")
 }

@@ -30,7 +30,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     let create = ["keys", "create", "--name", "a", "--plan", "business"];
     let create = [&create[..], &["--database", &owner]].concat();
     let key = run(PROGRAM, folder.path(), &create).exits(0).stdout;
-    psql("CREATE ROLE clerk LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO clerk");
+    psql("CREATE ROLE clerk LOGIN; GRANT SELECT ON pets TO clerk");
 
     let clerk = owner.replace("animals@", "clerk@");
     let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
@@ -45,6 +45,22 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
         let message = format!("the role lacks privileges: run {}", grants.join("; "));
         assert!(line.ends_with(&message), "{line}");
     };
+    // The first table that it reads is the first on the list, with all others.
+    let limited = [&["20", PROGRAM], &serve[..]].concat();
+    let line = run("timeout", folder.path(), &limited).refuses(1);
+    let start = "the role lacks privileges: run GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON deployment";
+    assert!(line.contains(start), "{line}");
+    assert!(
+        line.ends_with("GRANT DELETE ON nodes TO \"clerk\""),
+        "{line}"
+    );
+    // A command needs less.
+    let list = ["keys", "list", "--database", &clerk];
+    let line = run(PROGRAM, folder.path(), &list).refuses(1);
+    let end = "run GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON revisions TO \"clerk\"";
+    assert!(line.ends_with(end), "{line}");
+    psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO clerk");
+    run(PROGRAM, folder.path(), &list).exits(0);
     is_refused(&[
         "UPDATE ON counters",
         "UPDATE ON revisions",

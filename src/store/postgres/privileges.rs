@@ -1,11 +1,14 @@
-//! The privileges of the PostgreSQL role of a server. Without one of them it would start, and fail every creation.
+//! The privileges of the PostgreSQL role of a server, without one of which it would start, and fail every creation; and those that
+//! every command needs.
 
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
+use crate::store::contract::Mode;
 
 /// What the statements of a server need on each table. `FOR UPDATE` needs UPDATE, too. A command that lacks a privilege fails by
-/// itself, so what only commands need is not listed.
-const NEEDED: [(&str, &[&str]); 10] = [
+/// itself, so what only some commands need is not listed.
+const NEEDED: [(&str, &[&str]); 11] = [
+    ("animal_store_format", &["SELECT"]),
     ("deployment", &["SELECT"]),
     ("counters", &["SELECT", "UPDATE"]),
     ("revisions", &["SELECT", "UPDATE"]),
@@ -18,17 +21,24 @@ const NEEDED: [(&str, &[&str]); 10] = [
     ("nodes", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
+/// What every command reads: the format and the clock.
+const NEEDED_BY_COMMANDS: [&str; 2] = ["animal_store_format", "revisions"];
+
 const MISSING: &str = "SELECT current_user::text, needed.object, needed.privilege
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
-     WHERE NOT has_table_privilege(needed.object, needed.privilege)";
+     WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
-/// Fails with the statements that grant what is missing.
-pub(super) async fn check(pool: &Pool) -> PgResult<()> {
+/// Fails with the statements that grant what is missing. A table that is not there yet is created by a migration.
+pub(super) async fn check(pool: &Pool, mode: Mode) -> PgResult<()> {
     let each = |(table, privileges): &(&'static str, &'static [&str])| {
         let table = *table;
         privileges.iter().map(move |privilege| (table, *privilege))
     };
-    let (tables, privileges): (Vec<_>, Vec<_>) = NEEDED.iter().flat_map(each).unzip();
+    let is_needed = |(table, privilege): &(&str, &str)| {
+        mode.serves() || (NEEDED_BY_COMMANDS.contains(table) && *privilege == "SELECT")
+    };
+    let needed = NEEDED.iter().flat_map(each).filter(is_needed);
+    let (tables, privileges): (Vec<_>, Vec<_>) = needed.unzip();
     let lease = pool.borrow().await?;
     let rows = lease.query(MISSING, &[&tables, &privileges]).await?;
     lease.release();
