@@ -164,6 +164,16 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     {
         let is_flag = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         options.record_secret_flags(is_flag);
+        // A value in the file is a default.
+        let own = ServeOptions::augment_args(clap::Command::new("serve"));
+        let is_given = |id: &str| {
+            let default = own.get_arguments().find(|arg| arg.get_id() == id);
+            let default = default.map(|arg| arg.get_default_values());
+            let raw = matches.get_raw(id).map(Iterator::collect::<Vec<_>>);
+            matches.value_source(id) != Some(ValueSource::DefaultValue)
+                || raw.is_some_and(|raw| default.is_none_or(|default| raw != default))
+        };
+        options.record_backup_options(is_given);
     }
     Ok(cli)
 }

@@ -18,6 +18,7 @@ use crate::systemd::ServiceManager;
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let secret_flags = options.secret_flags.join(", ");
     let has_unused_ca = options.has_unused_ca();
+    let unused_backup_options = options.unused_backup_options().join(", ");
     let config = Config::try_from(options)?;
     let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
     allocator::purge_at_once();
@@ -27,17 +28,50 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let serving = serve(config, &secret_flags, has_unused_ca, manager, traces);
+    let warnings = Warnings {
+        secret_flags,
+        has_unused_ca,
+        unused_backup_options,
+    };
+    let serving = serve(config, warnings, manager, traces);
     let outcome = runtime.block_on(serving);
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
 }
 
+/// Options that are accepted, and probably not meant so.
+struct Warnings {
+    secret_flags: String,
+    has_unused_ca: bool,
+    unused_backup_options: String,
+}
+
+impl Warnings {
+    fn log(&self) {
+        if !self.secret_flags.is_empty() {
+            tracing::warn!(
+                options = self.secret_flags,
+                "secrets in flags are visible in the list of processes: use files or environment variables"
+            );
+        }
+        if self.has_unused_ca {
+            tracing::warn!(
+                "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
+            );
+        }
+        if !self.unused_backup_options.is_empty() {
+            tracing::warn!(
+                "{} has no effect, and there are no backups: add --backup-folder",
+                self.unused_backup_options
+            );
+        }
+    }
+}
+
 async fn serve(
     config: Config,
-    secret_flags: &str,
-    has_unused_ca: bool,
+    warnings: Warnings,
     manager: ServiceManager,
     traces: Traces,
 ) -> anyhow::Result<()> {
@@ -72,17 +106,7 @@ async fn serve(
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
     // Not before: a start that fails prints one line.
-    if !secret_flags.is_empty() {
-        tracing::warn!(
-            options = secret_flags,
-            "secrets in flags are visible in the list of processes: use files or environment variables"
-        );
-    }
-    if has_unused_ca {
-        tracing::warn!(
-            "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
-        );
-    }
+    warnings.log();
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {
         if print::all(startup_message.as_bytes()).is_err()

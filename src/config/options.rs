@@ -154,6 +154,9 @@ pub(crate) struct ServeOptions {
     /// Timeout for an idle connection
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive)]
     pub(crate) idle_timeout: Duration,
+    /// The options of backups that were given.
+    #[arg(skip)]
+    pub(crate) backup_options: Vec<&'static str>,
     /// The options whose secrets were given as flags: every user of the machine can see them.
     #[arg(skip)]
     pub(crate) secret_flags: Vec<&'static str>,
@@ -169,6 +172,24 @@ impl ServeOptions {
         database.default_roots(path);
         let redis = self.redis.as_ref();
         !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
+    }
+
+    /// The options of backups that have no effect, because there is no folder for them.
+    pub(crate) fn unused_backup_options(&self) -> &[&'static str] {
+        match self.backup_folder {
+            Some(_) => &[],
+            None => &self.backup_options,
+        }
+    }
+
+    /// Records which options of backups were given. `is_given` returns whether the option with this ID was.
+    pub(crate) fn record_backup_options(&mut self, is_given: impl Fn(&str) -> bool) {
+        let options = [
+            ("backup_every", "--backup-every"),
+            ("backup_keep", "--backup-keep"),
+        ];
+        let given = options.iter().filter(|(id, _)| is_given(id));
+        self.backup_options = given.map(|(_, option)| *option).collect();
     }
 
     /// Records which secrets were given as flags. `is_flag` returns whether the option with this ID was.

@@ -155,6 +155,38 @@ fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not()
 }
 
 #[test]
+fn options_of_backups_without_a_folder_are_reported() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("file"), "backup-keep = 7\n").expect("a file");
+    let every = ("ANIMAL_STORE_BACKUP_EVERY", "1h");
+    for (words, vars, options) in [
+        (&["--backup-every", "1h"][..], &[][..], "--backup-every"),
+        (&["--config", "file"], &[], "--backup-keep"),
+        (
+            &["--config", "file"],
+            &[every],
+            "--backup-every, --backup-keep",
+        ),
+    ] {
+        let server = Process::serve_with(PROGRAM, folder.path(), words, vars);
+        let warning = format!(" {options} has no effect, and there are no backups");
+        let mut log = String::new();
+        eventually(Duration::from_secs(10), "a line", || {
+            log.push_str(&server.log());
+            log.contains(&warning)
+        });
+    }
+    let words = ["--config", "file", "--backup-folder", "."];
+    for words in [&[][..], &words] {
+        let mut server = Process::serve(PROGRAM, folder.path(), words);
+        server.signal("TERM");
+        assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
+        let log = server.log();
+        assert!(log.contains("ready") && !log.contains("no effect"), "{log}");
+    }
+}
+
+#[test]
 fn a_file_of_cas_that_has_no_effect_is_reported() {
     let folder = TempDir::new().expect("a folder");
     let warning = "--ca-cert has no effect";
