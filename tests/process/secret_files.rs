@@ -70,6 +70,15 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
             let end = format!("{option} secret: contains no {what} in its first line");
             is_refused(folder.path(), &words, 1, &end);
         }
+        for (path, what) in [
+            (".", "a directory, not a file"),
+            ("/dev/zero", "not a regular file"),
+        ] {
+            let folder = TempDir::new().expect("a folder");
+            let words = [option, path, "--database", database];
+            let end = format!("{option} {path}: is {what}");
+            is_refused(folder.path(), &words, 1, &end);
+        }
         let empty = TempDir::new().expect("a folder");
         let end = format!("{option} secret: file not found");
         is_refused(empty.path(), &words, 1, &end);
