@@ -49,6 +49,21 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
+    /// The response to a request that failed, with what its operation adds to every response.
+    fn failure(
+        &self,
+        route: &Route<'_>,
+        head: &Head<'_>,
+        client: Client,
+        error: &ApiError,
+    ) -> Response {
+        let destination = || Destination {
+            https: client.https,
+            authority: Authority::of(head).ok().flatten(),
+        };
+        self.shared.api.fail(route, destination, error)
+    }
+
     pub(super) fn new(
         shared: Arc<Shared>,
         worker: usize,
@@ -109,11 +124,7 @@ impl Service for Pipeline {
         };
         let fail = |error: ApiError| {
             self.log_failure(&record, &error);
-            let destination = || Destination {
-                https: client.https,
-                authority: Authority::of(head).ok().flatten(),
-            };
-            self.shared.api.fail(&route, destination, &error)
+            self.failure(&route, head, client, &error)
         };
         // One match, because a response is large, and each step would move it.
         let mut response = match result {
@@ -145,8 +156,20 @@ impl Service for Pipeline {
             ..
         } = &*self.shared;
         let now = clock.now();
-        let mut response = ApiError::from(reason).response();
-        response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        let error = ApiError::from(reason);
+        let (mut response, is_api) = match head {
+            Some(head) => {
+                let path = decode_path(head.path);
+                let route = Route::of(head.method, &path);
+                let client = self.shared.proxies.client(peer, head, self.https);
+                let response = self.failure(&route, head, client, &error);
+                (response, route.is_api())
+            }
+            None => (error.response(), true),
+        };
+        if is_api {
+            response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        }
         cors.allow(head, &mut response);
         let limit = match reason {
             Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),

@@ -143,7 +143,7 @@ fn rejected_streams_are_counted() {
 }
 
 #[test]
-fn a_page_of_a_listed_origin_can_read_that_its_stream_was_rejected() {
+fn a_rejected_stream_gets_the_headers_of_its_operation_and_of_a_listed_origin() {
     const SHOP: &str = "https://shop.example";
     let (_app, key, certificate, _folder) = crate::http2_slow::server(|config| {
         config.max_connections_per_address = 3;
@@ -169,15 +169,29 @@ fn a_page_of_a_listed_origin_can_read_that_its_stream_was_rejected() {
             let post = post.body(()).expect("a request");
             sent.push(client.send_request(post, false).expect("sent"));
         }
-        let (response, _stream) = sent.pop().expect("the last");
-        response.await.expect("a response")
+        let mut rejected = Vec::new();
+        for path in ["/v1/pets/1", "/openapi.json"] {
+            client = client.ready().await.expect("room for a stream");
+            let get = http::Request::get(format!("https://a.example{path}"))
+                .header("origin", SHOP)
+                .header("x-request-id", "mine");
+            let get = get.body(()).expect("a request");
+            let (response, _stream) = client.send_request(get, true).expect("sent");
+            rejected.push(response.await.expect("a response"));
+        }
+        rejected
     };
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().expect("a runtime");
-    let response = runtime.block_on(last);
-    assert_eq!(response.status(), 503);
-    let allowed = response.headers().get("access-control-allow-origin");
-    assert_eq!(allowed.expect("an origin"), SHOP);
+    for (response, is_api) in runtime.block_on(last).into_iter().zip([true, false]) {
+        assert_eq!(response.status(), 503);
+        let headers = response.headers();
+        assert_eq!(headers["access-control-allow-origin"], SHOP);
+        assert_eq!(headers["x-request-id"], "mine");
+        for name in ["x-ratelimit-limit", "deprecation", "sunset", "link"] {
+            assert_eq!(headers.contains_key(name), is_api, "{name}");
+        }
+    }
 }
 
 #[test]

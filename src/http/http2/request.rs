@@ -98,9 +98,9 @@ async fn reject<S: Service>(
     _open: InFlightRequest,
 ) {
     let Worker { service, ids, .. } = &*context.worker;
-    let id = ids.next();
     let (parts, _body) = request.into_parts();
     let head = Head::new(&parts);
+    let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let response = service.reject(Rejection::TooManyStreams, Some(&head), context.peer, &id);
     let is_head = parts.method == Method::HEAD;
     send(&context, response, &id, is_head, &mut respond).await;
