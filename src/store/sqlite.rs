@@ -16,6 +16,7 @@ mod inspect;
 mod job;
 mod keys;
 mod lock;
+mod lock_purpose;
 mod lock_wait;
 mod migrations;
 mod open;

@@ -6,7 +6,8 @@ use super::Sqlite;
 use super::connect::sibling;
 use super::exclusive::open_exclusively;
 use super::identity::FileIdentity;
-use super::lock::{FileLock, Purpose};
+use super::lock::FileLock;
+use super::lock_purpose::Purpose;
 
 impl Sqlite {
     /// Closes the database, and removes it if this process has created it.

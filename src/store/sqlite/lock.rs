@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::connect::{give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
+use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 
 /// The suffix of the lock file of an import.
@@ -31,27 +32,6 @@ pub(crate) struct FileLock {
     // The lock is this descriptor's.
     file: File,
     identity: FileIdentity,
-}
-
-/// What a process has the lock for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To serve, until it is shut down.
-    Server,
-    /// To create, migrate or replace the database: it ends by itself.
-    Command,
-}
-
-impl Purpose {
-    /// What to do if another process has the lock.
-    pub(super) fn advice(self) -> &'static str {
-        match self {
-            Self::Server => {
-                "stop that one first, or choose another file with --database sqlite:PATH"
-            }
-            Self::Command => "try again when that command has ended",
-        }
-    }
 }
 
 /// The word in the lock file of a process that does not serve.

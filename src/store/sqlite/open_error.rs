@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 
 use super::connect::sibling;
-use super::lock::Purpose;
+use super::lock_purpose::Purpose;
 use crate::store::contract::WrongFormat;
 
 /// Why a file was not opened, and what to do.
