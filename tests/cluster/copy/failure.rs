@@ -38,12 +38,25 @@ fn start(postgres: &Postgres, folder: &Path, to: &str) -> Child {
     child
 }
 
+/// A target in which each animal takes five milliseconds: the server has rows for seconds when the command ends.
+fn slow_database(postgres: &Postgres, folder: &Path) -> String {
+    let url = postgres.create_database("slow");
+    command(folder, &url, "migrate");
+    postgres.psql(
+        "slow",
+        "create function wait() returns trigger language plpgsql as 'begin perform pg_sleep(0.005); return new; end';
+         create trigger slow before insert on pets for each row execute function wait()",
+    );
+    url
+}
+
 #[test]
 fn a_copy_that_a_signal_stops_says_so_leaves_nothing_and_can_be_repeated_at_once() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     fill(folder.path(), 200_000);
-    for to in [postgres.url(), "sqlite:new.db".to_owned()] {
+    let slow = slow_database(&postgres, folder.path());
+    for to in [slow, postgres.url(), "sqlite:new.db".to_owned()] {
         for signal in ["INT", "TERM"] {
             let child = start(&postgres, folder.path(), &to);
             let id = child.id().to_string();
@@ -64,6 +77,7 @@ fn a_copy_that_a_signal_stops_says_so_leaves_nothing_and_can_be_repeated_at_once
                 assert_eq!(postgres.psql("postgres", open), "0");
             }
         }
+        postgres.psql("slow", "drop trigger if exists slow on pets");
         copy(folder.path(), FROM, &to, &[]).exits(0);
     }
 }
