@@ -1,4 +1,4 @@
-//! What a second core adds: `cargo bench --bench cores`. Two threads with different keys ask for the same page, as two workers
+//! What a second core adds: `cargo bench --bench cores`. Two threads with different keys request the same page, as two workers
 //! do, without sockets: authenticate, limit, take the page from the cache, count. Each thread is timed in slices so short that
 //! most are not interrupted. Only those during which both threads ran are compared, by their medians, because the machine may
 //! have other work.
@@ -26,14 +26,14 @@ use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
 use animal_store::store::{Database, Mode, NewKey, Store};
 
 const ROUNDS: usize = 21;
-/// Rounds in which the two threads did not run at the same time are repeated, until there are so many.
-const MOST_ROUNDS: usize = 20 * ROUNDS;
+/// Rounds in which the two threads did not run at the same time are repeated, up to this many rounds.
+const MAX_ROUNDS: usize = 20 * ROUNDS;
 /// How long each round runs, on one thread and on two.
 const ROUND: Duration = Duration::from_millis(40);
 /// Requests in a slice.
 const SLICE: u32 = 100;
-/// The fewest slices that a round may have.
-const ENOUGH: usize = 10;
+/// The minimum number of slices in a round.
+const MIN_SLICES: usize = 10;
 const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -219,11 +219,11 @@ struct Figures {
 
 fn measure((_, work): Part, workers: &[Worker<'_>; 2]) -> Figures {
     let (mut one, mut two, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..MOST_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         let [alone] = run(work, [&workers[round % 2]]);
         let [first, second] = run(work, [&workers[0], &workers[1]]);
         let alone = alone.iter().filter(|slice| slice.is_whole);
-        let each = [beside(&first, &second), beside(&second, &first)];
+        let each = [concurrent(&first, &second), concurrent(&second, &first)];
         let (Some(alone), [Some(a), Some(b)]) = (median(alone.map(Slice::nanos)), each) else {
             continue;
         };
@@ -258,7 +258,7 @@ impl Slice {
 
 /// The median of the slices during which the other thread ran all the time too: on a machine with other work, two threads may
 /// well take turns.
-fn beside(slices: &[Slice], others: &[Slice]) -> Option<f64> {
+fn concurrent(slices: &[Slice], others: &[Slice]) -> Option<f64> {
     let is_beside = |slice: &&Slice| {
         let first = others.partition_point(|other| other.ended <= slice.began);
         let after = others.partition_point(|other| other.began < slice.ended);
@@ -267,7 +267,7 @@ fn beside(slices: &[Slice], others: &[Slice]) -> Option<f64> {
     };
     let slices = slices.iter().filter(is_beside);
     let nanos: Vec<_> = slices.map(Slice::nanos).collect();
-    (nanos.len() >= ENOUGH).then(|| median(nanos)).flatten()
+    (nanos.len() >= MIN_SLICES).then(|| median(nanos)).flatten()
 }
 
 /// Runs the work on these workers at the same time.

@@ -1,4 +1,4 @@
-//! What the line of a request costs the thread that serves it: `cargo bench --bench log`.
+//! The cost of the log line of a request for the thread that serves it: `cargo bench --bench log`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
-//! How many instructions a request costs the thread that serves it, counted by callgrind over the whole way: parsing,
+//! How many instructions a request costs the thread that serves it, counted by callgrind from end to end: parsing,
 //! authentication, limits, the response, its line in the log. It fails when one grows by more than 4 % over the figure in
-//! `instructions.txt`; run with `ANIMAL_STORE_TEST_WRITE=1`, it writes the figures anew, and the commit says why.
+//! `instructions.txt`; run with `ANIMAL_STORE_TEST_WRITE=1`, it rewrites the figures, and the commit explains why.
 
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on has failed"
+    reason = "a test that cannot continue has failed"
 )]
 
 use std::collections::BTreeMap;
@@ -72,12 +72,12 @@ fn cursor(number: u64) -> String {
     format!("/v1/pets?cursor={cursor}")
 }
 
-/// Has callgrind do something, and waits until it has.
-fn callgrind(process: &Process, words: &[&str]) {
+/// Sends callgrind a command, and waits until it is done.
+fn callgrind(process: &Process, args: &[&str]) {
     let pid = format!("--pid={}", process.id());
     let done = Command::new("vgdb")
         .args(["--wait=10", &pid])
-        .args(words)
+        .args(args)
         .output()
         .expect("vgdb runs");
     assert!(done.status.success(), "{done:?}");
@@ -111,10 +111,10 @@ fn no_request_costs_over_4_percent_more_instructions() {
         .expect("run this through ./test instructions, which builds it");
     let folder = TempDir::new().expect("a folder");
     run(&program, folder.path(), &["migrate"]).exits(0);
-    let key = |words: &[&str]| {
+    let key = |args: &[&str]| {
         let create = [
             &["keys", "create", "--name", "a", "--plan", "enterprise"],
-            words,
+            args,
         ]
         .concat();
         run(&program, folder.path(), &create)

@@ -1,6 +1,6 @@
-//! The limiter's one lock under schedules that a machine would seldom choose: random ones, and ones that let threads
+//! The limiter's one lock under schedules that a machine rarely chooses: random ones, and ones that let threads
 //! overtake each other at the worst moments. Run with `cargo test --features shuttle --test interleavings`.
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use shuttle::thread::{self, JoinHandle};
 const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
 const SCHEDULES: usize = 2_000;
 
-/// Runs a scene under many schedules.
-fn under_all(scene: impl Fn() + Copy + Send + Sync + 'static) {
-    shuttle::check_random(scene, SCHEDULES);
+/// Runs a scenario under many schedules.
+fn under_all(scenario: impl Fn() + Copy + Send + Sync + 'static) {
+    shuttle::check_random(scenario, SCHEDULES);
     for depth in 1..=3 {
-        shuttle::check_pct(scene, SCHEDULES / 3, depth);
+        shuttle::check_pct(scenario, SCHEDULES / 3, depth);
     }
 }
 
@@ -28,8 +28,8 @@ fn bans(after: u32) -> BanPolicy {
     }
 }
 
-/// A thread that asks so many times under these limits, and gives what was decided.
-fn asks(
+/// A thread that sends this many requests under these limits, and returns the decisions.
+fn spawn_requests(
     meter: &Arc<Meter>,
     times: usize,
     limits: (u32, u32),
@@ -38,8 +38,8 @@ fn asks(
     let meter = Arc::clone(meter);
     thread::spawn(move || {
         let limits = Limits::new(limits.0, limits.1).expect("limits");
-        let ask = |_| meter.decide(limits, &bans(after), NOW);
-        (0..times).map(ask).collect()
+        let decide = |_| meter.decide(limits, &bans(after), NOW);
+        (0..times).map(decide).collect()
     })
 }
 
@@ -48,14 +48,14 @@ fn decisions(threads: Vec<JoinHandle<Vec<Decision>>>) -> Vec<Decision> {
     decisions.flat_map(|all| all.expect("decisions")).collect()
 }
 
-fn count(decisions: &[Decision], yes: impl Fn(Admission) -> bool) -> usize {
+fn count(decisions: &[Decision], matches: impl Fn(Admission) -> bool) -> usize {
     decisions
         .iter()
-        .filter(|decision| yes(decision.admission))
+        .filter(|decision| matches(decision.admission))
         .count()
 }
 
-/// Requests and refusals in all.
+/// Requests and rejections in total.
 fn sums(usage: &[DayUsage]) -> (u32, u32) {
     let sum =
         |(requests, rejected), on: &DayUsage| (requests + on.requests, rejected + on.rejected);
@@ -64,7 +64,9 @@ fn sums(usage: &[DayUsage]) -> (u32, u32) {
 
 fn exactly_the_limit(limits: (u32, u32)) {
     let meter = Arc::new(Meter::default());
-    let threads = (0..4).map(|_| asks(&meter, 3, limits, 0)).collect();
+    let threads = (0..4)
+        .map(|_| spawn_requests(&meter, 3, limits, 0))
+        .collect();
     let decisions = decisions(threads);
     let admitted = decisions
         .iter()
@@ -89,7 +91,9 @@ fn threads_on_one_key_admit_exactly_the_limit_of_the_day() {
 fn a_ban_begins_exactly_once() {
     under_all(|| {
         let meter = Arc::new(Meter::default());
-        let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 3)).collect();
+        let threads = (0..3)
+            .map(|_| spawn_requests(&meter, 3, (2, 100), 3))
+            .collect();
         let decisions = decisions(threads);
         let begun = |admission| matches!(admission, Admission::Banned { new: Some(_), .. });
         let banned = |admission| matches!(admission, Admission::Banned { .. });
@@ -105,11 +109,13 @@ fn a_ban_begins_exactly_once() {
 }
 
 #[test]
-fn reading_out_while_others_count_loses_nothing_and_doubles_nothing() {
+fn taking_usage_while_others_count_loses_nothing_and_doubles_nothing() {
     under_all(|| {
         let meter = Arc::new(Meter::default());
-        let threads = (0..3).map(|_| asks(&meter, 3, (4, 100), 0)).collect();
-        let teller = {
+        let threads = (0..3)
+            .map(|_| spawn_requests(&meter, 3, (4, 100), 0))
+            .collect();
+        let reader = {
             let meter = Arc::clone(&meter);
             thread::spawn(move || {
                 let (first, second) = (sums(&meter.take_unstored()), sums(&meter.take_unstored()));
@@ -117,7 +123,7 @@ fn reading_out_while_others_count_loses_nothing_and_doubles_nothing() {
             })
         };
         decisions(threads);
-        let stored = teller.join().expect("sums");
+        let stored = reader.join().expect("sums");
         let rest = sums(&meter.take_unstored());
         assert_eq!((stored.0 + rest.0, stored.1 + rest.1), (4, 5));
         assert!(meter.take_unstored().is_empty());
@@ -125,25 +131,25 @@ fn reading_out_while_others_count_loses_nothing_and_doubles_nothing() {
 }
 
 #[test]
-fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
+fn the_first_use_after_a_flush_is_reported_and_no_use_is_lost() {
     under_all(|| {
-        let (meter, noted) = (Arc::new(Meter::default()), Arc::new(Mutex::new(false)));
+        let (meter, reported) = (Arc::new(Meter::default()), Arc::new(Mutex::new(false)));
         let threads: Vec<_> = (0..3)
             .map(|_| {
-                let (meter, noted) = (Arc::clone(&meter), Arc::clone(&noted));
+                let (meter, reported) = (Arc::clone(&meter), Arc::clone(&reported));
                 thread::spawn(move || {
                     let limits = Limits::new(9, 9).expect("limits");
                     for _ in 0..2 {
                         if meter.decide(limits, &bans(0), NOW).first_unstored {
-                            *noted.lock().expect("a lock") = true;
+                            *reported.lock().expect("a lock") = true;
                         }
                     }
                 })
             })
             .collect();
         let flush = || {
-            let was_noted = std::mem::take(&mut *noted.lock().expect("a lock"));
-            if was_noted {
+            let was_reported = std::mem::take(&mut *reported.lock().expect("a lock"));
+            if was_reported {
                 sums(&meter.take_unstored()).0
             } else {
                 0
@@ -162,7 +168,9 @@ fn whoever_finds_the_meter_empty_says_so_and_no_use_stays_unnoted() {
 fn an_unban_among_requests_admits_no_more_than_the_limit() {
     under_all(|| {
         let meter = Arc::new(Meter::default());
-        let threads = (0..3).map(|_| asks(&meter, 3, (2, 100), 1)).collect();
+        let threads = (0..3)
+            .map(|_| spawn_requests(&meter, 3, (2, 100), 1))
+            .collect();
         meter.apply_bans(None, Some(NOW));
         let decisions = decisions(threads);
         assert_eq!(

@@ -1,12 +1,12 @@
-//! The commands in README.md and docs/api.md, run as they are written, in their order, in the folder of the project, on data of
-//! their own; and those in docs/operating.md, in an empty folder, with the program in the path. A block of text or JSON behind a
-//! block of commands is what a terminal shows of them, byte for byte. Only what differs from run to run may differ: keys, times,
+//! The commands in README.md and docs/api.md, run as they are written, in their order, in the folder of the project, on separate
+//! data; and those in docs/operating.md, in an empty folder, with the program in the path. A block of text or JSON after a
+//! block of commands is their output, byte for byte. Only what differs from run to run may differ: keys, times,
 //! and how many connections the system allows.
 //!
-//! Whoever reads the pages has a server running where they say, so ours is elsewhere: its ports are exchanged on the way in and
-//! on the way out.
+//! A developer may have a server running on the ports of the pages, so the tests use other ports, and replace them in commands and
+//! output.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,12 +17,12 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// Not run from within itself.
-const OURSELVES: &str = "./test";
+const THIS_SCRIPT: &str = "./test";
 
 /// Started as the last command of a block, and left running for the blocks after it.
 const SERVERS: [&str; 2] = ["cargo run --release", "animal-store serve"];
 
-/// Kinds of blocks that are no commands, or that need what a test does not have. Those for systemd and apt are run by
+/// Kinds of blocks that are not commands, or that need what a test does not have. Those for systemd and apt are run by
 /// tests/package.
 const NOT_RUN: [&str; 12] = [
     "toml",
@@ -41,8 +41,8 @@ const NOT_RUN: [&str; 12] = [
     "sh needs-postgresql",
 ];
 
-/// Where the pages say that a server is: its API, and its admin listener.
-const WRITTEN: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:9090"];
+/// The addresses of a server on the pages: its API, and its admin listener.
+const DOCUMENTED: [&str; 2] = ["127.0.0.1:8080", "127.0.0.1:9090"];
 
 #[derive(Debug)]
 struct Example {
@@ -51,7 +51,7 @@ struct Example {
     prints: Option<String>,
 }
 
-/// The blocks of commands on a page, each with the output behind it.
+/// The blocks of commands on a page, each with the output after it.
 fn examples(name: &str, page: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -85,30 +85,30 @@ fn examples(name: &str, page: &str) -> Vec<Example> {
     found
 }
 
-/// A text in which everything that differs from run to run is the same.
-fn settled(text: &str) -> String {
-    let mut settled = String::new();
+/// A text with placeholders for everything that differs from run to run.
+fn normalized(text: &str) -> String {
+    let mut normalized = String::new();
     for line in text.trim_end().lines() {
         let line = match line.strip_prefix("  limit     ") {
             Some(_) => "  limit     N connections",
             None => line,
         };
-        settled.push_str(&without_times(&without_keys(line)));
-        settled.push('\n');
+        normalized.push_str(&without_times(&without_keys(line)));
+        normalized.push('\n');
     }
-    settled
+    normalized
 }
 
 fn without_keys(line: &str) -> String {
     let mut parts = line.split("as_");
-    let mut settled = parts.next().unwrap_or_default().to_owned();
+    let mut normalized = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let key = part.bytes().take_while(u8::is_ascii_alphanumeric).count();
         let rest = if key == 38 { &part[38..] } else { part };
-        settled.push_str(if key == 38 { "KEY" } else { "as_" });
-        settled.push_str(rest);
+        normalized.push_str(if key == 38 { "KEY" } else { "as_" });
+        normalized.push_str(rest);
     }
-    settled
+    normalized
 }
 
 fn without_times(line: &str) -> String {
@@ -135,7 +135,7 @@ fn without_times(line: &str) -> String {
 /// Where the commands of a page are run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the folder of the project, with data elsewhere: whoever develops here may have animals in this folder.
+    /// In the folder of the project, with data elsewhere: a developer may have animals in this folder.
     Project,
     /// In an empty folder, with the program in the path, and no option in the environment but that no configuration file is read.
     Installed,
@@ -146,7 +146,7 @@ struct Stage {
     place: Place,
     folder: TempDir,
     addresses: [SocketAddr; 2],
-    /// Whoever reads the pages has a server there already.
+    /// Keeps the documented ports taken, so that a command that is not redirected fails.
     _taken: Vec<TcpListener>,
 }
 
@@ -157,8 +157,8 @@ impl Stage {
             place,
             folder: TempDir::new().expect("a folder"),
             addresses: free.map(|socket| socket.local_addr().expect("an address")),
-            // Where that fails, there is a user.
-            _taken: WRITTEN
+            // If that fails, another process has them.
+            _taken: DOCUMENTED
                 .into_iter()
                 .filter_map(|address| TcpListener::bind(address).ok())
                 .collect(),
@@ -167,7 +167,7 @@ impl Stage {
 
     fn shell(&self, commands: &str) -> Command {
         let mut commands = commands.to_owned();
-        for (written, address) in WRITTEN.into_iter().zip(self.addresses) {
+        for (written, address) in DOCUMENTED.into_iter().zip(self.addresses) {
             commands = commands.replace(written, &address.to_string());
         }
         let mut shell = Command::new("bash");
@@ -200,10 +200,10 @@ impl Stage {
         shell
     }
 
-    /// What was printed, as a reader would see it.
+    /// The output, with the addresses and paths of the pages.
     fn seen(&self, output: &str) -> String {
         let mut seen = output.replace(&format!("{}/", self.folder.path().display()), "");
-        for (written, address) in WRITTEN.into_iter().zip(self.addresses) {
+        for (written, address) in DOCUMENTED.into_iter().zip(self.addresses) {
             seen = seen.replace(&address.to_string(), written);
         }
         seen
@@ -212,7 +212,7 @@ impl Stage {
     #[track_caller]
     fn check(&self, example: &Example, output: &str) {
         if let Some(expected) = &example.prints {
-            let (printed, expected) = (settled(&self.seen(output)), settled(expected));
+            let (printed, expected) = (normalized(&self.seen(output)), normalized(expected));
             assert_eq!(printed, expected, "{}: {}", example.place, example.commands);
         }
     }
@@ -224,7 +224,7 @@ fn program() -> String {
         .expect("run this through ./test readme, which builds the program")
 }
 
-/// The path of this process, with the program in front of it.
+/// The PATH of this process, with the folder of the program first.
 fn path_with_the_program() -> String {
     let program = program();
     let folder = Path::new(&program).parent().expect("a folder").display();
@@ -241,12 +241,12 @@ impl Drop for Server {
 }
 
 #[test]
-fn the_commands_for_users_do_and_print_what_the_pages_say() {
+fn the_commands_for_users_work_and_print_what_the_pages_show() {
     run_pages(Place::Project, &["README.md", "docs/api.md"], 8);
 }
 
 #[test]
-fn the_commands_for_operators_do_and_print_what_the_page_says() {
+fn the_commands_for_operators_work_and_print_what_the_page_shows() {
     run_pages(Place::Installed, &["docs/operating.md"], 5);
 }
 
@@ -270,7 +270,7 @@ fn a_release_that_is_built_in_a_checkout_names_its_commit() {
     assert!(version.contains(&line), "{version}{line}");
 }
 
-/// Runs the commands of these pages. At least so many blocks have an output.
+/// Runs the commands of these pages. At least this many blocks have an output.
 fn run_pages(place: Place, pages: &[&str], outputs: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let stage = Stage::new(place);
@@ -287,7 +287,7 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
     let mut key = String::new();
     for example in all {
         let commands = &example.commands;
-        if commands == OURSELVES {
+        if commands == THIS_SCRIPT {
             continue;
         }
         let (before, last) = commands.rsplit_once('\n').unwrap_or(("", commands));
@@ -303,7 +303,7 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
                 .lines()
                 .map_while(Result::ok);
             server = Some(Server(child));
-            let mut greeting = String::new();
+            let mut banner = String::new();
             let shows_a_key = |text: &String| text.contains("curl ");
             let end = match example.prints.as_ref().is_some_and(shows_a_key) {
                 true => "curl ",
@@ -311,10 +311,10 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
             };
             let line = lines
                 .by_ref()
-                .inspect(|line| greeting.push_str(&format!("{line}\n")))
+                .inspect(|line| banner.push_str(&format!("{line}\n")))
                 .find(|line| line.trim_start().starts_with(end))
                 .expect("the start of a server");
-            stage.check(&example, &greeting);
+            stage.check(&example, &banner);
             if end == "curl " {
                 let pasted = stage.shell(&line).output().expect("bash");
                 assert!(
@@ -345,15 +345,15 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
 }
 
 #[test]
-fn what_differs_from_run_to_run_is_all_that_may_differ() {
+fn only_what_differs_from_run_to_run_may_differ() {
     let key = |byte: &str| format!("Bearer as_{}' x", byte.repeat(38));
-    assert_eq!(settled(&key("a")), settled(&key("B")));
-    assert_ne!(settled("as_short"), settled("as_other"));
+    assert_eq!(normalized(&key("a")), normalized(&key("B")));
+    assert_ne!(normalized("as_short"), normalized("as_other"));
     let time = |second: u8| format!("until 2026-11-15T08:00:0{second}Z; then 2");
-    assert_eq!(settled(&time(1)), settled(&time(2)));
-    assert_ne!(settled("2026-11-15"), settled("2026-11-16"));
-    assert_ne!(settled("{\"id\":1}"), settled("{\"id\": 1}"));
-    assert_eq!(settled("a\n"), settled("a"));
+    assert_eq!(normalized(&time(1)), normalized(&time(2)));
+    assert_ne!(normalized("2026-11-15"), normalized("2026-11-16"));
+    assert_ne!(normalized("{\"id\":1}"), normalized("{\"id\": 1}"));
+    assert_eq!(normalized("a\n"), normalized("a"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn keys(operator: &Client) -> usize {
 #[test]
 fn without_a_configured_token_everything_can_be_seen_and_nothing_changed() {
     let (app, ..) = App::start();
-    let anyone = Client::new(app.admin_address(), None);
+    let anonymous = Client::new(app.admin_address(), None);
     for path in [
         "/api/overview",
         "/api/keys",
@@ -42,23 +42,23 @@ fn without_a_configured_token_everything_can_be_seen_and_nothing_changed() {
         "/api/pets",
         "/api/orders",
     ] {
-        assert_eq!(anyone.get(path).status, 200, "{path}");
+        assert_eq!(anonymous.get(path).status, 200, "{path}");
     }
-    let overview = anyone.get("/api/overview").json();
+    let overview = anonymous.get("/api/overview").json();
     assert_eq!(overview["mayChange"], false, "{overview}");
-    let before = keys(&anyone);
-    create(&anyone).send().is_error(403, "forbidden");
-    create(&anyone.with_key(Some("whatever")))
+    let before = keys(&anonymous);
+    create(&anonymous).send().is_error(403, "forbidden");
+    create(&anonymous.with_key(Some("whatever")))
         .send()
         .is_error(403, "forbidden");
-    post(&anyone, "/api/session", &json!({"token": ""})).is_error(403, "forbidden");
-    assert_eq!(keys(&anyone), before);
+    post(&anonymous, "/api/session", &json!({"token": ""})).is_error(403, "forbidden");
+    assert_eq!(keys(&anonymous), before);
 }
 
 #[test]
 fn with_a_token_nothing_can_be_seen_without_it() {
     let (_app, operator, _) = start();
-    let anyone = operator.with_key(None);
+    let anonymous = operator.with_key(None);
     for path in [
         "/api/overview",
         "/api/live",
@@ -66,36 +66,38 @@ fn with_a_token_nothing_can_be_seen_without_it() {
         "/api/pets",
         "/metrics",
     ] {
-        anyone.get(path).is_error(401, "missing_admin_token");
-        let wrong = anyone.with_key(Some("0123456789abcdeF"));
+        anonymous.get(path).is_error(401, "missing_admin_token");
+        let wrong = anonymous.with_key(Some("0123456789abcdeF"));
         wrong.get(path).is_error(401, "invalid_admin_token");
     }
-    create(&anyone).send().is_error(401, "missing_admin_token");
+    create(&anonymous)
+        .send()
+        .is_error(401, "missing_admin_token");
     assert_eq!(keys(&operator), 1);
-    assert_eq!(anyone.get("/livez").status, 200);
-    assert_eq!(anyone.get("/readyz").status, 200);
+    assert_eq!(anonymous.get("/livez").status, 200);
+    assert_eq!(anonymous.get("/readyz").status, 200);
 }
 
 #[test]
 fn a_browser_logs_in_and_out() {
     let (_app, operator, _) = start();
-    let anyone = operator.with_key(None);
-    let cookie = log_in(&anyone);
+    let anonymous = operator.with_key(None);
+    let cookie = log_in(&anonymous);
     let get = |cookie: &str| {
-        let request = anyone.request("GET", "/api/overview");
+        let request = anonymous.request("GET", "/api/overview");
         request.header("Cookie", cookie).send()
     };
     let overview = get(&format!("a=b; {cookie}")).json();
     assert_eq!(overview["mayChange"], true, "{overview}");
     let open = |cookie: &str| {
-        let request = anyone.request("GET", "/api/session");
+        let request = anonymous.request("GET", "/api/session");
         request.header("Cookie", cookie).send().json()["open"] == true
     };
     assert!(open(&cookie) && !open("animal_store_1=00"));
     get("animal_store_1=00").is_error(401, "missing_admin_token");
 
-    let own = format!("http://{}", anyone.address);
-    let out = anyone.request("DELETE", "/api/session");
+    let own = format!("http://{}", anonymous.address);
+    let out = anonymous.request("DELETE", "/api/session");
     let out = out.header("Cookie", &cookie).header("Origin", &own).send();
     assert_eq!(out.status, 204, "{out}");
     let forgotten = out.header("set-cookie").expect("a cookie");
@@ -104,12 +106,12 @@ fn a_browser_logs_in_and_out() {
 }
 
 #[test]
-fn a_change_comes_from_the_page_itself_or_from_a_script() {
+fn a_change_is_accepted_from_the_page_itself_and_from_scripts_only() {
     let (_app, operator, _) = start();
-    let anyone = operator.with_key(None);
-    let cookie = log_in(&anyone);
-    let own = format!("http://{}", anyone.address);
-    let (host, port) = (anyone.address.ip(), anyone.address.port());
+    let anonymous = operator.with_key(None);
+    let cookie = log_in(&anonymous);
+    let own = format!("http://{}", anonymous.address);
+    let (host, port) = (anonymous.address.ip(), anonymous.address.port());
     let foreign = [
         "http://evil.example".to_owned(),
         "null".to_owned(),
@@ -120,14 +122,14 @@ fn a_change_comes_from_the_page_itself_or_from_a_script() {
         String::new(),
     ];
     for origin in &foreign {
-        let by_cookie = create(&anyone).header("Cookie", &cookie);
+        let by_cookie = create(&anonymous).header("Cookie", &cookie);
         let by_token = create(&operator);
         for request in [by_cookie, by_token] {
             let refused: Response = request.header("Origin", origin).send();
             refused.is_error(403, "forbidden");
         }
         let body = json!({"token": TOKEN});
-        let request = anyone.request("POST", "/api/session").json(&body);
+        let request = anonymous.request("POST", "/api/session").json(&body);
         request
             .header("Origin", origin)
             .send()
@@ -138,13 +140,13 @@ fn a_change_comes_from_the_page_itself_or_from_a_script() {
         .header("Origin", &own);
     twice.send().is_error(403, "forbidden");
     // A form of another site, sent by an old browser.
-    create(&anyone)
+    create(&anonymous)
         .header("Cookie", &cookie)
         .send()
         .is_error(403, "forbidden");
     assert_eq!(keys(&operator), 1);
 
-    let page = create(&anyone)
+    let page = create(&anonymous)
         .header("Cookie", &cookie)
         .header("Origin", &own);
     assert_eq!(page.send().status, 201);
@@ -154,7 +156,7 @@ fn a_change_comes_from_the_page_itself_or_from_a_script() {
 }
 
 #[test]
-fn a_name_that_leads_here_by_accident_or_on_purpose_is_refused() {
+fn a_request_for_a_foreign_host_name_is_rejected() {
     let (_app, operator, _) = start_with(|config| {
         let name: AdminHost = "Admin.example".parse().expect("a name");
         config.admin_hosts = vec![name];
@@ -196,16 +198,16 @@ fn a_name_that_leads_here_by_accident_or_on_purpose_is_refused() {
 #[test]
 fn wrong_tokens_are_limited_by_address_and_a_right_one_still_works() {
     let (app, operator, _) = start();
-    let anyone = operator.with_key(None);
+    let anonymous = operator.with_key(None);
     for _ in 0..60 {
-        let wrong = post(&anyone, "/api/session", &json!({"token": "wrong"}));
+        let wrong = post(&anonymous, "/api/session", &json!({"token": "wrong"}));
         wrong.is_error(401, "invalid_admin_token");
     }
-    let refused = post(&anyone, "/api/session", &json!({"token": "wrong"}));
+    let refused = post(&anonymous, "/api/session", &json!({"token": "wrong"}));
     refused.is_error(429, "rate_limited");
     assert!(refused.header("retry-after").is_some(), "{refused}");
     assert_eq!(operator.get("/api/overview").status, 200);
-    let cookie = log_in(&anyone);
+    let cookie = log_in(&anonymous);
     assert!(!cookie.is_empty());
     drop(app);
 }

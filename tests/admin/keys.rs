@@ -1,4 +1,4 @@
-//! Keys: created, listed, changed and ended through the admin API, by the rules of the command line.
+//! Keys: created, listed, changed and revoked through the admin API, by the rules of the command line.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
 }
 
 #[test]
-fn the_list_is_searched_sorted_and_read_in_parts() {
+fn the_list_is_searched_sorted_and_read_in_pages() {
     let (app, operator, _) = start();
     let mut clients = Vec::new();
     for name in ["Ann", "ben", "Cat_1", "cat%2", "dog!", "Ärzte"] {
@@ -141,7 +141,7 @@ fn the_list_is_searched_sorted_and_read_in_parts() {
 #[test]
 fn any_page_of_100_000_keys_is_read_within_a_second() {
     let (app, operator, _) = start();
-    app.by_hand().add_keys(100_000);
+    app.sql_client().add_keys(100_000);
     let mut slowest = (Duration::ZERO, String::new());
     for sort in ["id", "name", "plan", "lastUsed", "today"] {
         for (order, offset) in [
@@ -161,7 +161,7 @@ fn any_page_of_100_000_keys_is_read_within_a_second() {
             println!("{query}: {time:?}");
             slowest = slowest.max((time, query));
         }
-        // Pages far down are read in another way.
+        // Pages with a large offset are read in another way.
         let ids = |offset| -> Vec<Value> {
             let (keys, _) = list(&operator, &format!("sort={sort}&offset={offset}"));
             keys.iter().map(|key| key["id"].clone()).collect()

@@ -58,7 +58,7 @@ impl Events {
     /// The data of the next event of this name.
     pub(crate) fn wait_for(&mut self, name: &str) -> Value {
         loop {
-            let (found, data) = self.next().expect("the stream goes on");
+            let (found, data) = self.next().expect("the stream continues");
             if found == name {
                 return data;
             }
@@ -100,7 +100,7 @@ fn a_page_gets_the_past_at_once_and_then_a_sample_each_second() {
             assert_eq!(client.get("/v1/pets").status, 200);
         }
         client.create_many(1);
-        app.anyone().get("/v1/pets");
+        app.anonymous().get("/v1/pets");
         let sample = numbers(&names, &events.wait_for("sample"));
         assert!(
             sample["memory"] > 1e6 && sample["connections"] >= 0.0,
@@ -201,19 +201,19 @@ fn log_in(operator: &Client) -> String {
 #[test]
 fn logging_out_ends_the_stream_of_the_session() {
     let (_app, operator, _) = start();
-    let anyone = operator.with_key(None);
-    let cookie = log_in(&anyone);
-    let mut events = Events::open(&anyone, "/api/live", &format!("Cookie: {cookie}"));
+    let anonymous = operator.with_key(None);
+    let cookie = log_in(&anonymous);
+    let mut events = Events::open(&anonymous, "/api/live", &format!("Cookie: {cookie}"));
     events.wait_for("sample");
-    let own = format!("http://{}", anyone.address);
-    let out = anyone.request("DELETE", "/api/session");
+    let own = format!("http://{}", anonymous.address);
+    let out = anonymous.request("DELETE", "/api/session");
     let out = out.header("Cookie", &cookie).header("Origin", &own).send();
     assert_eq!(out.status, 204, "{out}");
     let ended = Instant::now();
     while events.next().is_some() {
         assert!(
             ended.elapsed() < Duration::from_secs(5),
-            "the stream goes on"
+            "the stream continues"
         );
     }
 }

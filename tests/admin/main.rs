@@ -1,6 +1,6 @@
 //! The admin API: who may see and change what, keys, animals, orders, and the live data.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 mod access;
 mod keys;
@@ -22,7 +22,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// The token of the tests.
 const TOKEN: &str = "0123456789abcdef";
 
-/// A server with a token, who has it, and a client of the API.
+/// A server with a token, a client of the admin API that has it, and a client of the API.
 fn start() -> (App, Client, Client) {
     start_with(|_| {})
 }
@@ -40,7 +40,7 @@ fn post(client: &Client, path: &str, body: &Value) -> Response {
     client.request("POST", path).json(body).send()
 }
 
-/// Waits for what a server does within seconds.
-fn eventually(what: &str, yes: impl FnMut() -> bool) {
-    harness::eventually(Duration::from_secs(20), what, yes);
+/// Polls a condition until it holds.
+fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    harness::eventually(Duration::from_secs(20), what, condition);
 }

@@ -51,11 +51,11 @@ fn every_request_counts_wherever_it_leads() {
     samples.next();
     // Paths and methods without an operation, and a page without a key.
     for _ in 0..10 {
-        assert_eq!(app.anyone().get("/v1/nothing").status, 401);
+        assert_eq!(app.anonymous().get("/v1/nothing").status, 401);
         client.get("/v1/nothing").is_error(404, "not_found");
         let wrong = client.request("DELETE", "/v1/pets").send();
         wrong.is_error(405, "method_not_allowed");
-        assert_eq!(app.anyone().get("/docs").status, 200);
+        assert_eq!(app.anonymous().get("/docs").status, 200);
     }
     let mut held: Vec<_> = (0..4).map(|_| client.connect()).collect();
     for connection in &mut held {
@@ -78,7 +78,7 @@ fn every_request_counts_wherever_it_leads() {
     });
     // Health checks are no requests of clients.
     crate::eventually("nothing is going on", || samples.next()["succeeded"] == 0.0);
-    assert_eq!(app.anyone().get("/livez").status, 200);
+    assert_eq!(app.anonymous().get("/livez").status, 200);
     for _ in 0..2 {
         assert!(samples.next()["succeeded"] <= 0.0);
     }
@@ -116,8 +116,8 @@ fn limits_bans_commits_and_waiting_writes_are_shown() {
         );
     }
 
-    let by_hand = app.by_hand();
-    by_hand.hold();
+    let sql_client = app.sql_client();
+    sql_client.lock_all();
     // PostgreSQL has several transactions at once, and each takes what is waiting.
     let creating = [(); 12].map(|()| {
         std::thread::sleep(Duration::from_millis(20));
@@ -125,7 +125,7 @@ fn limits_bans_commits_and_waiting_writes_are_shown() {
         std::thread::spawn(move || client.create(&json!({"name": "Rex", "categoryId": 1})))
     });
     samples.contain(&["waiting"]);
-    by_hand.release();
+    sql_client.unlock();
     for creating in creating {
         creating.join().expect("a response");
     }

@@ -62,7 +62,7 @@ fn is_handler(text: &str) -> bool {
 #[test]
 fn its_files_have_immutable_names_and_tags_and_are_small_together_with_those_of_the_docs() {
     let (app, operator, _) = start();
-    let (admin, api) = (operator.with_key(None), app.anyone());
+    let (admin, api) = (operator.with_key(None), app.anonymous());
     let mut size = 0;
     for (client, page, folder) in [(&admin, "/", "assets/"), (&api, "/docs", "docs/")] {
         let mut paths = files(&text_at(client, page), folder);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::{PROGRAM, TOKEN, post};
 
 /// The result of a command.
-fn typed(operator: &Operator, words: &str) -> Value {
-    let output = operator.typed(&format!("{words} --json")).exits(0);
+fn json_of(operator: &Operator, args: &str) -> Value {
+    let output = operator.run_line(&format!("{args} --json")).exits(0);
     serde_json::from_str(&output.stdout).expect("JSON")
 }
 
@@ -16,7 +16,7 @@ fn members(value: &Value) -> Vec<&String> {
     value.as_object().expect("an object").keys().collect()
 }
 
-/// Panics unless every item of the command's list is in that of the API, which may tell more of it.
+/// Panics unless every item of the command's list is in that of the API, which may have more members.
 #[track_caller]
 fn contains(list: &Value, command: &Value) {
     let (list, command) = (list.as_array(), command.as_array().expect("a list"));
@@ -38,7 +38,7 @@ fn results_are_those_of_the_commands_with_json() {
 
     // Each change of key 1 through the API is made to key 2 with a command.
     let created = post(&api, "/api/keys", &json!({"name": "a", "plan": "free"})).json();
-    let expected = typed(&commands, "keys create --name a --plan free");
+    let expected = json_of(&commands, "keys create --name a --plan free");
     assert_eq!(members(&created), members(&expected));
     let client = server.client(created["key"].as_str());
     client.create_many(4);
@@ -49,16 +49,19 @@ fn results_are_those_of_the_commands_with_json() {
         ("revoke", json!({}), "revoke 2"),
     ] {
         let changed = post(&api, &format!("/api/keys/1/{action}"), &body).json();
-        let expected = typed(&commands, &format!("keys {command}"));
+        let expected = json_of(&commands, &format!("keys {command}"));
         assert_eq!(members(&changed), members(&expected), "{action}");
     }
     crate::eventually("the usage is stored", || {
-        typed(&commands, "keys list")[0]["lastUsedAt"].is_string()
+        json_of(&commands, "keys list")[0]["lastUsedAt"].is_string()
     });
-    contains(&api.get("/api/keys").json(), &typed(&commands, "keys list"));
+    contains(
+        &api.get("/api/keys").json(),
+        &json_of(&commands, "keys list"),
+    );
     let shown = json!([api.get("/api/keys/1").json()]);
-    contains(&shown, &json!([typed(&commands, "keys show 1")]));
-    contains(&shown[0]["usage"], &typed(&commands, "keys usage 1"));
+    contains(&shown, &json!([json_of(&commands, "keys show 1")]));
+    contains(&shown[0]["usage"], &json_of(&commands, "keys usage 1"));
 
     for (body, command) in [
         (json!({"petId": 1}), "orders place --pet 2"),
@@ -68,23 +71,23 @@ fn results_are_those_of_the_commands_with_json() {
         ),
     ] {
         let placed = post(&api, "/api/orders", &body).json();
-        assert_eq!(members(&placed), members(&typed(&commands, command)));
+        assert_eq!(members(&placed), members(&json_of(&commands, command)));
     }
     let completed = act("/api/orders/1/complete");
-    let expected = typed(&commands, "orders complete 2");
+    let expected = json_of(&commands, "orders complete 2");
     assert_eq!(members(&completed), members(&expected));
     let cancelled = act("/api/orders/3/cancel");
-    let expected = typed(&commands, "orders cancel 4");
+    let expected = json_of(&commands, "orders cancel 4");
     assert_eq!(members(&cancelled), members(&expected));
     let listed = api.get("/api/orders").json();
     assert_eq!(listed[3]["state"], "cancelled", "{listed}");
-    assert_eq!(listed, typed(&commands, "orders list"));
+    assert_eq!(listed, json_of(&commands, "orders list"));
 
     let body = json!({"status": "sold"});
     let set = post(&api, "/api/pets/3/status", &body).json();
-    let expected = typed(&commands, "pets set-status 4 sold");
+    let expected = json_of(&commands, "pets set-status 4 sold");
     assert_eq!(members(&set), members(&expected));
-    assert_eq!(api.get("/api/pets").json(), typed(&commands, "pets list"));
+    assert_eq!(api.get("/api/pets").json(), json_of(&commands, "pets list"));
     let pet = api.get("/api/pets/1").json();
-    assert_eq!(pet, typed(&commands, "pets show 1"));
+    assert_eq!(pet, json_of(&commands, "pets show 1"));
 }

@@ -1,34 +1,34 @@
-//! What an operator changes anywhere takes effect by every node within five seconds, and an animal that was created through one
-//! node is seen by all at once.
+//! What an operator changes takes effect on every node within five seconds, and an animal that was created through one node is visible
+//! on all immediately.
 
 use std::time::Duration;
 
 use harness::{Client, eventually};
 
-use crate::{Cluster, rex, with_a_minute_of};
+use crate::{Cluster, ensure_minute_left, rex};
 
 /// How soon a change takes effect on every node.
-const SOON: Duration = Duration::from_secs(5);
+const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 
 /// Changes of each of the four kinds.
 const ROUNDS: usize = 13;
 
-fn everywhere(what: &str, nodes: &[Client], mut is_so: impl FnMut(&Client) -> bool) {
-    // A node on which it has taken effect is not asked again: it rejects an address that presents a revoked key too often.
+fn eventually_on_all(what: &str, nodes: &[Client], mut is_applied: impl FnMut(&Client) -> bool) {
+    // A node on which it has taken effect is not asked again: it rejects an address that sends a revoked key too often.
     let mut others: Vec<&Client> = nodes.iter().collect();
-    eventually(SOON, what, || {
-        others.retain(|node| !is_so(node));
+    eventually(PROPAGATION_TIME, what, || {
+        others.retain(|node| !is_applied(node));
         others.is_empty()
     });
 }
 
 #[test]
-fn an_animal_created_through_one_node_is_seen_by_all_at_once_in_lists_and_alone() {
+fn an_animal_created_through_one_node_is_visible_on_all_immediately_in_lists_and_alone() {
     let cluster = Cluster::start();
     let nodes = cluster.clients(&cluster.large_key());
     for number in 1..=60 {
         let creator = &nodes[number % nodes.len()];
-        let id = creator.create(&rex()).json()["id"].as_i64().expect("an id");
+        let id = creator.create(&rex()).json()["id"].as_i64().expect("an ID");
         assert_eq!(id, i64::try_from(number).expect("small"));
         for node in &nodes {
             assert_eq!(node.get(&format!("/v1/pets/{id}")).status, 200);
@@ -38,22 +38,22 @@ fn an_animal_created_through_one_node_is_seen_by_all_at_once_in_lists_and_alone(
 }
 
 #[test]
-fn a_revocation_takes_effect_everywhere() {
+fn a_revocation_takes_effect_eventually_on_all() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(100, 100);
         let nodes = cluster.clients(&key);
-        // A key is known everywhere at once.
+        // A new key works on all nodes immediately.
         assert!(nodes.iter().all(|node| node.get("/v1/pets").status == 200));
         cluster.command(&["keys", "revoke", &id.to_string()]);
-        everywhere("the revocation", &nodes, |node| {
+        eventually_on_all("the revocation", &nodes, |node| {
             node.get("/v1/pets").status == 401
         });
     }
 }
 
 #[test]
-fn a_plan_takes_effect_everywhere() {
+fn a_plan_takes_effect_eventually_on_all() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1_000, 100_000);
@@ -64,10 +64,10 @@ fn a_plan_takes_effect_everywhere() {
                 .all(|node| node.get("/v1/pets").rate().0 == 1_000)
         );
         let id = id.to_string();
-        let words = ["keys", "set-plan", &id, "enterprise"];
-        let words = [&words[..], &["--per-minute", "77", "--per-day", "9999"]].concat();
-        cluster.command(&words);
-        everywhere("the plan", &nodes, |node| {
+        let args = ["keys", "set-plan", &id, "enterprise"];
+        let args = [&args[..], &["--per-minute", "77", "--per-day", "9999"]].concat();
+        cluster.command(&args);
+        eventually_on_all("the plan", &nodes, |node| {
             node.get("/v1/pets").rate().0 == 77
         });
     }
@@ -79,8 +79,8 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1, 1_000);
         let nodes = cluster.clients(&key);
-        with_a_minute_of(Duration::from_secs(12));
-        // One is served, and 101 are refused: the last of them brings the ban.
+        ensure_minute_left(Duration::from_secs(12));
+        // One is served, and 101 are rejected: the last one starts the ban.
         let mut connection = nodes[0].connect();
         for _ in 0..102 {
             nodes[0].request("GET", "/v1/pets").send_on(&mut connection);
@@ -88,13 +88,13 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
         for node in &nodes {
             node.get("/v1/pets").is_error(429, "key_banned");
         }
-        // The ban is stored at once; only a stored ban can be lifted.
-        eventually(SOON, "the ban in the store", || {
+        // The ban is stored at once; only a stored ban can be ended.
+        eventually(PROPAGATION_TIME, "the ban in the store", || {
             let shown = cluster.command(&["keys", "show", &id.to_string(), "--json"]);
             shown.stdout.contains("bannedUntil") && !shown.stdout.contains("\"bannedUntil\":null")
         });
         cluster.command(&["keys", "unban", &id.to_string()]);
-        everywhere("the unban", &nodes, |node| {
+        eventually_on_all("the unban", &nodes, |node| {
             let response = node.get("/v1/pets");
             response.status == 200 || response.code() == "rate_limited"
         });
@@ -102,7 +102,7 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
 }
 
 #[test]
-fn a_status_takes_effect_everywhere() {
+fn a_status_takes_effect_eventually_on_all() {
     let cluster = Cluster::start();
     let nodes = cluster.clients(&cluster.large_key());
     for _ in 0..3 {
@@ -115,7 +115,7 @@ fn a_status_takes_effect_everywhere() {
         }
         let status = ["sold", "pending", "available"][round % 3];
         cluster.command(&["pets", "set-status", "1", status]);
-        everywhere("the status", &nodes, |node| {
+        eventually_on_all("the status", &nodes, |node| {
             node.get("/v1/pets/1").json()["status"] == status
                 && node.get("/v1/pets?limit=2").json()[0]["status"] == status
         });

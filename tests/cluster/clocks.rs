@@ -5,33 +5,33 @@ use std::time::Duration;
 use harness::{Client, Output, Process, Response, eventually, run};
 use serde_json::Value;
 
-use crate::{Cluster, PROGRAM, rex, with_a_minute_of};
+use crate::{Cluster, PROGRAM, ensure_minute_left, rex};
 
 /// How long changes may take to reach all nodes.
-const PROMISED: Duration = Duration::from_secs(5);
+const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 
 /// A day.
 const AHEAD: &str = "+1d";
 
-/// The words of a node of this cluster that bans after three refusals.
-fn strict(cluster: &Cluster) -> Vec<String> {
+/// The arguments of a node of this cluster that bans after three rejections.
+fn strict_args(cluster: &Cluster) -> Vec<String> {
     let database = cluster.postgres.url();
-    let words = [
+    let args = [
         "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --no-first-key --ban-after 3 --log-level warn",
         &format!("--database {database} --redis {}", cluster.redis_url),
     ];
-    let words = words.iter().flat_map(|words| words.split(' '));
-    words.map(str::to_owned).collect()
+    let args = args.iter().flat_map(|args| args.split(' '));
+    args.map(str::to_owned).collect()
 }
 
-/// Starts a node, on a machine whose clock is wrong if `wrong` says by how much. What it waits by is left alone, as it is when
-/// a machine's clock is set.
+/// Starts a node, on a machine whose clock is wrong by `wrong`, if any. Its monotonic clock is left alone, as it is when a machine's clock
+/// is set.
 fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
-    let words = strict(cluster);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let args = strict_args(cluster);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let folder = cluster.folder.path();
     match wrong {
-        None => Process::start(PROGRAM, folder, &words, &[]),
+        None => Process::start(PROGRAM, folder, &args, &[]),
         Some(by) => {
             // faketime starts another process, which would outlive it.
             let wrapper = [
@@ -42,19 +42,19 @@ fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
                 "--pdeathsig",
                 "KILL",
             ];
-            let words = [&wrapper[..], &[PROGRAM], &words[..]].concat();
+            let args = [&wrapper[..], &[PROGRAM], &args[..]].concat();
             let vars = [("ANIMAL_STORE_FAULT", "sweeps-at-once")];
-            Process::start("faketime", folder, &words, &vars)
+            Process::start("faketime", folder, &args, &vars)
         }
     }
 }
 
 /// Runs a command on a machine whose clock is a day ahead.
-fn command_ahead(cluster: &Cluster, words: &[&str]) -> Output {
+fn command_ahead(cluster: &Cluster, args: &[&str]) -> Output {
     let database = cluster.postgres.url();
     let all = [
         &["--exclude-monotonic", "-f", AHEAD, PROGRAM],
-        words,
+        args,
         &["--database", &database],
     ]
     .concat();
@@ -62,18 +62,18 @@ fn command_ahead(cluster: &Cluster, words: &[&str]) -> Output {
 }
 
 /// What a command prints as JSON.
-fn json(cluster: &Cluster, words: &[&str]) -> Value {
-    let output = cluster.command(&[words, &["--json"]].concat());
+fn json(cluster: &Cluster, args: &[&str]) -> Value {
+    let output = cluster.command(&[args, &["--json"]].concat());
     serde_json::from_str(&output.stdout).expect("JSON")
 }
 
-fn ask(client: &Client) -> Response {
+fn list(client: &Client) -> Response {
     client.get("/v1/pets")
 }
 
-/// Asks until the key is banned, and gives the response that says so first.
-fn provoke(client: &Client) -> Response {
-    let mut responses = (0..20).map(|_| ask(client));
+/// Sends requests until the key is banned, and returns the first response that says so.
+fn get_banned(client: &Client) -> Response {
+    let mut responses = (0..20).map(|_| list(client));
     let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
     responses.find(is_ban).expect("a ban")
 }
@@ -102,7 +102,7 @@ fn the_sweep_of_a_node_a_day_ahead_deletes_nobodys_idempotency_records() {
     };
     let first = post(&right);
     assert_eq!(first.status, 201, "{first}");
-    // Old enough that every node may delete it: when it is gone, the sweep has been at work.
+    // Old enough that every node may delete it: when it is gone, the sweep has run.
     let old = "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
                SELECT api_key_id, fingerprint, fingerprint, pet_id, created_at - 90000000 FROM idempotency";
     cluster.postgres.psql("postgres", old);
@@ -112,7 +112,7 @@ fn the_sweep_of_a_node_a_day_ahead_deletes_nobodys_idempotency_records() {
     };
     assert_eq!(count(), "2");
     let ahead = start(&cluster, Some(AHEAD));
-    eventually(PROMISED, "the sweep", || count() != "2");
+    eventually(PROPAGATION_TIME, "the sweep", || count() != "2");
     assert_eq!(count(), "1");
     for client in [&right, &ahead.client(Some(&key))] {
         let again = post(client);
@@ -130,18 +130,20 @@ fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
     let id = id.to_string();
     let [at_right, at_ahead] = [&right, &ahead].map(|node| node.client(Some(&key)));
     let state = || json(&cluster, &["keys", "show", &id])["state"].clone();
-    with_a_minute_of(Duration::from_secs(15));
+    ensure_minute_left(Duration::from_secs(15));
 
     cluster.redis.kill();
-    let ban = provoke(&at_ahead);
+    let ban = get_banned(&at_ahead);
     assert!((290..=300).contains(&ban.number("retry-after")), "{ban}");
-    eventually(PROMISED, "the ban is stored", || state() == "banned");
+    eventually(PROPAGATION_TIME, "the ban is stored", || {
+        state() == "banned"
+    });
     assert!(is_dated_right(&cluster, "banned_at"));
-    eventually(PROMISED, "the ban on the other node", || {
-        let response = ask(&at_right);
+    eventually(PROPAGATION_TIME, "the ban on the other node", || {
+        let response = list(&at_right);
         response.status == 429 && response.code() == "key_banned"
     });
-    let response = ask(&at_right);
+    let response = list(&at_right);
     let wait = response.number("retry-after");
     assert!((240..=300).contains(&wait), "{response}");
 
@@ -149,23 +151,25 @@ fn a_ban_and_an_unban_of_a_machine_a_day_ahead_are_dated_as_on_all_others() {
     assert_eq!(state(), "active");
     assert!(is_dated_right(&cluster, "unbanned_at"));
     for client in [&at_right, &at_ahead] {
-        eventually(PROMISED, "the unban", || {
-            let response = ask(client);
+        eventually(PROPAGATION_TIME, "the unban", || {
+            let response = list(client);
             response.status == 200 || response.code() == "rate_limited"
         });
     }
-    // The next ban is a first one, and nothing hides it.
-    let ban = provoke(&at_right);
+    // The next ban is as short as a first one, and is stored.
+    let ban = get_banned(&at_right);
     assert!((290..=300).contains(&ban.number("retry-after")), "{ban}");
-    eventually(PROMISED, "the next ban is stored", || state() == "banned");
-    eventually(PROMISED, "the next ban on the other node", || {
-        let response = ask(&at_ahead);
+    eventually(PROPAGATION_TIME, "the next ban is stored", || {
+        state() == "banned"
+    });
+    eventually(PROPAGATION_TIME, "the next ban on the other node", || {
+        let response = list(&at_ahead);
         response.status == 429 && response.code() == "key_banned"
     });
 }
 
 #[test]
-fn usage_is_booked_on_the_day_of_the_decision_whatever_day_the_node_has() {
+fn usage_is_stored_for_the_day_of_the_decision_whatever_day_the_node_has() {
     let cluster = Cluster::start();
     let (id, key) = cluster.key(1_000, 1_000_000);
     let ahead = start(&cluster, Some(AHEAD));
@@ -176,17 +180,17 @@ fn usage_is_booked_on_the_day_of_the_decision_whatever_day_the_node_has() {
         rows.map(|row| row["day"].as_str().expect("a day").to_owned())
             .collect()
     };
-    let booked = |requests: i64| {
-        eventually(PROMISED, "the usage is stored", || {
+    let is_stored = |requests: i64| {
+        eventually(PROPAGATION_TIME, "the usage is stored", || {
             usage()[0]["requests"] == requests
         });
         assert_eq!(days(&usage()), [today(&cluster)], "{}", usage());
     };
-    (0..5).for_each(|_| assert_eq!(ask(&client).status, 200));
-    booked(5);
+    (0..5).for_each(|_| assert_eq!(list(&client).status, 200));
+    is_stored(5);
     cluster.redis.kill();
-    (0..5).for_each(|_| assert_eq!(ask(&client).status, 200));
-    booked(10);
+    (0..5).for_each(|_| assert_eq!(list(&client).status, 200));
+    is_stored(10);
 }
 
 #[test]
@@ -195,7 +199,7 @@ fn a_clock_that_is_wrong_is_reported_in_log_metrics_and_readiness() {
     let ready = |node: &Process| node.client(None).get("/readyz").status;
     for (wrong, offset, status) in [("+1d", 86_400.0, 503), ("-5s", -5.0, 200)] {
         let node = start(&cluster, Some(wrong));
-        eventually(PROMISED, "readiness", || ready(&node) == status);
+        eventually(PROPAGATION_TIME, "readiness", || ready(&node) == status);
         let page = Client::new(node.admin, None).get("/metrics");
         let text = String::from_utf8(page.body).expect("text");
         let gauge = "animal_store_clock_offset_seconds ";
@@ -203,7 +207,9 @@ fn a_clock_that_is_wrong_is_reported_in_log_metrics_and_readiness() {
         let value: f64 = line.expect("a gauge").parse().expect("a number");
         assert!((value - offset).abs() < 0.9, "{value}, and not {offset}");
         let warning = "the clock differs from the database's";
-        eventually(PROMISED, "a warning", || node.log().contains(warning));
+        eventually(PROPAGATION_TIME, "a warning", || {
+            node.log().contains(warning)
+        });
         // Several polls later there is no other.
         std::thread::sleep(Duration::from_millis(1_600));
         let rest = node.log();
@@ -217,7 +223,7 @@ fn a_clock_that_is_wrong_is_reported_in_log_metrics_and_readiness() {
 }
 
 #[test]
-fn a_key_made_on_a_machine_a_day_ahead_is_dated_as_on_all_others() {
+fn a_key_created_on_a_machine_a_day_ahead_is_dated_as_on_all_others() {
     let cluster = Cluster::start();
     let create = [
         "keys",
@@ -235,5 +241,5 @@ fn a_key_made_on_a_machine_a_day_ahead_is_dated_as_on_all_others() {
     assert!(created.starts_with(&today(&cluster)), "{shown}");
     let soon = "SELECT expires_at < extract(epoch FROM now()) * 1000 + 46800000 FROM api_keys";
     assert_eq!(cluster.postgres.psql("postgres", soon).trim(), "t");
-    assert_eq!(ask(&cluster.nodes[0].client(Some(key.trim()))).status, 200);
+    assert_eq!(list(&cluster.nodes[0].client(Some(key.trim()))).status, 200);
 }

@@ -15,7 +15,7 @@ use crate::PROGRAM;
 
 const FROM: &str = "sqlite:animal-store.db";
 
-/// Everything that a table holds, in an order that both engines know.
+/// Everything in a table, in an order that both engines support.
 const DUMPS: [&str; 9] = [
     "SELECT id, name, category_id, status FROM pets ORDER BY id",
     "SELECT id, pet_id, quantity, ship_date, status, placed_at, ended_at FROM orders ORDER BY id",
@@ -29,14 +29,14 @@ const DUMPS: [&str; 9] = [
     "COUNTERS",
 ];
 
-fn copy(folder: &Path, from: &str, to: &str, words: &[&str]) -> Output {
+fn copy(folder: &Path, from: &str, to: &str, args: &[&str]) -> Output {
     let copy = ["120", PROGRAM, "copy", "--from", from, "--to", to];
-    run("timeout", folder, &[&copy[..], words].concat())
+    run("timeout", folder, &[&copy[..], args].concat())
 }
 
-fn command(folder: &Path, database: &str, words: &str) -> String {
-    let words: Vec<&str> = words.split(' ').chain(["--database", database]).collect();
-    run(PROGRAM, folder, &words)
+fn command(folder: &Path, database: &str, args: &str) -> String {
+    let args: Vec<&str> = args.split(' ').chain(["--database", database]).collect();
+    run(PROGRAM, folder, &args)
         .exits(0)
         .stdout
         .trim()
@@ -90,7 +90,7 @@ fn assert_equal(one: &[String], other: &[String]) {
     assert_eq!(one.len(), other.len());
 }
 
-/// Fills an embedded database: so many animals, and a thousand keys and orders.
+/// Fills an embedded database with this many animals, and a thousand keys and orders.
 fn fill(folder: &Path, animals: u32) -> String {
     command(folder, FROM, "migrate");
     let limits = "--per-minute 1000000 --per-day 1000000";
@@ -151,7 +151,7 @@ fn next(server: &Process, key: &str, path: &str) -> String {
 }
 
 #[test]
-fn everything_moves_to_nodes_and_back_and_keys_cursors_and_retries_go_on_working() {
+fn everything_moves_to_nodes_and_back_and_keys_cursors_and_retries_still_work() {
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let folder = TempDir::new().expect("a folder");
     let key = fill(folder.path(), 100_000);
@@ -166,7 +166,7 @@ fn everything_moves_to_nodes_and_back_and_keys_cursors_and_retries_go_on_working
     let mut cursors: Vec<String> = paths.iter().map(|path| next(&server, &key, path)).collect();
     cursors.push(next(&server, &key, &cursors[0]));
     let before = seen(&server, &key, &cursors);
-    let busy = copy(folder.path(), FROM, &postgres.url(), &[]).refuses(1);
+    let busy = copy(folder.path(), FROM, &postgres.url(), &[]).fails_with(1);
     assert!(
         busy.contains("--from: animal-store.db is in use by process"),
         "{busy}"
@@ -198,12 +198,12 @@ fn everything_moves_to_nodes_and_back_and_keys_cursors_and_retries_go_on_working
     assert_eq!(seen(&server, &key, &cursors), before);
     let client = server.client(Some(&key));
     let made = client.create(&json!({"name": "Next", "categoryId": 1}));
-    // The ID of the animal that was removed is not given again.
+    // The ID of the animal that was removed is not reused.
     assert_eq!(made.json()["id"], 100_002, "{made}");
 
-    // And back, when no node has it any more.
+    // And back, when no node uses it any more.
     let back = "sqlite:back.db";
-    let busy = copy(folder.path(), &postgres.url(), back, &[]).refuses(1);
+    let busy = copy(folder.path(), &postgres.url(), back, &[]).fails_with(1);
     assert!(
         busy.contains(
             "is used by 1 node(s): shut them down first (a killed one counts as running for 30 s)"
@@ -254,13 +254,13 @@ fn the_pages_show_the_commands_of_a_move_as_they_are() {
         let block = block.replace("redis://cache.internal:6379", &redis.url());
         let mut served = false;
         for line in block.lines() {
-            let words: Vec<&str> = line.split(' ').skip(1).collect();
-            if words[0] == "serve" {
-                let server = Process::serve(PROGRAM, folder.path(), &words[1..]);
+            let args: Vec<&str> = line.split(' ').skip(1).collect();
+            if args[0] == "serve" {
+                let server = Process::serve(PROGRAM, folder.path(), &args[1..]);
                 assert_eq!(server.client(Some(&key)).get("/v1/pets").status, 200);
                 served = true;
             } else {
-                run(PROGRAM, folder.path(), &words).exits(0);
+                run(PROGRAM, folder.path(), &args).exits(0);
             }
         }
         assert!(served, "{block}");
@@ -279,7 +279,7 @@ fn every_table_is_copied() {
         .iter()
         .map(|row| row["table"].as_str().expect("a name"))
         .collect();
-    // Copied in another way, and not data but who uses it.
+    // The first is copied in another way; the others are not data.
     copied.extend(["counters", "animal_store_format", "nodes"]);
     copied.sort_unstable();
     let found = postgres.psql(
@@ -324,11 +324,11 @@ fn the_options_for_tls_and_passwords_apply_to_a_copy() {
         &to,
         &["--database-password-file", "password"],
     )
-    .refuses(1);
+    .fails_with(1);
     assert!(line.contains("certificate"), "{line}");
-    let words = ["--ca-cert", &ca, "--database-password-file", "password"];
-    copy(folder.path(), FROM, &to, &words).exits(0);
-    copy(folder.path(), &to, "sqlite:back.db", &words).exits(0);
+    let args = ["--ca-cert", &ca, "--database-password-file", "password"];
+    copy(folder.path(), FROM, &to, &args).exits(0);
+    copy(folder.path(), &to, "sqlite:back.db", &args).exits(0);
     assert_equal(
         &dump_file(&folder.path().join("back.db")),
         &dump_server(&postgres, "postgres"),

@@ -12,9 +12,9 @@ use crate::{Cluster, rex};
 const TOKEN: &str = "0123456789abcdef";
 
 /// How soon a change takes effect on every node.
-const SOON: Duration = Duration::from_secs(5);
+const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 
-/// Two nodes with a token, and what an operator of each uses.
+/// Two nodes with a token, and a client of the admin API of each.
 fn start(cluster: &Cluster) -> ([Process; 2], [Client; 2]) {
     let nodes = [(); 2].map(|()| cluster.start_node_with(&["--admin-token", TOKEN]));
     let operators = nodes
@@ -53,7 +53,7 @@ fn the_dashboard_of_a_node_shows_its_name_and_how_redis_and_postgresql_are() {
     let (_nodes, [operator, _]) = start(&cluster);
     let overview = || operator.get("/api/overview").json();
     let check = |name: &str| overview()["checks"][name].clone();
-    eventually(SOON, "everything is ready", || {
+    eventually(PROPAGATION_TIME, "everything is ready", || {
         check("redis") == "ready" && check("store") == "ready"
     });
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
@@ -66,18 +66,26 @@ fn the_dashboard_of_a_node_shows_its_name_and_how_redis_and_postgresql_are() {
     );
 
     cluster.redis.kill();
-    eventually(SOON, "Redis is away", || check("redis") == "degraded");
+    eventually(PROPAGATION_TIME, "Redis is down", || {
+        check("redis") == "degraded"
+    });
     assert_eq!(overview()["ready"], true);
     shows_event(&operator, "", "Redis is slow or unavailable");
     cluster.redis.start_again();
-    eventually(SOON, "Redis is back", || check("redis") == "ready");
+    eventually(PROPAGATION_TIME, "Redis is back", || {
+        check("redis") == "ready"
+    });
     shows_event(&operator, "", "Redis is available again");
 
     cluster.postgres.stall();
-    eventually(SOON, "PostgreSQL is away", || check("store") == "failed");
+    eventually(PROPAGATION_TIME, "PostgreSQL is down", || {
+        check("store") == "failed"
+    });
     assert_eq!(overview()["ready"], false);
     cluster.postgres.resume();
-    eventually(SOON, "PostgreSQL is back", || check("store") == "ready");
+    eventually(PROPAGATION_TIME, "PostgreSQL is back", || {
+        check("store") == "ready"
+    });
 }
 
 #[test]
@@ -119,11 +127,13 @@ fn a_change_made_at_one_node_is_seen_at_another() {
     let path = format!("/api/keys/{}", created["id"]);
     let secret = created["key"].as_str();
     let client = nodes[1].client(secret);
-    // A key is known everywhere at once.
+    // A new key works on all nodes immediately.
     assert_eq!(client.get("/v1/pets").rate().0, 60);
     assert_eq!(there.get(&path).json()["name"], "shop");
     post(&here, &format!("{path}/plan"), &json!({"plan": "pro"}));
-    eventually(SOON, "the plan", || client.get("/v1/pets").rate().0 == 300);
+    eventually(PROPAGATION_TIME, "the plan", || {
+        client.get("/v1/pets").rate().0 == 300
+    });
     assert_eq!(there.get(&path).json()["plan"], "pro");
 
     assert_eq!(client.create(&rex()).status, 201);
@@ -133,16 +143,16 @@ fn a_change_made_at_one_node_is_seen_at_another() {
         let shown = [client.get("/v1/pets/1"), there.get("/api/pets/1")];
         shown.iter().all(|pet| pet.json()["status"] == status)
     };
-    eventually(SOON, "the order", || is("pending"));
+    eventually(PROPAGATION_TIME, "the order", || is("pending"));
     assert_eq!(there.get("/api/orders").json()[0]["state"], "open");
     post(&here, "/api/orders/1/complete", &json!({}));
-    eventually(SOON, "its end", || is("sold"));
+    eventually(PROPAGATION_TIME, "its end", || is("sold"));
     let status = json!({"status": "available"});
     post(&here, "/api/pets/1/status", &status);
-    eventually(SOON, "the status", || is("available"));
+    eventually(PROPAGATION_TIME, "the status", || is("available"));
 
     post(&here, &format!("{path}/revoke"), &json!({}));
-    eventually(SOON, "the revocation", || {
+    eventually(PROPAGATION_TIME, "the revocation", || {
         client.get("/v1/pets").status == 401
     });
     assert_eq!(there.get(&path).json()["state"], "revoked");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use harness::eventually;
 
-use crate::{Cluster, is_long, with_a_minute_of};
+use crate::{Cluster, ensure_minute_left, is_long};
 
 /// Clients that send at once.
 const CLIENTS: usize = 64;
@@ -15,42 +15,42 @@ const CLIENTS: usize = 64;
 /// Requests that a key may make in a minute.
 const LIMIT: u32 = 200;
 
-/// Windows that are used up. Each is that of another key, so that only one test has to wait for minutes to end.
+/// Windows that are exhausted. Each is that of another key, so that only one test has to wait for minutes to end.
 const WINDOWS: usize = 10;
 
-/// How many requests were admitted in each of so many windows. One during which a node found Redis late, because this machine
-/// was busy, proves nothing about Redis, and is used again with another key; a few times at most.
+/// How many requests were admitted in each of this many windows. One during which Redis was too slow for a node, because this machine was
+/// busy, proves nothing, and is repeated with another key; a few times at most.
 fn windows(cluster: &Cluster, count: usize) -> Vec<usize> {
     let mut windows = Vec::new();
     for _ in 0..count + 5 {
-        let before = falls(cluster);
+        let before = outages(cluster);
         let admitted = admitted(cluster);
-        if before == falls(cluster) {
+        if before == outages(cluster) {
             windows.push(admitted);
         }
         if windows.len() == count {
             return windows;
         }
-        eventually(Duration::from_secs(5), "Redis is there", || {
+        eventually(Duration::from_secs(5), "Redis is available", || {
             (0..cluster.nodes.len())
                 .all(|node| cluster.metric(node, "animal_store_redis_up") == "1")
         });
     }
-    panic!("Redis is late all the time: {:?}", falls(cluster));
+    panic!("Redis is too slow all the time: {:?}", outages(cluster));
 }
 
-/// How often each node has found Redis late.
-fn falls(cluster: &Cluster) -> Vec<String> {
+/// How many outages of Redis each node has seen.
+fn outages(cluster: &Cluster) -> Vec<String> {
     let nodes = 0..cluster.nodes.len();
     nodes
         .map(|node| cluster.metric(node, "animal_store_redis_outages_total"))
         .collect()
 }
 
-/// Uses up the window of a new key over all nodes, and says how many requests were admitted.
+/// Exhausts the window of a new key over all nodes, and returns how many requests were admitted.
 fn admitted(cluster: &Cluster) -> usize {
     let (_, key) = cluster.key(LIMIT, 1_000_000);
-    with_a_minute_of(Duration::from_secs(15));
+    ensure_minute_left(Duration::from_secs(15));
     let nodes = cluster.clients(&key);
     let admitted = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -72,7 +72,7 @@ fn admitted(cluster: &Cluster) -> usize {
     admitted.into_inner()
 }
 
-/// How many requests of one key were admitted in each of so many minutes, one after the other. Clients wait for `Retry-After`, so all of
+/// How many requests of one key were admitted in each of this many minutes, one after the other. Clients wait for `Retry-After`, so all of
 /// them come back with the new minute at once.
 fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
     let (_, key) = cluster.key(LIMIT, 1_000_000);
@@ -111,16 +111,16 @@ fn limits_stay_exact_from_minute_to_minute() {
     let count = if is_long() { WINDOWS } else { 2 };
     let cluster = Cluster::start();
     for _ in 0..3 {
-        let before = falls(&cluster);
-        // Enough of the first minute to use it up.
-        with_a_minute_of(Duration::from_secs(5));
+        let before = outages(&cluster);
+        // Enough of the first minute to exhaust it.
+        ensure_minute_left(Duration::from_secs(5));
         let admitted = minutes(&cluster, count);
-        if before == falls(&cluster) {
+        if before == outages(&cluster) {
             assert_eq!(admitted, vec![LIMIT as usize; count]);
             return;
         }
     }
-    panic!("Redis is late all the time: {:?}", falls(&cluster));
+    panic!("Redis is too slow all the time: {:?}", outages(&cluster));
 }
 
 #[test]

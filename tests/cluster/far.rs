@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{ByHand, Postgres, Process, Proxy, eventually, run};
+use harness::{Postgres, Process, Proxy, SqlClient, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -13,37 +13,37 @@ use crate::PROGRAM;
 /// How long a round trip takes.
 const ROUND_TRIP: Duration = Duration::from_millis(400);
 
-/// How long a page of keys may take.
-const ONE_PAGE: Duration = Duration::from_secs(30);
+/// How long a chunk of keys may take.
+const ONE_PAGE_TIME: Duration = Duration::from_secs(30);
 
-/// So many keys are more than 80 pages of 500.
-const KEYS: u32 = 40_500;
+/// More than 80 chunks of 500.
+const MANY_KEYS: u32 = 40_500;
 
 /// How soon after its connections were cut a node reads from the database again.
-const BACK: Duration = Duration::from_secs(10);
+const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_node_reads_and_writes_a_database_that_is_far_away_and_does_so_again_after_a_cut() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let near = postgres.url();
-    let on = |words: &str| {
-        let words: Vec<_> = words.split(' ').chain(["--database", &near]).collect();
-        run(PROGRAM, folder.path(), &words).exits(0).stdout
+    let on = |args: &str| {
+        let args: Vec<_> = args.split(' ').chain(["--database", &near]).collect();
+        run(PROGRAM, folder.path(), &args).exits(0).stdout
     };
     on("migrate");
     let key = on("keys create --name a --plan business");
     let creations = AtomicUsize::new(0);
-    for asked in ["", "?connect_timeout=10"] {
-        let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
-        wire.delay(ROUND_TRIP);
-        let far = near.replace(&postgres.port().to_string(), &wire.port().to_string());
-        let far = format!("{far}{asked}");
+    for parameters in ["", "?connect_timeout=10"] {
+        let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+        proxy.delay(ROUND_TRIP);
+        let far = near.replace(&postgres.port().to_string(), &proxy.port().to_string());
+        let far = format!("{far}{parameters}");
         let node = Process::serve(PROGRAM, folder.path(), &["--database", &far]);
         let client = node.client(Some(key.trim_end()));
-        // Not there, so it is asked for each time.
+        // It does not exist, so it is never cached.
         let reads = || client.get("/v1/pets/999").status == 404;
-        eventually(BACK, "the node reads", reads);
+        eventually(RECOVERY_TIME, "the node reads", reads);
         let stored = || {
             let sum = "select coalesce(sum(requests), 0) from usage_by_day";
             postgres
@@ -58,18 +58,18 @@ fn a_node_reads_and_writes_a_database_that_is_far_away_and_does_so_again_after_a
             request.header("Idempotency-Key", &name).send().status
         };
         let rounds = ["the node writes", "the node writes again"];
-        for what in rounds.into_iter().filter(|_| asked.is_empty()) {
-            eventually(BACK, what, || create() == 201);
-            // On a connection that is there, at once.
+        for what in rounds.into_iter().filter(|_| parameters.is_empty()) {
+            eventually(RECOVERY_TIME, what, || create() == 201);
+            // Immediately, on an open connection.
             assert_eq!(create(), 201);
             let before = stored();
             reads();
-            eventually(BACK, "the usage is stored", || stored() > before);
-            wire.cut_now();
-            eventually(BACK, "the node reads again", reads);
+            eventually(RECOVERY_TIME, "the usage is stored", || stored() > before);
+            proxy.cut_now();
+            eventually(RECOVERY_TIME, "the node reads again", reads);
         }
-        wire.cut_now();
-        eventually(BACK, "the node reads again", reads);
+        proxy.cut_now();
+        eventually(RECOVERY_TIME, "the node reads again", reads);
     }
 }
 
@@ -79,12 +79,12 @@ fn commands_write_to_a_database_that_is_far_away() {
     let folder = TempDir::new().expect("a folder");
     let near = postgres.url();
     run(PROGRAM, folder.path(), &["migrate", "--database", &near]).exits(0);
-    let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
-    wire.delay(ROUND_TRIP);
-    let far = near.replace(&postgres.port().to_string(), &wire.port().to_string());
-    for words in ["keys create --name a --plan free", "keys set-plan 1 pro"] {
-        let words: Vec<_> = words.split(' ').chain(["--database", &far]).collect();
-        run(PROGRAM, folder.path(), &words).exits(0);
+    let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+    proxy.delay(ROUND_TRIP);
+    let far = near.replace(&postgres.port().to_string(), &proxy.port().to_string());
+    for args in ["keys create --name a --plan free", "keys set-plan 1 pro"] {
+        let args: Vec<_> = args.split(' ').chain(["--database", &far]).collect();
+        run(PROGRAM, folder.path(), &args).exits(0);
     }
 }
 
@@ -94,13 +94,16 @@ fn a_node_reads_all_keys_however_long_they_take_altogether() {
     let folder = TempDir::new().expect("a folder");
     let near = postgres.url();
     run(PROGRAM, folder.path(), &["migrate", "--database", &near]).exits(0);
-    ByHand::open(&near.parse().expect("a database")).add_keys(KEYS);
-    let wire = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
-    wire.delay(ROUND_TRIP);
-    let far = near.replace(&postgres.port().to_string(), &wire.port().to_string());
+    SqlClient::open(&near.parse().expect("a database")).add_keys(MANY_KEYS);
+    let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+    proxy.delay(ROUND_TRIP);
+    let far = near.replace(&postgres.port().to_string(), &proxy.port().to_string());
     let began = Instant::now();
     let node = Process::serve(PROGRAM, folder.path(), &["--database", &far]);
     let took = began.elapsed();
-    assert!(took > ONE_PAGE, "only {took:?}: too few keys to prove it");
+    assert!(
+        took > ONE_PAGE_TIME,
+        "only {took:?}: too few keys to prove it"
+    );
     assert_eq!(node.client(None).get("/v1/pets").status, 401);
 }

@@ -1,4 +1,4 @@
-//! The format of a database on PostgreSQL: who may change it, and that nodes which start meanwhile wait.
+//! The format of a database on PostgreSQL: what may change it, and that nodes that start meanwhile wait.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::net::UnixDatagram;
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{ByHand, Postgres, Process, eventually, run};
+use harness::{Postgres, Process, SqlClient, eventually, run};
 use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// How long anything may take here that is not slow on purpose.
+/// How long anything may take that is not slow on purpose.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Free ports, and no first key.
@@ -36,10 +36,10 @@ const COMMANDS: [&str; 7] = [
 ];
 
 /// Runs a command on a database to its end, in a folder of its own.
-fn on(database: &str, words: &str) -> harness::Output {
+fn on(database: &str, args: &str) -> harness::Output {
     let folder = TempDir::new().expect("a folder");
-    let words: Vec<_> = words.split(' ').chain(["--database", database]).collect();
-    run(PROGRAM, folder.path(), &words)
+    let args: Vec<_> = args.split(' ').chain(["--database", database]).collect();
+    run(PROGRAM, folder.path(), &args)
 }
 
 fn tables(postgres: &Postgres) -> String {
@@ -49,7 +49,7 @@ fn tables(postgres: &Postgres) -> String {
     )
 }
 
-/// Lets every new index take so long, as on a table with very many rows.
+/// Makes every new index take this long, as on a table with very many rows.
 pub(crate) fn slow_down(postgres: &Postgres, seconds: u32) {
     postgres.psql(
         "postgres",
@@ -86,18 +86,18 @@ impl Starting {
         Self { child, lines }
     }
 
-    /// Waits for a line with these words. It fails if the server ends before that.
+    /// Waits for a line with this text. It fails if the server exits before that.
     #[track_caller]
-    fn logs(&mut self, words: &str) -> String {
+    fn logs(&mut self, text: &str) -> String {
         let mut all = Vec::new();
         for line in self.lines.by_ref().map_while(Result::ok) {
-            let found = line.contains(words);
+            let found = line.contains(text);
             all.push(line);
             if found {
                 return all.pop().unwrap_or_default();
             }
         }
-        panic!("no line with {words:?}: {all:#?}");
+        panic!("no line with {text:?}: {all:#?}");
     }
 }
 
@@ -112,14 +112,14 @@ impl Drop for Starting {
 fn only_serve_and_migrate_create_tables() {
     let postgres = Postgres::start();
     let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
-    for words in COMMANDS {
+    for args in COMMANDS {
         assert_eq!(
-            on(&postgres.url(), words).refuses(1),
+            on(&postgres.url(), args).fails_with(1),
             format!(
                 "animal-store: there is no database at {shown}: run `animal-store migrate` or start the server to create it"
             )
         );
-        assert_eq!(tables(&postgres), "0", "{words}");
+        assert_eq!(tables(&postgres), "0", "{args}");
     }
     let migrated = on(&postgres.url(), "migrate").exits(0);
     assert!(
@@ -129,17 +129,17 @@ fn only_serve_and_migrate_create_tables() {
     );
     on(&postgres.url(), "keys create --name a --plan free").exits(0);
 
-    // Whoever may only read can run the commands that only read.
+    // A role that may only read can run the commands that only read.
     let role = "create role auditor login; grant select on all tables in schema public to auditor";
     postgres.psql("postgres", role);
     let auditor = postgres.url().replace("animals@", "auditor@");
-    for words in ["keys list", "keys show 1", "keys usage", "orders list"] {
-        on(&auditor, words).exits(0);
+    for args in ["keys list", "keys show 1", "keys usage", "orders list"] {
+        on(&auditor, args).exits(0);
     }
 }
 
 #[test]
-fn a_format_that_is_not_the_present_one_is_reported_in_one_line_and_left_alone() {
+fn a_format_that_is_not_the_current_one_is_reported_in_one_line_and_left_alone() {
     let postgres = Postgres::start();
     let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
     on(&postgres.url(), "migrate").exits(0);
@@ -157,15 +157,15 @@ fn a_format_that_is_not_the_present_one_is_reported_in_one_line_and_left_alone()
     ] {
         let change = format!("update animal_store_format set format = {found}");
         postgres.psql("postgres", &change);
-        for words in COMMANDS {
+        for args in COMMANDS {
             assert_eq!(
-                on(&postgres.url(), words).refuses(1),
+                on(&postgres.url(), args).fails_with(1),
                 format!("animal-store: {shown} has format {found}, and this version {reason}")
             );
         }
         assert_eq!(postgres.psql("postgres", format), found.to_string());
     }
-    let line = on(&postgres.url(), "migrate").refuses(1);
+    let line = on(&postgres.url(), "migrate").fails_with(1);
     assert!(line.ends_with("use a newer animal-store"), "{line}");
 }
 
@@ -181,8 +181,8 @@ fn a_migration_may_take_longer_than_30_s_and_nodes_that_start_meanwhile_wait() {
             scope.spawn(move || {
                 std::thread::sleep(wait);
                 let folder = TempDir::new().expect("a folder");
-                let words = ["--no-first-key", "--database", &url];
-                Process::serve(PROGRAM, folder.path(), &words)
+                let args = ["--no-first-key", "--database", &url];
+                Process::serve(PROGRAM, folder.path(), &args)
             })
         };
         [start(Duration::ZERO), start(Duration::from_secs(2))]
@@ -192,12 +192,12 @@ fn a_migration_may_take_longer_than_30_s_and_nodes_that_start_meanwhile_wait() {
     assert!(took > Duration::from_secs(30), "not slow: {took:?}");
     let logs = nodes.each_ref().map(Process::log);
     let both = logs.concat();
-    for words in [
+    for text in [
         "migrating the database to format 1",
         "waiting for another node",
     ] {
-        let count = both.matches(words).count();
-        assert!(count >= 5, "{count} lines with {words:?}: {both}");
+        let count = both.matches(text).count();
+        assert!(count >= 5, "{count} lines with {text:?}: {both}");
     }
     for node in &nodes {
         assert_eq!(node.client(None).get("/readyz").status, 200);
@@ -205,7 +205,7 @@ fn a_migration_may_take_longer_than_30_s_and_nodes_that_start_meanwhile_wait() {
 }
 
 #[test]
-fn a_node_that_is_killed_while_it_migrates_leaves_nothing_half_done_and_the_next_one_migrates() {
+fn a_node_that_is_killed_while_it_migrates_leaves_nothing_behind_and_the_next_one_migrates() {
     let postgres = Postgres::start();
     slow_down(&postgres, 2);
     let first = Starting::on(&postgres.url());
@@ -221,8 +221,8 @@ fn a_node_that_is_killed_while_it_migrates_leaves_nothing_half_done_and_the_next
         "the row that is the lock, and nothing else"
     );
     let folder = TempDir::new().expect("a folder");
-    let words = ["--no-first-key", "--database", &postgres.url()];
-    let node = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--no-first-key", "--database", &postgres.url()];
+    let node = Process::serve(PROGRAM, folder.path(), &args);
     assert_eq!(node.client(None).get("/readyz").status, 200);
 }
 
@@ -248,8 +248,8 @@ fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
     let table = "create table animal_store_format (id bigint primary key, format bigint not null);
                  insert into animal_store_format values (1, 0)";
     postgres.psql("postgres", table);
-    let by_hand = ByHand::open(&postgres.url().parse().expect("a database"));
-    by_hand.lock("animal_store_format");
+    let sql_client = SqlClient::open(&postgres.url().parse().expect("a database"));
+    sql_client.lock("animal_store_format");
     let (mut one, mut two) = (Starting::on(&postgres.url()), Starting::on(&postgres.url()));
     for node in [&mut one, &mut two] {
         node.logs("waiting for another node, which is migrating the database");
@@ -258,6 +258,6 @@ fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
     let killed = Command::new("kill").args(["-TERM", &id]).status();
     assert!(killed.expect("kill runs").success());
     assert_eq!(two.child.wait().expect("a child").code(), Some(1));
-    by_hand.release();
+    sql_client.unlock();
     one.logs("ready");
 }

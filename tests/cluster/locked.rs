@@ -5,13 +5,13 @@ use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use harness::{ByHand, Client, Postgres, Process, Response, eventually, run};
+use harness::{Client, Postgres, Process, Response, SqlClient, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// How long anything may take here.
+/// How long anything may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A node on a database of its own, and a client of it.
@@ -26,8 +26,8 @@ impl Node {
     fn on(url: String) -> Self {
         let folder = TempDir::new().expect("a folder");
         let database = ["--database", &url];
-        let words = [&["--no-first-key", "--log-level", "info"], &database[..]].concat();
-        let process = Process::serve(PROGRAM, folder.path(), &words);
+        let args = [&["--no-first-key", "--log-level", "info"], &database[..]].concat();
+        let process = Process::serve(PROGRAM, folder.path(), &args);
         let create = ["keys", "create", "--name", "a", "--plan", "business"];
         let key = run(PROGRAM, folder.path(), &[&create[..], &database].concat()).exits(0);
         let client = process.client(Some(key.stdout.trim_end()));
@@ -39,8 +39,8 @@ impl Node {
         }
     }
 
-    fn by_hand(&self) -> ByHand {
-        ByHand::open(&self.url.parse().expect("a database"))
+    fn sql_client(&self) -> SqlClient {
+        SqlClient::open(&self.url.parse().expect("a database"))
     }
 }
 
@@ -54,7 +54,7 @@ fn create(client: &Client, name: &str) -> Response {
 }
 
 #[test]
-fn a_creation_is_503_while_a_table_is_locked_20_of_20() {
+fn a_creation_is_503_while_a_table_is_locked_every_time() {
     let postgres = Postgres::start();
     let nodes: Vec<_> = (0..5)
         .map(|number| Node::on(postgres.create_database(&format!("shop{number}"))))
@@ -62,15 +62,15 @@ fn a_creation_is_503_while_a_table_is_locked_20_of_20() {
     std::thread::scope(|scope| {
         for node in nodes {
             scope.spawn(move || {
-                // What the statements need is prepared.
+                // All statements are prepared.
                 assert_eq!(create(&node.client, "first").status, 201);
-                let by_hand = node.by_hand();
-                by_hand.lock("pets");
+                let sql_client = node.sql_client();
+                sql_client.lock("pets");
                 for number in 1..=4 {
                     let refused = create(&node.client, &format!("refused-{number}"));
                     refused.is_error(503, "unavailable");
                 }
-                by_hand.release();
+                sql_client.unlock();
                 assert_eq!(create(&node.client, "last").status, 201);
             });
         }
@@ -78,7 +78,7 @@ fn a_creation_is_503_while_a_table_is_locked_20_of_20() {
 }
 
 #[test]
-fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_times() {
+fn a_creation_that_was_the_victim_of_a_deadlock_is_retried() {
     let postgres = Postgres::start();
     // Long enough that both wait by then.
     postgres.psql("postgres", "alter system set deadlock_timeout = '700ms'");
@@ -86,25 +86,25 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_tried_again_10_times() {
     let node = Node::on(postgres.url());
     let client = &node.client;
     assert_eq!(create(client, "first").status, 201);
-    let by_hand = node.by_hand();
-    by_hand.ask("SET deadlock_timeout = '20s'");
+    let sql_client = node.sql_client();
+    sql_client.query("SET deadlock_timeout = '20s'");
     let waiting = "select count(*) from pg_locks where not granted";
     let deadlocks = "select deadlocks from pg_stat_database where datname = 'postgres'";
     let seen = || postgres.psql("postgres", deadlocks).parse::<u32>();
-    // On a busy machine a creation may run into its timeout first. It is tried again then, too, but was no victim.
+    // On a busy machine a creation may time out first. It is retried then, too, but was not the victim.
     for number in 1..=30 {
         if seen().expect("a number") >= 10 {
             return;
         }
         let made = std::thread::scope(|scope| {
-            by_hand.lock("pets");
+            sql_client.lock("pets");
             let creating = scope.spawn(move || create(client, &format!("animal-{number}")));
             eventually(TIMEOUT, "the creation waits", || {
                 postgres.psql("postgres", waiting) == "1"
             });
-            // Its counter is what the creation has: now each waits for the other, and it is the creation that gives way.
-            by_hand.ask("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
-            by_hand.release();
+            // The creation has locked its counter: now each waits for the other, and the creation is the victim.
+            sql_client.query("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+            sql_client.unlock();
             creating.join().expect("a response")
         });
         assert_eq!(made.status, 201, "{number}: {made}");
@@ -117,8 +117,8 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     let postgres = Postgres::start();
     let node = Node::on(postgres.url());
     assert_eq!(create(&node.client, "first").status, 201);
-    let by_hand = node.by_hand();
-    by_hand.lock("pets");
+    let sql_client = node.sql_client();
+    sql_client.lock("pets");
     let writer = || node.client.get("/readyz?verbose").json()["checks"]["writer"].clone();
     let stored = "select coalesce(sum(requests), 0) from usage_by_day";
     let used = || -> u32 { postgres.psql("postgres", stored).parse().expect("a sum") };
@@ -128,7 +128,7 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
         eventually(TIMEOUT, "its usage is stored", || used() > before);
         eventually(TIMEOUT, "the writer is degraded", || writer() == "degraded");
     }
-    by_hand.release();
+    sql_client.unlock();
     assert_eq!(create(&node.client, "last").status, 201);
     eventually(TIMEOUT, "the writer is ready", || writer() == "ready");
     let again = "the database can be written again";
@@ -147,28 +147,28 @@ fn a_node_starts_and_reads_while_no_table_can_be_written() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let url = postgres.url();
-    let on = |words: &str| {
-        let words: Vec<_> = words.split(' ').chain(["--database", &url]).collect();
-        run(PROGRAM, folder.path(), &words).exits(0).stdout
+    let on = |args: &str| {
+        let args: Vec<_> = args.split(' ').chain(["--database", &url]).collect();
+        run(PROGRAM, folder.path(), &args).exits(0).stdout
     };
     on("migrate");
     let key = on("keys create --name a --plan business");
-    let by_hand = ByHand::open(&url.parse().expect("a database"));
-    by_hand.hold();
+    let sql_client = SqlClient::open(&url.parse().expect("a database"));
+    sql_client.lock_all();
     let process = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
     let client = process.client(Some(key.trim_end()));
     assert_eq!(client.get("/v1/pets/1").status, 404);
     let registered = || postgres.psql("postgres", "select count(*) from nodes");
     assert_eq!(registered(), "0");
-    by_hand.release();
+    sql_client.unlock();
     assert_eq!(create(&client, "first").status, 201);
     eventually(TIMEOUT, "the node is registered", || registered() == "1");
 }
 
-/// An import of one animal that waits for the counter of animals, which `by_hand` has locked.
-fn waiting_import(postgres: &Postgres, node: &Node, by_hand: &ByHand) -> Child {
-    by_hand.ask("BEGIN");
-    by_hand.ask("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+/// An import of one animal that waits for the counter of animals, which `sql_client` has locked.
+fn waiting_import(postgres: &Postgres, node: &Node, sql_client: &SqlClient) -> Child {
+    sql_client.query("BEGIN");
+    sql_client.query("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
     let import = Command::new(PROGRAM)
         .args(["pets", "import", "-", "--database", &node.url])
         .stdin(Stdio::piped())
@@ -204,14 +204,14 @@ fn an_import_that_is_stopped_while_creations_wait_for_it_is_ended_by_the_server(
     let postgres = Postgres::start();
     let node = Node::on(postgres.url());
     assert_eq!(create(&node.client, "first").status, 201);
-    let by_hand = node.by_hand();
-    let import = waiting_import(&postgres, &node, &by_hand);
+    let sql_client = node.sql_client();
+    let import = waiting_import(&postgres, &node, &sql_client);
     signal(&import, "-STOP");
     // Now the import has the lock, and a transaction that is idle.
-    by_hand.release();
+    sql_client.unlock();
     create(&node.client, "refused").is_error(503, "unavailable");
     // After ten seconds the server ends its session.
-    eventually(Duration::from_secs(15), "creations go on", || {
+    eventually(Duration::from_secs(15), "creations succeed again", || {
         create(&node.client, "created").status == 201
     });
     signal(&import, "-CONT");
@@ -230,8 +230,8 @@ fn an_import_that_is_stopped_while_creations_wait_for_it_is_ended_by_the_server(
 fn an_import_that_waits_for_a_lock_ends_with_a_signal() {
     let postgres = Postgres::start();
     let node = Node::on(postgres.url());
-    let by_hand = node.by_hand();
-    let mut import = waiting_import(&postgres, &node, &by_hand);
+    let sql_client = node.sql_client();
+    let mut import = waiting_import(&postgres, &node, &sql_client);
     signal(&import, "-TERM");
     eventually(Duration::from_secs(5), "it ends", || {
         import.try_wait().expect("a process").is_some()
@@ -240,7 +240,7 @@ fn an_import_that_waits_for_a_lock_ends_with_a_signal() {
         failure(import),
         "animal-store: stopped by SIGTERM: nothing was imported\n"
     );
-    by_hand.release();
+    sql_client.unlock();
     assert_eq!(create(&node.client, "created").status, 201);
     assert_eq!(postgres.psql("postgres", "select count(*) from pets"), "1");
 }

@@ -1,4 +1,4 @@
-//! What `packaging/` describes, without containers: the settings of its nodes and its nginx, on servers of the tests' own.
+//! What `packaging/` describes, without containers: the settings of its nodes and its nginx, with servers that the tests start.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,8 +16,8 @@ use crate::{NODES, PROGRAM};
 const COMPOSE: &str = include_str!("../../packaging/compose.yaml");
 const NGINX: &str = include_str!("../../packaging/nginx.conf");
 
-/// Where nginx keeps what it must: in a folder of the test, whatever user runs it.
-const AROUND: &str = "daemon off; pid pid; error_log stderr; events {}
+/// The rest of the configuration: nginx writes only to a folder of the test, whichever user runs it.
+const NGINX_MAIN: &str = "daemon off; pid pid; error_log stderr; events {}
 http {
     access_log off;
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
@@ -31,7 +31,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    fn before(nodes: &[Process]) -> Self {
+    fn in_front_of(nodes: &[Process]) -> Self {
         let folder = TempDir::new().expect("a folder");
         // Free a moment ago, and not assigned again so soon.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -42,9 +42,9 @@ impl Nginx {
             let name = format!("node{number}:8080");
             settings = replaced(&settings, &name, &node.address.to_string());
         }
-        fs::write(folder.path().join("nginx.conf"), AROUND).expect("a file");
+        fs::write(folder.path().join("nginx.conf"), NGINX_MAIN).expect("a file");
         fs::write(folder.path().join("nodes.conf"), settings).expect("a file");
-        // Where Debian has it, and not everyone looks.
+        // Debian installs it there, which may not be in the path.
         let packaged = Path::new("/usr/sbin/nginx");
         let program = if packaged.exists() {
             packaged
@@ -71,7 +71,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Its workers end with it only if it is asked to.
+        // Its workers exit with it only after a graceful shutdown.
         let id = self.child.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
         let _ = self.child.wait();
@@ -83,7 +83,7 @@ fn replaced(text: &str, what: &str, with: &str) -> String {
     text.replace(what, with)
 }
 
-/// The environment of a node, with hosts that there are here.
+/// The environment of a node, with the hosts of this test.
 fn settings(postgres: &Postgres, redis: &Redis) -> Vec<(String, String)> {
     let value = |name: &str, value: &str| match name {
         "ANIMAL_STORE_DATABASE" => postgres.url(),
@@ -92,14 +92,14 @@ fn settings(postgres: &Postgres, redis: &Redis) -> Vec<(String, String)> {
         _ => value.trim_matches('"').to_owned(),
     };
     let setting = |line: &str| {
-        let (name, said) = line.trim().split_once(": ")?;
+        let (name, written) = line.trim().split_once(": ")?;
         let is_ours = name.starts_with("ANIMAL_STORE_");
-        is_ours.then(|| (name.to_owned(), value(name, said)))
+        is_ours.then(|| (name.to_owned(), value(name, written)))
     };
     COMPOSE.lines().filter_map(setting).collect()
 }
 
-/// All that `packaging/` describes, started.
+/// Everything that `packaging/` describes.
 struct Deployment {
     nodes: Vec<Process>,
     nginx: Nginx,
@@ -119,7 +119,7 @@ impl Deployment {
             .map(|_| Process::serve_with(PROGRAM, folder.path(), &[], &vars(&settings)))
             .collect();
         Self {
-            nginx: Nginx::before(&nodes),
+            nginx: Nginx::in_front_of(&nodes),
             nodes,
             settings,
             postgres,
@@ -153,7 +153,7 @@ impl Deployment {
             self.nodes[node].ends_within(Duration::from_secs(12)),
             Some(0)
         );
-        let words = [
+        let args = [
             "serve",
             "--listen",
             &address,
@@ -161,7 +161,7 @@ impl Deployment {
             "127.0.0.1:0",
         ];
         let (folder, vars) = (self.folder.path(), vars(&self.settings));
-        self.nodes[node] = Process::start(PROGRAM, folder, &words, &vars);
+        self.nodes[node] = Process::start(PROGRAM, folder, &args, &vars);
     }
 }
 
@@ -180,7 +180,7 @@ struct Seen {
     failed: Vec<String>,
 }
 
-/// Creates animals, each with one retry, and reads in between, until it is over.
+/// Creates animals, each with one retry, and reads in between, until `over` is set.
 fn create_and_read(client: &Client, number: usize, over: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     while !over.load(Ordering::Relaxed) {
@@ -258,10 +258,10 @@ fn three_nodes_behind_nginx_are_one_service() {
     }
     let left = |response: &harness::Response| response.rate().1;
     let first = left(&client.get("/v1/pets"));
-    for asked in 1..=12 {
+    for sent in 1..=12 {
         let response = client.get("/v1/pets?limit=2");
         assert_eq!((response.status, response.ids()), (200, vec![1, 2]));
-        assert_eq!(left(&response), first - asked);
+        assert_eq!(left(&response), first - sent);
         let next = response.next().expect("more");
         assert!(next.starts_with("http://127.0.0.1:8080/v1/pets?"), "{next}");
     }

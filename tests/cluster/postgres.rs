@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use harness::{Postgres, eventually};
 
-use crate::{Cluster, End, Load, NODES, is_long, lost_and_doubled, rex};
+use crate::{Cluster, End, Load, NODES, is_long, lost_and_duplicated, rex};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;
 
 /// How soon after its return a node creates animals again.
-const BACK: Duration = Duration::from_secs(5);
+const RECOVERY_TIME: Duration = Duration::from_secs(5);
 
 /// How soon after it was promoted a standby is found.
-const FOUND: Duration = Duration::from_secs(10);
+const FAILOVER_TIME: Duration = Duration::from_secs(10);
 
 /// The longest wait for a response.
 const LONGEST: Duration = Duration::from_millis(2_500);
@@ -27,7 +27,7 @@ const MORE_MEMORY: u64 = 32 * 1024;
 const MORE_FILES: u64 = 64;
 
 #[test]
-fn what_was_acknowledged_outlives_restarts_at_once_under_load() {
+fn acknowledged_animals_survive_immediate_restarts_under_load() {
     let restarts = if is_long() { 50 } else { 10 };
     let cluster = Cluster::start();
     let load = Load::new(cluster.clients(&cluster.large_key()));
@@ -36,16 +36,16 @@ fn what_was_acknowledged_outlives_restarts_at_once_under_load() {
         for _ in 0..restarts {
             std::thread::sleep(Duration::from_millis(300));
             cluster.postgres.restart_immediately();
-            back.push(until_every_node_creates(&load, BACK));
+            back.push(until_every_node_creates(&load, RECOVERY_TIME));
         }
     });
-    let (lost, doubled) = lost_and_doubled(&cluster.postgres, &made);
+    let (lost, duplicated) = lost_and_duplicated(&cluster.postgres, &made);
     let retried = made.iter().filter(|made| !made.failures.is_empty()).count();
     let figures = format!("{} animals, {retried} retried, back {back:?}", made.len());
     println!("{figures}");
     assert!(
-        lost.is_empty() && doubled.is_empty(),
-        "{figures}, lost: {lost:#?}, doubled: {doubled:#?}"
+        lost.is_empty() && duplicated.is_empty(),
+        "{figures}, lost: {lost:#?}, duplicated: {duplicated:#?}"
     );
     assert!(
         retried >= restarts && made.len() > 20 * restarts,
@@ -59,12 +59,12 @@ fn a_standby_that_is_promoted_is_found_by_every_node() {
 }
 
 #[test]
-fn a_standby_is_found_while_the_server_before_it_still_takes_connections_but_responds_to_nothing() {
+fn a_standby_is_found_while_the_server_before_it_still_accepts_connections_but_does_not_respond() {
     fail_over(Postgres::stall);
 }
 
-/// Lets the first server go away under load, and its standby take over.
-fn fail_over(away: impl FnOnce(&Postgres)) {
+/// Makes the first server fail under load, and its standby take over.
+fn fail_over(fail: impl FnOnce(&Postgres)) {
     let mut cluster = Cluster::start();
     let standby = cluster.postgres.standby();
     let both = format!(
@@ -77,21 +77,21 @@ fn fail_over(away: impl FnOnce(&Postgres)) {
     let mut found = Duration::ZERO;
     let made = load.during(CLIENTS, || {
         std::thread::sleep(Duration::from_secs(1));
-        away(&cluster.postgres);
+        fail(&cluster.postgres);
         std::thread::sleep(Duration::from_secs(1));
         let promoted = Instant::now();
         standby.promote();
-        until_every_node_creates(&load, FOUND);
+        until_every_node_creates(&load, FAILOVER_TIME);
         found = promoted.elapsed();
         std::thread::sleep(Duration::from_millis(500));
     });
-    let (lost, doubled) = lost_and_doubled(&standby, &made);
+    let (lost, duplicated) = lost_and_duplicated(&standby, &made);
     let retried = made.iter().filter(|made| !made.failures.is_empty()).count();
     let figures = format!("{} animals, {retried} retried, found {found:?}", made.len());
     println!("{figures}");
     assert!(
-        lost.is_empty() && doubled.is_empty(),
-        "{figures}, lost: {lost:#?}, doubled: {doubled:#?}"
+        lost.is_empty() && duplicated.is_empty(),
+        "{figures}, lost: {lost:#?}, duplicated: {duplicated:#?}"
     );
     assert!(
         retried >= NODES && made.len() > 100,
@@ -112,7 +112,7 @@ fn until_every_node_creates(load: &Load, timeout: Duration) -> Duration {
     began.elapsed()
 }
 
-/// What is asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Creation,
@@ -129,19 +129,19 @@ struct Seen {
     status: u16,
 }
 
-/// A while in which PostgreSQL did not respond.
+/// A period in which PostgreSQL did not respond.
 struct Stall {
     began: Instant,
     ended: Instant,
     responses: Vec<Seen>,
-    /// The most that a node used more than before: kilobytes, and open files.
+    /// The largest increase of a node's usage: kilobytes, and open files.
     memory: u64,
     files: u64,
     /// How long after its end every node created animals.
     back: Duration,
 }
 
-/// Sends requests of all kinds while PostgreSQL stands still for so long.
+/// Sends requests of all kinds while PostgreSQL does not respond for this long.
 fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
     let nodes = &cluster.clients(&cluster.large_key())[..];
     nodes[0].create_many(150);
@@ -149,7 +149,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
         node.get("/v1/pets?limit=100");
         node.get("/v1/pets/1");
     }
-    // What is not there, and lists that end before they begin: neither is kept.
+    // Animals that do not exist, and empty lists: neither is cached.
     let uncached = &[
         "/v1/pets/999999999",
         "/v1/pets?status=sold",
@@ -161,7 +161,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
         &AtomicBool::new(false),
         &[const { AtomicUsize::new(0) }; NODES],
     );
-    let ask = move |kind: Kind, node: usize, targets: &[&str]| {
+    let send = move |kind: Kind, node: usize, targets: &[&str]| {
         let mut connection = nodes[node].connect();
         for turn in 0.. {
             if done.load(Ordering::Relaxed) {
@@ -193,10 +193,10 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
     let (began, ended, memory, files, back) = std::thread::scope(|scope| {
         for node in 0..NODES {
             for _ in 0..16 {
-                scope.spawn(move || ask(Kind::Creation, node, &[]));
-                scope.spawn(move || ask(Kind::Uncached, node, uncached));
+                scope.spawn(move || send(Kind::Creation, node, &[]));
+                scope.spawn(move || send(Kind::Uncached, node, uncached));
             }
-            scope.spawn(move || ask(Kind::Cached, node, cached));
+            scope.spawn(move || send(Kind::Cached, node, cached));
         }
         let end = End(done);
         std::thread::sleep(Duration::from_secs(2));
@@ -216,7 +216,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
         cluster.postgres.resume();
         let read = || created.each_ref().map(|it| it.load(Ordering::Relaxed));
         let before = read();
-        eventually(BACK, "an animal by each node", || {
+        eventually(RECOVERY_TIME, "an animal by each node", || {
             read().iter().zip(before).all(|(now, before)| *now > before)
         });
         let back = ended.elapsed();
@@ -245,7 +245,7 @@ fn uses(process: u32) -> (u64, u64) {
 }
 
 #[test]
-fn a_stall_keeps_nobody_waiting_and_what_is_cached_is_served() {
+fn requests_do_not_wait_for_a_stalled_postgresql_and_cached_data_is_served() {
     let cluster = Cluster::start();
     let stall = stall(&cluster, Duration::from_secs(20));
     let slowest = stall.responses.iter().max_by_key(|seen| seen.took);

@@ -37,7 +37,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     let serve = [&["serve", "--database", &clerk], &listen[..]].concat();
     let is_refused = |grants: &[&str]| {
         let limited = [&["20", PROGRAM], &serve[..]].concat();
-        let line = run("timeout", folder.path(), &limited).refuses(1);
+        let line = run("timeout", folder.path(), &limited).fails_with(1);
         let grants: Vec<_> = grants
             .iter()
             .map(|privilege| format!("GRANT {privilege} TO \"clerk\""))
@@ -47,7 +47,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     };
     // The first table that it reads is the first on the list, with all others.
     let limited = [&["20", PROGRAM], &serve[..]].concat();
-    let line = run("timeout", folder.path(), &limited).refuses(1);
+    let line = run("timeout", folder.path(), &limited).fails_with(1);
     let start = "the role lacks privileges: run GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON deployment";
     assert!(line.contains(start), "{line}");
     assert!(
@@ -56,7 +56,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     );
     // A command needs less.
     let list = ["keys", "list", "--database", &clerk];
-    let line = run(PROGRAM, folder.path(), &list).refuses(1);
+    let line = run(PROGRAM, folder.path(), &list).fails_with(1);
     let end = "run GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON revisions TO \"clerk\"";
     assert!(line.ends_with(end), "{line}");
     psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO clerk");

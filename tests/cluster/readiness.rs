@@ -1,16 +1,16 @@
-//! A node that cannot reach PostgreSQL: it says so without waiting for it, and how old its keys are.
+//! A node that cannot reach PostgreSQL reports that without waiting for it, and how old its keys are.
 
 use std::time::{Duration, Instant};
 
-use harness::{ByHand, Postgres, Process, Response, eventually, run};
+use harness::{Postgres, Process, Response, SqlClient, eventually, run};
 use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM, rex};
 
-/// How long a response may take that needs no other server: 99 in 100, and on a busy machine any. One that waits for PostgreSQL takes
-/// two seconds.
-const AT_ONCE: Duration = Duration::from_millis(200);
-const SOON: Duration = Duration::from_secs(1);
+/// The 99th percentile and the maximum of the time to a response that needs no other server. One that waits for PostgreSQL takes two
+/// seconds.
+const P99: Duration = Duration::from_millis(200);
+const SLOWEST: Duration = Duration::from_secs(1);
 
 /// How long anything else may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,18 +33,18 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     cluster.postgres.stall();
     let began = Instant::now();
     let mut took = Vec::new();
-    let mut ask = |target: &str| {
+    let mut get = |target: &str| {
         let began = Instant::now();
         let response = client.get(target);
         took.push(began.elapsed());
         response
     };
-    while ask("/readyz").status == 200 {
+    while get("/readyz").status == 200 {
         assert!(began.elapsed() < Duration::from_secs(2), "still ready");
     }
     let mut message = String::new();
     eventually(Duration::from_secs(10), "the keys are old", || {
-        let response = ask("/readyz?verbose");
+        let response = get("/readyz?verbose");
         response.is_error(503, "unavailable");
         message = response.message();
         message.contains("keys: degraded (not current since 20")
@@ -52,12 +52,12 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     assert!(message.contains("store: failed ("), "{message}");
     assert!(age() >= 5.0, "{}", age());
     // What is cached is served all the same, to keys that may have been revoked meanwhile.
-    assert_eq!(ask("/v1/pets?limit=5").status, 200);
+    assert_eq!(get("/v1/pets?limit=5").status, 200);
     took.sort();
-    let (most, slowest) = (took[took.len() * 99 / 100], took[took.len() - 1]);
+    let (p99, slowest) = (took[took.len() * 99 / 100], took[took.len() - 1]);
     assert!(
-        most < AT_ONCE && slowest < SOON,
-        "{most:?}, {slowest:?} for a value that is there"
+        p99 < P99 && slowest < SLOWEST,
+        "{p99:?}, {slowest:?} for a value in memory"
     );
 
     cluster.postgres.resume();
@@ -73,13 +73,13 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let url = postgres.url();
-    let words = ["--no-first-key", "--database", &url];
-    let node = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--no-first-key", "--database", &url];
+    let node = Process::serve(PROGRAM, folder.path(), &args);
     let create = ["keys", "create", "--name", "a", "--plan", "business"];
     let database = ["--database", &url];
     let key = run(PROGRAM, folder.path(), &[&create[..], &database].concat()).exits(0);
     let client = node.client(Some(key.stdout.trim_end()));
-    // Not there, so it is asked for each time.
+    // It does not exist, so it is never cached.
     let read = || client.get("/v1/pets/1");
     assert_eq!(read().status, 404);
 
@@ -112,16 +112,16 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     let log = log_until(&last);
     let lines = log.matches(" ERROR request failed ").count();
     assert!((1..=4).contains(&lines), "{lines} of {count}: {log}");
-    let turns = log.matches("failed check=\"store\"").count();
-    assert_eq!(turns, 1, "{log}");
+    let logged = log.matches("failed check=\"store\"").count();
+    assert_eq!(logged, 1, "{log}");
 
     postgres.start_again();
     eventually(TIMEOUT, "it reads again", || {
         read().status == 404 && client.get("/readyz").status == 200
     });
-    let by_hand = ByHand::open(&url.parse().expect("a database"));
-    by_hand.ask("BEGIN");
-    by_hand.ask("LOCK TABLE pets IN ACCESS EXCLUSIVE MODE");
+    let sql_client = SqlClient::open(&url.parse().expect("a database"));
+    sql_client.query("BEGIN");
+    sql_client.query("LOCK TABLE pets IN ACCESS EXCLUSIVE MODE");
     // One that failed a moment ago may have had the line of its second.
     std::thread::sleep(Duration::from_millis(1_100));
     let refused = read();
@@ -137,8 +137,8 @@ fn an_outage_of_the_database_is_one_line_when_it_starts_and_one_when_it_ends() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let url = postgres.url();
-    let words = ["--no-first-key", "--database", &url];
-    let node = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--no-first-key", "--database", &url];
+    let node = Process::serve(PROGRAM, folder.path(), &args);
     let create = "keys create --name a --plan enterprise --per-minute 1000000 --per-day 1000000";
     let create: Vec<_> = create.split(' ').chain(["--database", &url]).collect();
     let key = run(PROGRAM, folder.path(), &create).exits(0);
@@ -167,7 +167,7 @@ fn an_outage_of_the_database_is_one_line_when_it_starts_and_one_when_it_ends() {
     eventually(TIMEOUT, "ready again", || {
         client.create(&rex()).status == 201 && checks().1.matches("\"ready\"").count() == 5
     });
-    // Whatever is still to be noticed is noticed now.
+    // Whatever is still to be logged is logged now.
     std::thread::sleep(Duration::from_secs(2));
     log += &node.log();
     let events: Vec<_> = log

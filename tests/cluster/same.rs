@@ -1,4 +1,4 @@
-//! The same questions, in the same order, to both engines: the responses are the same.
+//! The same operations, in the same order, have the same results on both engines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tempfile::TempDir;
 
-/// How many sequences are tried. All go on with what those before left behind.
+/// How many sequences are tried. Each continues with the data of those before.
 const SEQUENCES: u32 = 500;
 
-/// One question. Numbers are taken from a small range, so that they often meet something.
+/// One operation. IDs are taken from a small range, so that most of them exist.
 #[derive(Clone, Debug)]
-enum Act {
+enum Operation {
     Create {
         name: u8,
         retry: Option<(u8, u8)>,
@@ -68,11 +68,11 @@ enum Act {
         requests: u32,
     },
     Usage(Option<i64>),
-    Forget,
+    Sweep,
     Wait(u64),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn operation() -> impl Strategy<Value = Operation> {
     let pet = || 1_i64..200;
     let key = || 1_i64..20;
     let order = || 1_i64..60;
@@ -80,28 +80,28 @@ fn act() -> impl Strategy<Value = Act> {
     let limit = || 1_usize..20;
     prop_oneof![
         6 => (any::<u8>(), prop::option::of((0_u8..8, 0_u8..4)))
-            .prop_map(|(name, retry)| Act::Create { name, retry }),
-        2 => pet().prop_map(Act::Pet),
+            .prop_map(|(name, retry)| Operation::Create { name, retry }),
+        2 => pet().prop_map(Operation::Pet),
         4 => (limit(), prop::option::of(status()), 0_i64..300)
-            .prop_map(|(limit, status, after)| Act::Pets { limit, status, after }),
-        2 => (limit(), 0_i64..60).prop_map(|(limit, after)| Act::Orders { limit, after }),
-        3 => (pet(), any::<bool>()).prop_map(|(pet, ships)| Act::Place { pet, ships }),
-        2 => order().prop_map(Act::Complete),
-        2 => order().prop_map(Act::Cancel),
+            .prop_map(|(limit, status, after)| Operation::Pets { limit, status, after }),
+        2 => (limit(), 0_i64..60).prop_map(|(limit, after)| Operation::Orders { limit, after }),
+        3 => (pet(), any::<bool>()).prop_map(|(pet, ships)| Operation::Place { pet, ships }),
+        2 => order().prop_map(Operation::Complete),
+        2 => order().prop_map(Operation::Cancel),
         2 => (pet(), status(), any::<bool>())
-            .prop_map(|(pet, to, force)| Act::SetStatus { pet, to, force }),
+            .prop_map(|(pet, to, force)| Operation::SetStatus { pet, to, force }),
         1 => (any::<bool>(), any::<bool>())
-            .prop_map(|(enterprise, expires)| Act::AddKey { enterprise, expires }),
-        2 => key().prop_map(Act::Key),
-        1 => (key(), any::<bool>()).prop_map(|(key, enterprise)| Act::SetPlan { key, enterprise }),
-        1 => key().prop_map(Act::Rotate),
-        1 => key().prop_map(Act::Revoke),
-        1 => key().prop_map(Act::Ban),
-        1 => key().prop_map(Act::Unban),
-        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Act::RecordUsage { key, requests }),
-        1 => prop::option::of(key()).prop_map(Act::Usage),
-        1 => Just(Act::Forget),
-        1 => (1_u64..90_000).prop_map(Act::Wait),
+            .prop_map(|(enterprise, expires)| Operation::AddKey { enterprise, expires }),
+        2 => key().prop_map(Operation::Key),
+        1 => (key(), any::<bool>()).prop_map(|(key, enterprise)| Operation::SetPlan { key, enterprise }),
+        1 => key().prop_map(Operation::Rotate),
+        1 => key().prop_map(Operation::Revoke),
+        1 => key().prop_map(Operation::Ban),
+        1 => key().prop_map(Operation::Unban),
+        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Operation::RecordUsage { key, requests }),
+        1 => prop::option::of(key()).prop_map(Operation::Usage),
+        1 => Just(Operation::Sweep),
+        1 => (1_u64..90_000).prop_map(Operation::Wait),
     ]
 }
 
@@ -116,18 +116,18 @@ fn size(limit: usize) -> PageSize {
     limit.to_string().parse().expect("a size")
 }
 
-/// What an operator sees of a key. How often revisions are raised is each engine's own affair.
+/// What an operator sees of a key. How often revisions are raised differs between engines.
 fn shown(key: Option<KeyRecord>) -> String {
     format!("{:?}", key.map(|key| KeyRecord { revision: 0, ..key }))
 }
 
-/// Asks one store, and gives all of its response.
-async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> String {
+/// Performs an operation on one store, and returns the whole result.
+async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Timestamp) -> String {
     const FAILED: &str = "the store responds";
-    // What another process would have to tell a server.
+    // As if another process had changed an animal.
     store.pets_changed();
-    match *act {
-        Act::Create { name, retry } => {
+    match *operation {
+        Operation::Create { name, retry } => {
             let name = retry.map_or(name, |(_, body)| body);
             let body = format!("{{\"name\":\"animal {name}\",\"categoryId\":{name}}}");
             let pet = NewPet::from_json(body.as_bytes()).expect("a body");
@@ -139,8 +139,8 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             });
             format!("{:?}", store.create(pet, retry).await.expect(FAILED))
         }
-        Act::Pet(id) => format!("{:?}", store.pet(PetId(id)).await.expect(FAILED)),
-        Act::Pets {
+        Operation::Pet(id) => format!("{:?}", store.pet(PetId(id)).await.expect(FAILED)),
+        Operation::Pets {
             limit,
             status,
             after,
@@ -153,7 +153,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             };
             format!("{:?}", store.page(query).await.expect(FAILED))
         }
-        Act::Orders { limit, after } => {
+        Operation::Orders { limit, after } => {
             let cursor = Cursor::after(after);
             let query = OrderQuery {
                 limit: size(limit),
@@ -165,7 +165,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
                 store.orders().try_collect::<Vec<_>>().await.expect(FAILED)
             )
         }
-        Act::Place { pet, ships } => {
+        Operation::Place { pet, ships } => {
             let date = ships.then(|| now.after(Duration::from_secs(60)));
             format!(
                 "{:?}",
@@ -175,23 +175,23 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
                     .expect(FAILED)
             )
         }
-        Act::Complete(id) => {
+        Operation::Complete(id) => {
             format!(
                 "{:?}",
                 store.complete_order(OrderId(id), now).await.expect(FAILED)
             )
         }
-        Act::Cancel(id) => {
+        Operation::Cancel(id) => {
             format!(
                 "{:?}",
                 store.cancel_order(OrderId(id), now).await.expect(FAILED)
             )
         }
-        Act::SetStatus { pet, to, force } => {
+        Operation::SetStatus { pet, to, force } => {
             let set = store.set_status(PetId(pet), to, force, now).await;
             format!("{:?}", set.expect(FAILED))
         }
-        Act::AddKey {
+        Operation::AddKey {
             enterprise,
             expires,
         } => {
@@ -205,11 +205,11 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             let found = store.key_by_hash(secret.hash()).await.expect(FAILED);
             shown(Some(added)) + &shown(found)
         }
-        Act::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
-        Act::SetPlan { key, enterprise } => {
+        Operation::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
+        Operation::SetPlan { key, enterprise } => {
             changed(store, key, KeyChange::Plan(plan(enterprise))).await
         }
-        Act::Rotate(id) => {
+        Operation::Rotate(id) => {
             let rotated = KeyChange::Secret {
                 hash: secret.hash(),
                 prefix: secret.prefix().to_owned(),
@@ -217,15 +217,15 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             };
             changed(store, id, rotated).await
         }
-        Act::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
-        Act::Ban(id) => {
+        Operation::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
+        Operation::Ban(id) => {
             let until = now.after(Duration::from_secs(300));
             let ban = Ban { began: now, until };
             store.record_ban(KeyId(id), ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }
-        Act::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
-        Act::RecordUsage { key, requests } => {
+        Operation::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
+        Operation::RecordUsage { key, requests } => {
             let on = DayUsage {
                 day: now.day(),
                 requests,
@@ -240,7 +240,7 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
             }
             format!("{:?}", store.usage_on(now.day()).await.expect(FAILED))
         }
-        Act::Usage(id) => format!(
+        Operation::Usage(id) => format!(
             "{:?}",
             store
                 .usage(id.map(KeyId))
@@ -248,11 +248,11 @@ async fn ask(store: &Store, act: &Act, secret: &Secret, now: Timestamp) -> Strin
                 .await
                 .expect(FAILED)
         ),
-        Act::Forget => {
-            let forgotten = store.sweep_retries(now.before(Retry::RETENTION)).await;
-            format!("{:?}", forgotten.expect(FAILED))
+        Operation::Sweep => {
+            let swept = store.sweep_retries(now.before(Retry::RETENTION)).await;
+            format!("{:?}", swept.expect(FAILED))
         }
-        Act::Wait(_) => String::new(),
+        Operation::Wait(_) => String::new(),
     }
 }
 
@@ -262,13 +262,13 @@ async fn changed(store: &Store, id: i64, change: KeyChange) -> String {
         .change_key(KeyId(id), move |_| Ok::<_, ()>(change.clone()))
         .await
         .expect("a store that works")
-        .map(|changed| changed.expect("nothing is refused"));
+        .map(|changed| changed.expect("nothing is rejected"));
     let (before, after) = changed.map(|both| (both.before, both.after)).unzip();
     shown(before) + &shown(after)
 }
 
 #[test]
-fn five_hundred_random_sequences_give_the_same_responses_on_both_engines() {
+fn five_hundred_random_sequences_have_the_same_results_on_both_engines() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -281,32 +281,32 @@ fn five_hundred_random_sequences_give_the_same_responses_on_both_engines() {
         runtime.block_on(opening).expect("a store")
     });
     let now = std::cell::Cell::new(START);
-    let asked = std::cell::Cell::new(0);
+    let performed = std::cell::Cell::new(0);
     let config = Config {
         cases: SEQUENCES,
         failure_persistence: None,
-        // A sequence goes on with what those before left behind, so a shorter one would not be the same.
+        // A sequence continues with the data of those before, so a shorter one would not be the same.
         max_shrink_iters: 0,
         ..Config::default()
     };
     TestRunner::new(config)
-        .run(&prop::collection::vec(act(), 1..25), |acts| {
-            for act in &acts {
+        .run(&prop::collection::vec(operation(), 1..25), |operations| {
+            for operation in &operations {
                 // No two things happen in one millisecond, except where they are one.
-                let wait = if let Act::Wait(seconds) = act {
+                let wait = if let Operation::Wait(seconds) = operation {
                     seconds * 1000
                 } else {
                     1
                 };
                 now.set(now.get().after(Duration::from_millis(wait)));
-                asked.set(asked.get() + 1);
+                performed.set(performed.get() + 1);
                 let secret = Secret::generate().expect("randomness");
                 let responses = [&embedded, &shared]
-                    .map(|store| runtime.block_on(ask(store, act, &secret, now.get())));
-                prop_assert_eq!(&responses[0], &responses[1], "{:?}", act);
+                    .map(|store| runtime.block_on(perform(store, operation, &secret, now.get())));
+                prop_assert_eq!(&responses[0], &responses[1], "{:?}", operation);
             }
             Ok(())
         })
         .unwrap_or_else(|failure| panic!("{failure}"));
-    assert!(asked.get() > 3_000, "{}", asked.get());
+    assert!(performed.get() > 3_000, "{}", performed.get());
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::PROGRAM;
 
-/// Lets everybody in over TCP, with or without TLS.
+/// Admits everybody over TCP, with or without TLS.
 pub(crate) const EVERYBODY: &str = "host all all 127.0.0.1/32 trust";
 
 fn folder() -> TempDir {
@@ -19,15 +19,15 @@ fn folder() -> TempDir {
 }
 
 /// Runs `migrate` on this database.
-fn migrate(url: &str, words: &[&str]) -> Output {
-    let words = [&["migrate", "--database", url][..], words].concat();
-    run(PROGRAM, folder().path(), &words)
+fn migrate(url: &str, args: &[&str]) -> Output {
+    let args = [&["migrate", "--database", url][..], args].concat();
+    run(PROGRAM, folder().path(), &args)
 }
 
-/// Has `migrate` fail with one line that ends so.
+/// Checks that `migrate` fails with one line that ends like this.
 #[track_caller]
-fn is_refused(url: &str, words: &[&str], end: &str) {
-    let output = migrate(url, words).exits(1);
+fn is_refused(url: &str, args: &[&str], end: &str) {
+    let output = migrate(url, args).exits(1);
     let line = output.stderr.trim_end();
     assert_eq!(line.lines().count(), 1, "{line}");
     assert!(line.ends_with(end), "{url}: {line}");
@@ -52,9 +52,9 @@ fn connections(postgres: &Postgres) -> String {
 }
 
 /// A server on this database.
-fn serve(url: &str, words: &[&str]) -> Process {
-    let words = [&["--no-first-key", "--database", url][..], words].concat();
-    Process::serve(PROGRAM, folder().path(), &words)
+fn serve(url: &str, args: &[&str]) -> Process {
+    let args = [&["--no-first-key", "--database", url][..], args].concat();
+    Process::serve(PROGRAM, folder().path(), &args)
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn each_mode_encrypts_and_verifies_as_in_libpq() {
             Some(end) => is_refused(&on_encrypted, &[], end),
         }
     }
-    // Without a word it is prefer.
+    // The default is prefer.
     let process = serve(&encrypted.url(), &[]);
     assert_eq!(connections(&encrypted), "t");
     drop(process);
@@ -116,7 +116,7 @@ fn roots_of_the_system_are_needed_only_where_they_are_used() {
     let (ca, empty) = (authority.ca(), folder());
     let nothing = empty.path().join("none.pem");
     std::fs::write(&nothing, "").expect("a file");
-    let run_with = |roots: &std::path::Path, parameters: &str, words: &[&str]| {
+    let run_with = |roots: &std::path::Path, parameters: &str, args: &[&str]| {
         let url = with(&postgres.url(), parameters);
         let variable = format!("SSL_CERT_FILE={}", shown(roots));
         let env = [
@@ -127,7 +127,7 @@ fn roots_of_the_system_are_needed_only_where_they_are_used() {
             "migrate",
             "--database",
         ];
-        run("env", empty.path(), &[&env[..], &[&url], words].concat())
+        run("env", empty.path(), &[&env[..], &[&url], args].concat())
     };
     run_with(&ca, "sslmode=verify-full", &[]).exits(0);
     run_with(&ca, "sslrootcert=system", &[]).exits(0);

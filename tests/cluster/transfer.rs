@@ -12,10 +12,10 @@ use crate::{Cluster, PROGRAM};
 
 const ANIMALS: i64 = 100_000;
 
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
+/// Pseudorandom numbers, the same each time.
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -29,7 +29,7 @@ impl Numbers {
 
     /// A name of any characters that names may have.
     fn name(&mut self, number: i64) -> String {
-        // A name of nothing that is visible, which earlier versions accepted.
+        // A name without visible characters, which earlier versions accepted.
         if number % 50 == 0 {
             return [
                 "\u{200b}",
@@ -74,9 +74,9 @@ impl Numbers {
     }
 }
 
-/// Fills a database by hand. Their IDs have gaps, and the last is the largest that there may be.
+/// Fills a database with SQL. The IDs have gaps, and the last one is the largest that is allowed.
 fn fill(path: &Path) {
-    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+    let mut numbers = Random(0x9E37_79B9_7F4A_7C15);
     let mut file = Connection::open(path).expect("a database");
     let transaction = file.transaction().expect("a transaction");
     let mut id = 0;
@@ -101,8 +101,8 @@ fn fill(path: &Path) {
 fn a_hundred_thousand_random_animals_are_the_same_in_both_formats_and_on_both_engines() {
     let folder = TempDir::new().expect("a folder");
     let postgres = Postgres::start();
-    let pets = |words: &[&str]| {
-        run(PROGRAM, folder.path(), &[&["pets"], words].concat()).exits(0);
+    let pets = |args: &[&str]| {
+        run(PROGRAM, folder.path(), &[&["pets"], args].concat()).exits(0);
     };
     let source = "sqlite:source.db";
     run(PROGRAM, folder.path(), &["migrate", "--database", source]).exits(0);
@@ -151,7 +151,7 @@ fn a_small_import_that_keeps_ids_and_fails_gives_out_none_of_them() {
     // It fails when they are copied.
     let constraint = "ALTER TABLE pets ADD CONSTRAINT small CHECK (id < 10)";
     postgres.psql("kept", constraint);
-    command(&import).refuses(1);
+    command(&import).fails_with(1);
     assert_eq!(last_id().trim(), "0");
     postgres.psql("kept", "ALTER TABLE pets DROP CONSTRAINT small");
     command(&import).exits(0);
@@ -176,7 +176,7 @@ fn an_import_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
     fs::write(folder.path().join("a.ndjson"), line).expect("a file");
     proxy.cut_when_client_sends(b"COMMIT", 1);
     let import = ["pets", "import", "a.ndjson", "--database", &through_proxy];
-    let line = run(PROGRAM, folder.path(), &import).refuses(1);
+    let line = run(PROGRAM, folder.path(), &import).fails_with(1);
     assert!(
         line.contains("whether the animals were imported is unknown"),
         "{line}"

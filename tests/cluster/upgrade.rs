@@ -1,5 +1,5 @@
-//! Nodes of two versions on one database. The later version is this one with one more migration of PostgreSQL, which nodes of this
-//! version can live with or cannot.
+//! Nodes of two versions on one database. The later version is this one with one more migration of PostgreSQL, with which nodes of this
+//! version can work or not.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use crate::{PROGRAM, rex};
 
 /// Two heartbeats, on a busy machine.
-const SOON: Duration = Duration::from_secs(12);
+const HEARTBEAT_TIME: Duration = Duration::from_secs(12);
 
-/// A later version whose migration nodes of this version cannot live with.
+/// A later version with a migration that nodes of this version cannot work with.
 const BREAKING: &str = "ANIMAL_STORE_FAULT=later-breaking-version";
 
-/// One whose migration they can live with.
+/// One with a migration that they can work with.
 const COMPATIBLE: &str = "ANIMAL_STORE_FAULT=later-version";
 
 /// Free ports.
@@ -43,31 +43,31 @@ impl Deployment {
 
     /// A node of this version, and a client of it.
     fn node(&self) -> (Process, Client) {
-        let words = ["--no-first-key", "--database", &self.postgres.url()];
-        let node = Process::serve(PROGRAM, self.folder.path(), &words);
+        let args = ["--no-first-key", "--database", &self.postgres.url()];
+        let node = Process::serve(PROGRAM, self.folder.path(), &args);
         let client = node.client(Some(&self.key));
         (node, client)
     }
 
-    /// Runs a command of a later version to its end. It would not end if it served.
+    /// Runs a command of a later version until it exits. If it served, it would time out.
     fn later(&self, version: &str, command: &[&str]) -> Output {
         let database = self.postgres.url();
-        let words = [&["40", "env", version, PROGRAM], command].concat();
-        let words = [&words[..], &["--database", &database]].concat();
-        run("timeout", self.folder.path(), &words)
+        let args = [&["40", "env", version, PROGRAM], command].concat();
+        let args = [&args[..], &["--database", &database]].concat();
+        run("timeout", self.folder.path(), &args)
     }
 
     /// Runs a node of this version that cannot start.
-    fn serve_in_vain(&self) -> Output {
-        let words = ["30", PROGRAM, "serve", "--database", &self.postgres.url()];
+    fn fail_to_serve(&self) -> Output {
+        let args = ["30", PROGRAM, "serve", "--database", &self.postgres.url()];
         run(
             "timeout",
             self.folder.path(),
-            &[&words[..], &LISTEN].concat(),
+            &[&args[..], &LISTEN].concat(),
         )
     }
 
-    /// Lets half a minute pass, for the rows of the nodes.
+    /// Makes the rows of the nodes half a minute older.
     fn age(&self) {
         let age = "update nodes set seen_at = seen_at - 30000";
         self.postgres.psql("postgres", age);
@@ -88,9 +88,9 @@ impl Deployment {
     fn is_refused_because_of(&self, nodes: &str) {
         let serve = [&["serve"], &LISTEN[..]].concat();
         for command in [&["migrate"], &serve[..]] {
-            let line = self.later(BREAKING, command).refuses(1);
-            let words = "cannot migrate to format 5 while nodes of an older version are running";
-            assert!(line.contains(words), "{line}");
+            let line = self.later(BREAKING, command).fails_with(1);
+            let text = "cannot migrate to format 5 while nodes of an older version are running";
+            assert!(line.contains(text), "{line}");
             assert!(
                 line.contains(&format!("it: {nodes}; shut them down")),
                 "{line}"
@@ -101,7 +101,7 @@ impl Deployment {
 }
 
 #[test]
-fn a_migration_that_older_nodes_cannot_live_with_is_refused_until_all_of_them_have_ended() {
+fn a_migration_that_older_nodes_cannot_work_with_is_rejected_until_all_of_them_have_stopped() {
     let deployment = Deployment::start();
     let ((mut one, client), (mut two, _)) = (deployment.node(), deployment.node());
     let version = env!("CARGO_PKG_VERSION");
@@ -110,7 +110,7 @@ fn a_migration_that_older_nodes_cannot_live_with_is_refused_until_all_of_them_ha
     assert_eq!(client.create(&rex()).status, 201);
 
     one.signal("TERM");
-    assert_eq!(one.ends_within(SOON), Some(0));
+    assert_eq!(one.ends_within(HEARTBEAT_TIME), Some(0));
     assert_eq!(deployment.nodes(), "2");
     deployment.is_refused_because_of(&names[1]);
 
@@ -124,7 +124,7 @@ fn a_migration_that_older_nodes_cannot_live_with_is_refused_until_all_of_them_ha
 }
 
 #[test]
-fn a_migration_that_older_nodes_can_live_with_runs_beside_them_and_they_continue_to_report() {
+fn a_migration_that_older_nodes_can_work_with_runs_beside_them_and_they_continue_to_report() {
     let deployment = Deployment::start();
     let (mut node, client) = deployment.node();
     deployment.later(COMPATIBLE, &["migrate"]).exits(0);
@@ -132,29 +132,29 @@ fn a_migration_that_older_nodes_can_live_with_runs_beside_them_and_they_continue
     deployment.age();
     let seen = "select count(*) from nodes
                 where seen_at > extract(epoch from clock_timestamp()) * 1000 - 20000";
-    eventually(SOON, "a heartbeat", || {
+    eventually(HEARTBEAT_TIME, "a heartbeat", || {
         deployment.postgres.psql("postgres", seen) == "1"
     });
     assert_eq!(client.create(&rex()).status, 201);
 
-    let line = deployment.serve_in_vain().refuses(1);
+    let line = deployment.fail_to_serve().fails_with(1);
     assert!(line.ends_with("use a newer animal-store"), "{line}");
     node.signal("TERM");
-    assert_eq!(node.ends_within(SOON), Some(0));
+    assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(0));
 }
 
 #[test]
-fn a_node_that_was_paused_while_it_counted_as_dead_ends_when_it_continues() {
+fn a_node_that_was_paused_while_it_counted_as_dead_stops_when_it_continues() {
     let deployment = Deployment::start();
     let (mut node, _) = deployment.node();
     node.signal("STOP");
     deployment.age();
     deployment.later(BREAKING, &["migrate"]).exits(0);
     node.signal("CONT");
-    assert_eq!(node.ends_within(SOON), Some(1));
+    assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(1));
     let log = node.log();
-    let words = "a newer version has migrated the database to format 5";
-    assert!(log.contains(words), "{log}");
+    let text = "a newer version has migrated the database to format 5";
+    assert!(log.contains(text), "{log}");
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn a_node_that_was_paused_for_very_long_registers_again_if_nothing_was_migrated(
     let deployment = Deployment::start();
     let (mut node, client) = deployment.node();
     deployment.postgres.psql("postgres", "delete from nodes");
-    eventually(SOON, "a row", || deployment.nodes() == "2");
+    eventually(HEARTBEAT_TIME, "a row", || deployment.nodes() == "2");
     assert_eq!(client.create(&rex()).status, 201);
     node.signal("TERM");
-    assert_eq!(node.ends_within(SOON), Some(0));
+    assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(0));
     assert_eq!(deployment.nodes(), "");
 }
 
@@ -175,12 +175,12 @@ fn no_older_node_starts_while_such_a_migration_is_in_progress() {
     crate::format::slow_down(&deployment.postgres, 5);
     std::thread::scope(|scope| {
         let migrating = scope.spawn(|| deployment.later(BREAKING, &["migrate"]));
-        eventually(SOON, "it migrates", || {
+        eventually(HEARTBEAT_TIME, "it migrates", || {
             let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
             deployment.postgres.psql("postgres", sleeping) == "1"
         });
         let began = Instant::now();
-        let output = deployment.serve_in_vain().exits(1);
+        let output = deployment.fail_to_serve().exits(1);
         let last = output.stderr.lines().last().unwrap_or_default();
         assert!(last.contains("has format 5"), "{}", output.stderr);
         assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");

@@ -1,4 +1,4 @@
-//! The usage of keys in PostgreSQL is what was served, to the last request, whatever becomes of the commits that store it.
+//! The usage of keys in PostgreSQL is what was served, to the last request, whatever happens to the commits that store it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use crate::{Cluster, End, NODES, is_long};
 /// The limit of the day. That of the minute is larger, so that headers show the day.
 const DAY: u32 = 10_000_000;
 
-/// Keys that are used at once.
+/// The number of keys that are used concurrently.
 const KEYS: usize = 4;
 
 /// Requests by key.
 type Usage = BTreeMap<i64, usize>;
 
-/// What PostgreSQL has of all days.
+/// The usage of all days in PostgreSQL.
 fn stored(cluster: &Cluster) -> Usage {
     let sums = "select api_key_id, sum(requests) from usage_by_day group by api_key_id";
     let rows = cluster.postgres.psql("postgres", sums);
@@ -31,7 +31,7 @@ fn stored(cluster: &Cluster) -> Usage {
     rows.lines().map(row).collect()
 }
 
-/// Lets clients list animals with so many keys on all nodes while something else happens: the keys, and what was served.
+/// Lets clients list animals with [`KEYS`] keys on all nodes while something else happens. Returns the keys, and what was served.
 fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Usage) {
     let keys: Vec<_> = (0..KEYS).map(|_| cluster.key(DAY * 10, DAY)).collect();
     let (done, counts) = (
@@ -63,21 +63,21 @@ fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Usa
     (keys, served)
 }
 
-/// Cuts connections to PostgreSQL so many times after COMMIT was sent. Nothing but usage is written meanwhile. Between two cuts
+/// Cuts connections to PostgreSQL this many times after COMMIT was sent. Nothing but usage is written meanwhile. Between two cuts
 /// some commits are let through, so that batches are stored at the first try, at the second, or later.
 fn cut(cluster: &Cluster, times: usize) {
-    let before = cluster.wire.cuts();
+    let before = cluster.proxy.cuts();
     for cut in 1..=times {
-        cluster.wire.cut_when_client_sends(b"COMMIT", 1);
+        cluster.proxy.cut_when_client_sends(b"COMMIT", 1);
         eventually(Duration::from_secs(20), "a cut", || {
-            cluster.wire.cuts() == before + cut
+            cluster.proxy.cuts() == before + cut
         });
         std::thread::sleep(Duration::from_millis(cut as u64 % 4 * 100));
     }
 }
 
 #[test]
-fn the_stored_use_equals_the_requests_served_though_a_hundred_commits_were_cut_off() {
+fn the_stored_usage_equals_the_requests_served_although_a_hundred_commits_were_cut_off() {
     let cuts = if is_long() { 1_000 } else { 100 };
     let mut cluster = Cluster::start();
     let (keys, served) = served(&cluster, || cut(&cluster, cuts));
@@ -94,7 +94,7 @@ fn the_stored_use_equals_the_requests_served_though_a_hundred_commits_were_cut_o
     }
     assert_eq!(stored(&cluster), served);
 
-    // Nodes that start tell an empty Redis the same.
+    // Nodes that start send the same to an empty Redis.
     cluster.redis.cli(&["FLUSHALL"]);
     cluster.nodes = (0..NODES).map(|_| cluster.start_node()).collect();
     for (id, key) in &keys {
@@ -107,7 +107,7 @@ fn the_stored_use_equals_the_requests_served_though_a_hundred_commits_were_cut_o
 }
 
 #[test]
-fn the_same_check_catches_use_that_is_stored_without_the_id_of_its_batch() {
+fn the_same_check_catches_usage_that_is_stored_without_the_id_of_its_batch() {
     let cluster = Cluster::broken("no-usage-batch-id");
     let (_, served) = served(&cluster, || cut(&cluster, 10));
     eventually(Duration::from_secs(10), "more is stored", || {
@@ -116,11 +116,13 @@ fn the_same_check_catches_use_that_is_stored_without_the_id_of_its_batch() {
 }
 
 #[test]
-fn what_was_counted_last_is_stored_at_shutdown_though_several_commits_are_cut_off() {
+fn the_last_usage_is_stored_at_shutdown_although_several_commits_are_cut_off() {
     let mut cluster = Cluster::start();
     let (_, served) = served(&cluster, || {
-        cluster.wire.cut_when_client_sends(b"COMMIT", 4 * NODES);
-        eventually(Duration::from_secs(20), "a cut", || cluster.wire.cuts() > 0);
+        cluster.proxy.cut_when_client_sends(b"COMMIT", 4 * NODES);
+        eventually(Duration::from_secs(20), "a cut", || {
+            cluster.proxy.cuts() > 0
+        });
     });
     for node in &cluster.nodes {
         node.signal("TERM");
@@ -129,6 +131,6 @@ fn what_was_counted_last_is_stored_at_shutdown_though_several_commits_are_cut_of
         let code = node.ends_within(Duration::from_secs(15));
         assert_eq!(code, Some(0), "{}", node.log());
     }
-    assert!(cluster.wire.cuts() > NODES, "{}", cluster.wire.cuts());
+    assert!(cluster.proxy.cuts() > NODES, "{}", cluster.proxy.cuts());
     assert_eq!(stored(&cluster), served);
 }

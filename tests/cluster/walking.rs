@@ -1,4 +1,4 @@
-//! A reader that follows `next` while others write meets every animal once, in order, and misses none: IDs become
+//! A reader that follows `next` while others write sees every animal once, in order, and misses none: IDs become
 //! visible in their order, on all nodes.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const READERS: usize = 4;
 
 const FIRST_PAGE: &str = "/v1/pets?limit=100";
 
-/// How long a reader at the end waits before it looks again.
+/// How long a reader at the end waits before it reads again.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// What was written, and what is wrong with what was read.
@@ -26,11 +26,11 @@ struct Walked {
     took: Duration,
 }
 
-/// Where a reader is.
+/// The position of a reader.
 struct Walk {
     seen: Vec<i64>,
     page: String,
-    /// How many of the last that were seen are on that page: at the end, it is read again.
+    /// How many of the last IDs that were seen are on that page: at the end, it is read again.
     on_page: usize,
     pages: usize,
     violations: Vec<String>,
@@ -49,13 +49,13 @@ impl Walk {
         let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
         for turn in first.. {
             let node = turn % nodes.len();
-            // Asked before the page is: what it does not show now never comes.
-            let is_whole = written.load(Ordering::SeqCst);
+            // Read before the page: what that does not show now is never added.
+            let is_complete = written.load(Ordering::SeqCst);
             let page = nodes[node]
                 .request("GET", &walk.page)
                 .send_on(&mut connections[node]);
             let more = walk.read(&page);
-            if !more && is_whole {
+            if !more && is_complete {
                 break;
             }
             if !more {
@@ -96,7 +96,7 @@ impl Walk {
     }
 }
 
-/// Adds animals, and gives their IDs. A variant that is broken may also fail now and then.
+/// Adds animals, and returns their IDs. A broken variant may also fail occasionally.
 fn write(node: &Client, animals: usize, may_fail: bool) -> Vec<i64> {
     let mut connection = node.connect();
     let mut ids = Vec::with_capacity(animals);
@@ -104,7 +104,7 @@ fn write(node: &Client, animals: usize, may_fail: bool) -> Vec<i64> {
         let request = node.request("POST", "/v1/pets").json(&rex());
         let response = request.send_on(&mut connection);
         if response.status == 201 {
-            ids.push(response.json()["id"].as_i64().expect("an id"));
+            ids.push(response.json()["id"].as_i64().expect("an ID"));
         } else {
             assert!(may_fail, "{response}");
         }
@@ -112,7 +112,7 @@ fn write(node: &Client, animals: usize, may_fail: bool) -> Vec<i64> {
     ids
 }
 
-/// Writes so many animals through all nodes, while readers walk over all nodes.
+/// Writes this many animals through all nodes, while readers walk over all nodes.
 fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
     let nodes = cluster.clients(&cluster.large_key());
     let nodes = &nodes[..];
@@ -145,24 +145,24 @@ fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
     let acknowledged: BTreeSet<i64> = ids.iter().copied().collect();
     let mut violations = Vec::new();
     if acknowledged.len() < ids.len() {
-        violations.push("an ID was given twice".into());
+        violations.push("an ID was assigned twice".into());
     }
     let pages = walks.iter().map(|walk| walk.pages).sum();
     for (reader, walk) in walks.into_iter().enumerate() {
         let seen: BTreeSet<i64> = walk.seen.iter().copied().collect();
-        let mut say = |what: &str, wrong: Vec<&i64>| {
+        let mut report = |what: &str, wrong: Vec<&i64>| {
             if !wrong.is_empty() {
                 violations.push(format!("{} {what}, as {:?}", wrong.len(), wrong[0]));
             }
         };
-        say("skipped", acknowledged.difference(&seen).collect());
-        say(
+        report("skipped", acknowledged.difference(&seen).collect());
+        report(
             "seen, but never acknowledged",
             seen.difference(&acknowledged).collect(),
         );
-        let doubled = walk.seen.len() - seen.len();
-        if doubled > 0 {
-            violations.push(format!("{doubled} seen twice"));
+        let duplicated = walk.seen.len() - seen.len();
+        if duplicated > 0 {
+            violations.push(format!("{duplicated} seen twice"));
         }
         violations.extend(
             walk.violations
@@ -197,7 +197,7 @@ fn readers_that_follow_next_while_others_write_see_each_animal_once_and_in_order
 
 #[test]
 fn the_same_check_catches_ids_from_a_sequence() {
-    // Empty each time: what an earlier try has left would be news to the readers of the next.
+    // A new cluster each time: readers would count what an earlier attempt has left.
     let mut tries = (0..3).map(|_| {
         let cluster = Cluster::broken("ids-from-sequence");
         walk_while_writing(&cluster, 4_000).violations

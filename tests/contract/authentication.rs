@@ -1,4 +1,4 @@
-//! Who is let in: the bearer key, and every form of its absence.
+//! Authentication: the bearer key, and every way in which it can be missing or invalid.
 
 use animal_store::key::Secret;
 use harness::{App, Client, Response, enterprise};
@@ -6,45 +6,45 @@ use std::time::Duration;
 
 use crate::rex;
 
-const ASKS: &str = "Bearer realm=\"animal-store\"";
-const REFUSES: &str = "Bearer realm=\"animal-store\", error=\"invalid_token\"";
+const CHALLENGE: &str = "Bearer realm=\"animal-store\"";
+const INVALID_TOKEN: &str = "Bearer realm=\"animal-store\", error=\"invalid_token\"";
 
 #[track_caller]
 fn is_missing(response: &Response) {
     response.is_error(401, "missing_api_key");
-    assert_eq!(response.header("www-authenticate"), Some(ASKS));
+    assert_eq!(response.header("www-authenticate"), Some(CHALLENGE));
 }
 
 #[track_caller]
 fn is_invalid(response: &Response) {
     response.is_error(401, "invalid_api_key");
-    assert_eq!(response.header("www-authenticate"), Some(REFUSES));
+    assert_eq!(response.header("www-authenticate"), Some(INVALID_TOKEN));
 }
 
-fn authorized(anyone: &Client, value: &str) -> Response {
-    let request = anyone.request("GET", "/v1/pets");
+fn authorized(anonymous: &Client, value: &str) -> Response {
+    let request = anonymous.request("GET", "/v1/pets");
     request.header("Authorization", value).send()
 }
 
 #[test]
-fn a_request_with_a_key_in_the_authorization_header_is_let_in() {
-    let (_app, anyone, key) = App::start();
+fn a_request_with_a_key_in_the_authorization_header_is_authenticated() {
+    let (_app, anonymous, key) = App::start();
     let secret = key.key.unwrap();
     for scheme in ["Bearer", "bearer", "BEARER", "bEaReR"] {
-        let response = authorized(&anyone, &format!("{scheme} {secret}"));
+        let response = authorized(&anonymous, &format!("{scheme} {secret}"));
         assert_eq!(response.status, 200, "{scheme}");
     }
 }
 
 #[test]
 fn every_operation_requires_a_key() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     key.create(&rex());
     let create = |who: &Client| who.create(&rex());
-    let wrong = anyone.with_key(Some("wrong"));
-    is_missing(&anyone.get("/v1/pets"));
-    is_missing(&anyone.get("/v1/pets/1"));
-    is_missing(&create(&anyone));
+    let wrong = anonymous.with_key(Some("wrong"));
+    is_missing(&anonymous.get("/v1/pets"));
+    is_missing(&anonymous.get("/v1/pets/1"));
+    is_missing(&create(&anonymous));
     is_invalid(&wrong.get("/v1/pets"));
     is_invalid(&wrong.get("/v1/pets/1"));
     is_invalid(&create(&wrong));
@@ -53,9 +53,9 @@ fn every_operation_requires_a_key() {
 
 #[test]
 fn a_request_that_sends_no_key_is_401_missing_api_key() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let secret = key.key.unwrap();
-    is_missing(&anyone.get("/v1/pets"));
+    is_missing(&anonymous.get("/v1/pets"));
     for value in [
         "",
         "Bearer",
@@ -67,22 +67,22 @@ fn a_request_that_sends_no_key_is_401_missing_api_key() {
         &format!("Basic {secret}"),
         &format!("Bearer:{secret}"),
     ] {
-        is_missing(&authorized(&anyone, value));
+        is_missing(&authorized(&anonymous, value));
     }
 }
 
 #[test]
-fn a_key_in_another_place_is_no_key() {
-    let (_app, anyone, key) = App::start();
+fn a_key_in_another_place_is_ignored() {
+    let (_app, anonymous, key) = App::start();
     let secret = key.key.unwrap();
-    let request = anyone.request("GET", "/v1/pets");
+    let request = anonymous.request("GET", "/v1/pets");
     is_missing(&request.header("X-Api-Key", &secret).send());
-    is_missing(&anyone.get(&format!("/v1/pets?api_key={secret}&access_token={secret}")));
+    is_missing(&anonymous.get(&format!("/v1/pets?api_key={secret}&access_token={secret}")));
 }
 
 #[test]
 fn a_malformed_key_is_401_invalid_api_key() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let secret = key.key.unwrap();
     let shorter = &secret[..secret.len() - 1];
     for malformed in [
@@ -97,13 +97,13 @@ fn a_malformed_key_is_401_invalid_api_key() {
         &secret[3..],
         &"x".repeat(5_000),
     ] {
-        is_invalid(&authorized(&anyone, &format!("Bearer {malformed}")));
+        is_invalid(&authorized(&anonymous, &format!("Bearer {malformed}")));
     }
 }
 
 #[test]
 fn a_key_with_one_wrong_character_is_401_invalid_api_key() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let secret = key.key.unwrap();
     for place in 0..secret.len() {
         let mut typo = secret.clone();
@@ -113,21 +113,21 @@ fn a_key_with_one_wrong_character_is_401_invalid_api_key() {
             "7"
         };
         typo.replace_range(place..=place, other);
-        is_invalid(&anyone.with_key(Some(&typo)).get("/v1/pets"));
+        is_invalid(&anonymous.with_key(Some(&typo)).get("/v1/pets"));
     }
 }
 
 #[test]
 fn unknown_expired_and_malformed_keys_get_the_same_response() {
-    let (app, anyone, _) = App::start();
+    let (app, anonymous, _) = App::start();
     let (_, expired) = app.issue(enterprise(9, 9), Some(Duration::from_secs(5)));
     assert_eq!(expired.get("/v1/pets").status, 200);
     app.clock.advance(Duration::from_secs(5));
     let unknown = Secret::generate().unwrap();
-    let unknown = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
+    let unknown = anonymous.with_key(Some(unknown.reveal())).get("/v1/pets");
     let (expired, malformed) = (
         expired.get("/v1/pets"),
-        anyone.with_key(Some("x")).get("/v1/pets"),
+        anonymous.with_key(Some("x")).get("/v1/pets"),
     );
     for response in [&unknown, &expired, &malformed] {
         is_invalid(response);
@@ -137,12 +137,12 @@ fn unknown_expired_and_malformed_keys_get_the_same_response() {
 
 #[test]
 fn two_authorization_headers_are_401_even_with_a_valid_key_in_both_and_the_message_says_so() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let valid = format!("Bearer {}", key.key.as_deref().unwrap());
     for other in [&valid, "Basic dXNlcjpwYXNz", "Bearer x"] {
         let request = key.request("GET", "/v1/pets");
         let last = request.header("Authorization", other).send();
-        let request = anyone
+        let request = anonymous
             .request("GET", "/v1/pets")
             .header("Authorization", other);
         let first = request.header("Authorization", &valid).send();
@@ -159,10 +159,10 @@ fn two_authorization_headers_are_401_even_with_a_valid_key_in_both_and_the_messa
 }
 
 #[test]
-fn a_401_says_nothing_of_what_exists() {
-    let (_app, anyone, key) = App::start();
+fn a_401_does_not_reveal_what_exists() {
+    let (_app, anonymous, key) = App::start();
     key.create(&rex());
-    let body = anyone.get("/v1/pets").body;
+    let body = anonymous.get("/v1/pets").body;
     for path in [
         "/v1/pets/1",
         "/v1/pets/2",
@@ -170,15 +170,15 @@ fn a_401_says_nothing_of_what_exists() {
         "/v1",
         "/v1/pets?limit=0",
     ] {
-        assert_eq!(anyone.get(path).body, body, "{path}");
+        assert_eq!(anonymous.get(path).body, body, "{path}");
     }
 }
 
 #[test]
 fn an_error_never_repeats_the_key() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let unknown = Secret::generate().unwrap();
-    let response = anyone.with_key(Some(unknown.reveal())).get("/v1/pets");
+    let response = anonymous.with_key(Some(unknown.reveal())).get("/v1/pets");
     assert!(!response.to_string().contains(unknown.reveal()));
     let secret = key.key.as_deref().unwrap();
     let response = key.get(&format!("/v1/pets?limit={secret}"));

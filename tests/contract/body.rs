@@ -37,7 +37,7 @@ fn chunked(key: &Client, chunks: &[&[u8]]) -> Response {
     connection.response()
 }
 
-/// A whole animal in exactly so many bytes.
+/// A complete animal in exactly this many bytes.
 fn animal_of(bytes: usize) -> Vec<u8> {
     let mut body = rex().to_string().into_bytes();
     body.resize(bytes, b' ');
@@ -70,7 +70,7 @@ fn a_repeated_field_is_400_also_an_unknown_one() {
 }
 
 #[test]
-fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
+fn a_body_that_is_empty_or_not_json_or_not_an_object_is_400() {
     let (_app, _, key) = App::start();
     let deep = "[".repeat(10_000);
     for body in [
@@ -107,7 +107,7 @@ fn a_body_that_is_empty_or_no_json_or_no_object_is_400() {
 }
 
 #[test]
-fn what_is_not_valid_json_gets_an_error_that_says_why_and_where() {
+fn invalid_json_gets_an_error_with_the_reason_and_the_position() {
     let (_app, _, key) = App::start();
     for (body, why) in [
         ("\u{feff}{}", "byte order mark at line 1, column 1"),
@@ -138,13 +138,13 @@ fn what_is_not_valid_json_gets_an_error_that_says_why_and_where() {
 }
 
 #[test]
-fn an_array_of_animals_is_no_animal() {
+fn an_array_of_animals_is_not_an_animal() {
     let (_app, _, key) = App::start();
     key.create(&json!([rex()])).is_error(400, "invalid_body");
 }
 
 #[test]
-fn a_refused_body_creates_nothing() {
+fn a_rejected_body_creates_nothing() {
     let (_app, _, key) = App::start();
     send(&key, "{}").is_error(400, "invalid_body");
     post(&key, "text/plain", rex().to_string()).is_error(415, "unsupported_media_type");
@@ -153,7 +153,7 @@ fn a_refused_body_creates_nothing() {
 }
 
 #[test]
-fn a_body_may_have_16_kib_and_over_that_is_413() {
+fn a_body_may_have_16_kib_and_a_larger_one_is_413() {
     let (_app, _, key) = App::start();
     assert_eq!(send(&key, animal_of(16_384)).status, 201);
     for bytes in [16_385, 20_000, 500_000] {
@@ -162,7 +162,7 @@ fn a_body_may_have_16_kib_and_over_that_is_413() {
 }
 
 #[test]
-fn a_413_ends_the_connection_and_says_so() {
+fn a_413_closes_the_connection_and_announces_it() {
     let (_app, _, key) = App::start();
     for length in [16_385, 100_000] {
         let mut connection = key.connect();
@@ -177,7 +177,7 @@ fn a_413_ends_the_connection_and_says_so() {
 }
 
 #[test]
-fn a_body_may_come_in_chunks_and_the_same_limit_holds() {
+fn a_body_may_be_chunked_and_has_the_same_limit() {
     let (_app, _, key) = App::start();
     let whole = animal_of(16_384);
     let (start, end) = whole.split_at(9);
@@ -191,14 +191,14 @@ fn a_body_may_come_in_chunks_and_the_same_limit_holds() {
 }
 
 #[test]
-fn a_client_that_asks_first_gets_a_413_before_it_sends() {
+fn a_client_that_expects_100_continue_gets_a_413_before_it_sends() {
     let (_app, _, key) = App::start();
     let mut connection = begin(&key, "Expect: 100-continue\r\nContent-Length: 16385");
     connection.response().is_error(413, "body_too_large");
 }
 
 #[test]
-fn a_client_that_asks_first_gets_a_100_where_it_may_go_on() {
+fn a_client_that_expects_100_continue_gets_it_if_it_may_continue() {
     let (_app, _, key) = App::start();
     let body = rex().to_string();
     let lines = format!("Expect: 100-continue\r\nContent-Length: {}", body.len());
@@ -278,15 +278,15 @@ fn the_type_may_have_parameters_and_letters_of_any_case() {
 }
 
 #[test]
-fn a_body_is_looked_at_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
-    send(&anyone, "{").is_error(401, "missing_api_key");
-    send(&anyone, animal_of(20_000)).is_error(401, "missing_api_key");
-    post(&anyone, "text/plain", "x").is_error(401, "missing_api_key");
+fn a_body_is_validated_only_after_authentication() {
+    let (_app, anonymous, _) = App::start();
+    send(&anonymous, "{").is_error(401, "missing_api_key");
+    send(&anonymous, animal_of(20_000)).is_error(401, "missing_api_key");
+    post(&anonymous, "text/plain", "x").is_error(401, "missing_api_key");
 }
 
 #[test]
-fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_stands() {
+fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_is() {
     let (_app, _, key) = App::start();
     let body = b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}".to_vec();
     let request = key.request("POST", "/v1/pets").body(body);
@@ -295,7 +295,7 @@ fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_stands() {
 }
 
 #[test]
-fn a_broken_chunk_is_400_invalid_body() {
+fn a_malformed_chunk_is_400_invalid_body() {
     let (_app, _, key) = App::start();
     let mut connection = key.connect();
     let head = "POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";

@@ -32,15 +32,15 @@ fn cors(response: &Response) -> Vec<&str> {
 
 #[test]
 fn a_preflight_needs_no_key_and_counts_nothing() {
-    let (app, anyone, _) = app(&[SHOP, "http://localhost:3000"]);
+    let (app, anonymous, _) = app(&[SHOP, "http://localhost:3000"]);
     let key = app.key(enterprise(2, 2));
     for (client, path, methods) in [
-        (&anyone, "/v1/pets", "GET, HEAD, POST"),
+        (&anonymous, "/v1/pets", "GET, HEAD, POST"),
         (&key, "/v1/pets", "GET, HEAD, POST"),
-        (&anyone, "/v1/pets/1", "GET, HEAD"),
-        (&anyone, "/v1/store/orders", "GET, HEAD"),
-        (&anyone, "/v1/unknown", "GET, HEAD, POST"),
-        (&anyone, "/openapi.json", "GET, HEAD"),
+        (&anonymous, "/v1/pets/1", "GET, HEAD"),
+        (&anonymous, "/v1/store/orders", "GET, HEAD"),
+        (&anonymous, "/v1/unknown", "GET, HEAD, POST"),
+        (&anonymous, "/openapi.json", "GET, HEAD"),
     ] {
         for origin in [SHOP, "http://localhost:3000"] {
             let response = preflight(client, path, origin);
@@ -72,7 +72,7 @@ fn a_preflight_needs_no_key_and_counts_nothing() {
 
 #[test]
 fn every_response_can_be_read_by_a_page_of_a_listed_origin_and_by_no_other() {
-    let (app, anyone, key) = app(&[SHOP]);
+    let (app, anonymous, key) = app(&[SHOP]);
     let exhausted = app.key(enterprise(1, 1));
     assert_eq!(exhausted.get("/v1/pets").status, 200);
     for (client, method, path, status) in [
@@ -80,12 +80,12 @@ fn every_response_can_be_read_by_a_page_of_a_listed_origin_and_by_no_other() {
         (&key, "POST", "/v1/pets", 415),
         (&key, "GET", "/v1/pets/7", 404),
         (&key, "DELETE", "/v1/pets", 405),
-        (&anyone, "GET", "/v1/pets", 401),
+        (&anonymous, "GET", "/v1/pets", 401),
         (&exhausted, "GET", "/v1/pets", 429),
-        (&anyone, "GET", "/openapi.json", 200),
-        (&anyone, "GET", "/unknown", 404),
-        // Without Access-Control-Request-Method it is no preflight.
-        (&anyone, "OPTIONS", "/v1/pets", 401),
+        (&anonymous, "GET", "/openapi.json", 200),
+        (&anonymous, "GET", "/unknown", 404),
+        // Without Access-Control-Request-Method it is not a preflight.
+        (&anonymous, "OPTIONS", "/v1/pets", 401),
     ] {
         let send = |origin: &str| {
             let response = client.request(method, path).header("Origin", origin).send();
@@ -115,31 +115,31 @@ fn every_response_can_be_read_by_a_page_of_a_listed_origin_and_by_no_other() {
             assert_eq!(cors(&response), Vec::<&str>::new(), "{response}");
         }
     }
-    let response = preflight(&anyone, "/v1/pets", "https://other.example");
+    let response = preflight(&anonymous, "/v1/pets", "https://other.example");
     assert_eq!((response.status, cors(&response)), (204, Vec::new()));
 }
 
 #[test]
 fn a_page_of_a_listed_origin_can_read_a_503() {
     let (app, _, key) = app(&[SHOP]);
-    let other = app.by_hand();
-    other.hold();
+    let other = app.sql_client();
+    other.lock_all();
     let create = key.request("POST", "/v1/pets").header("Origin", SHOP);
     let refused = create.json(&crate::rex()).send();
     refused.is_error(503, "unavailable");
     let allowed = refused.header("access-control-allow-origin");
     assert_eq!(allowed, Some(SHOP), "{refused}");
-    other.release();
+    other.unlock();
 }
 
 #[test]
 fn any_origin_can_be_allowed_and_none_is_by_default() {
-    let (_any, anyone, _) = app(&["*"]);
-    let response = preflight(&anyone, "/v1/pets", SHOP);
+    let (_any, anonymous, _) = app(&["*"]);
+    let response = preflight(&anonymous, "/v1/pets", SHOP);
     assert_eq!(response.header("access-control-allow-origin"), Some("*"));
-    let (_none, anyone, _) = App::start();
-    preflight(&anyone, "/v1/pets", SHOP).is_error(401, "missing_api_key");
-    let response = anyone
+    let (_none, anonymous, _) = App::start();
+    preflight(&anonymous, "/v1/pets", SHOP).is_error(401, "missing_api_key");
+    let response = anonymous
         .request("GET", "/v1/pets")
         .header("Origin", SHOP)
         .send();
@@ -153,18 +153,18 @@ fn any_origin_can_be_allowed_and_none_is_by_default() {
 fn a_response_to_a_request_that_was_not_read_can_be_read_only_if_every_origin_is_allowed() {
     for (origin, allowed) in [("*", Some("*")), (SHOP, None)] {
         let cors = Cors::new(origin.parse().into_iter().collect());
-        let (_app, anyone, _) = App::start_with(|config| {
+        let (_app, anonymous, _) = App::start_with(|config| {
             config.cors = cors;
             config.max_connections_per_address = 1;
         });
-        let mut first = anyone.connect();
-        let live = anyone.request("GET", "/livez").send_on(&mut first);
+        let mut first = anonymous.connect();
+        let live = anonymous.request("GET", "/livez").send_on(&mut first);
         assert_eq!(live.status, 200, "{live}");
         // On a connection that speaks HTTP/1.1: it is the protocol of a rejection before the first request.
-        let rejected = anyone
+        let rejected = anonymous
             .request("GET", "/v1/pets")
             .header("Origin", SHOP)
-            .send_on(&mut anyone.connect());
+            .send_on(&mut anonymous.connect());
         rejected.is_error(503, "unavailable");
         let header = rejected.header("access-control-allow-origin");
         assert_eq!(header, allowed, "{rejected}");

@@ -1,6 +1,6 @@
-//! Adding an animal: what comes back, and what is kept.
+//! Creating an animal: what is returned, and what is stored.
 
-use harness::{App, eventually, promised};
+use harness::{App, eventually, propagation_time};
 use serde_json::{Value, json};
 
 use crate::rex;
@@ -43,17 +43,17 @@ fn a_name_that_older_rules_accepted_stays_readable_and_listable() {
     let (app, _, key) = App::start();
     key.create(&rex());
     let blank = "\u{2800}\u{200b}";
-    app.by_hand()
+    app.sql_client()
         .change(&format!("UPDATE pets SET name = '{blank}'"))
         .unwrap();
-    eventually(promised(), "the change to be seen", || {
+    eventually(propagation_time(), "the change to be seen", || {
         key.get("/v1/pets/1").json()["name"] == blank
     });
     assert_eq!(key.get("/v1/pets").json()[0]["name"], blank);
 }
 
 #[test]
-fn every_creation_gets_an_id_of_its_own_and_ids_ascend() {
+fn every_creation_gets_a_new_id_and_ids_ascend() {
     let (_app, _, key) = App::start();
     let id = || key.create(&rex()).json()["id"].as_i64();
     let ids = [id(), id(), id()];
@@ -112,7 +112,7 @@ fn a_name_is_kept_exactly_as_sent() {
 }
 
 #[test]
-fn a_name_written_with_escapes_is_the_text_that_they_mean() {
+fn a_name_written_with_escapes_is_unescaped() {
     let (_app, _, key) = App::start();
     let request = key.request("POST", "/v1/pets");
     let request = request.header("Content-Type", "application/json");
@@ -143,7 +143,7 @@ fn a_category_is_any_int64_with_no_rounding() {
 }
 
 #[test]
-fn a_whole_number_is_one_however_it_is_written() {
+fn an_integer_is_accepted_however_it_is_written() {
     let (_app, _, key) = App::start();
     for number in ["2", "2.0", "2.000", "20e-1", "0.2E1", "2e+0"] {
         let body = format!(r#"{{"name":"a","categoryId":{number}}}"#);
@@ -182,7 +182,7 @@ fn the_order_of_fields_and_space_around_them_do_not_matter() {
 }
 
 #[test]
-fn a_created_animal_is_in_the_list_and_alone_at_once() {
+fn a_created_animal_can_be_listed_and_read_immediately() {
     let (_app, _, key) = App::start();
     for id in 1..=3 {
         let path = format!("/v1/pets/{id}");
@@ -199,7 +199,7 @@ fn what_was_created_is_there_after_a_restart_and_its_id_is_not_used_again() {
     let (mut app, _, key) = App::start();
     let made = key.create(&rex());
     app.restart();
-    let key = app.anyone().with_key(key.key.as_deref());
+    let key = app.anonymous().with_key(key.key.as_deref());
     assert_eq!(key.get("/v1/pets/1").body, made.body);
     assert_eq!(key.create(&rex()).json()["id"], 2);
 }

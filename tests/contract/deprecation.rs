@@ -1,4 +1,4 @@
-//! The end of `GET /pets/{petId}`: announced on every response of it, and kept to the millisecond.
+//! The removal of `GET /pets/{petId}`: announced in each of its responses, and effective to the millisecond.
 
 use animal_store::clock::Timestamp;
 use harness::{App, Response, START, enterprise};
@@ -8,7 +8,7 @@ use crate::rex;
 /// 5 December 2030, 00:00:00 UTC.
 const END: i64 = 1_922_659_200_000;
 
-/// Panics unless the response says that the operation is deprecated, since when, until when, and what to use instead.
+/// Panics unless the response announces that the operation is deprecated, since when, until when, and its replacement.
 #[track_caller]
 fn is_announced(app: &App, response: &Response) {
     let root = app.origin();
@@ -39,8 +39,8 @@ fn is_announced(app: &App, response: &Response) {
 }
 
 #[test]
-fn every_response_of_get_pet_announces_its_end() {
-    let (app, anyone, key) = App::start();
+fn every_response_of_get_pet_announces_its_removal() {
+    let (app, anonymous, key) = App::start();
     let once = app.key(enterprise(1, 10));
     key.create(&rex());
     let long = format!("/v1/pets/1?{}", "x".repeat(8192));
@@ -48,8 +48,8 @@ fn every_response_of_get_pet_announces_its_end() {
     for (response, status) in [
         (key.get("/v1/pets/1"), 200),
         (key.request("HEAD", "/v1/pets/1").send(), 200),
-        (anyone.get("/v1/pets/1"), 401),
-        (anyone.with_key(Some("wrong")).get("/v1/pets/1"), 401),
+        (anonymous.get("/v1/pets/1"), 401),
+        (anonymous.with_key(Some("wrong")).get("/v1/pets/1"), 401),
         (key.get("/v1/pets/2"), 404),
         (key.get("/v1/pets/one"), 404),
         (key.get(&long), 414),
@@ -78,7 +78,7 @@ fn the_links_of_the_announcement_are_below_the_public_url() {
 }
 
 #[test]
-fn no_other_operation_is_announced_to_end() {
+fn no_other_operation_is_announced_as_deprecated() {
     let (_app, _, key) = App::start();
     for response in [
         key.create(&rex()),
@@ -108,7 +108,7 @@ fn the_replacement_is_the_list_with_the_status_filter_and_it_has_the_animal() {
 }
 
 #[test]
-fn the_day_of_deprecation_has_come_when_it_is_announced() {
+fn the_announced_date_of_deprecation_is_not_in_the_future() {
     assert!(START >= Timestamp::from_secs(1_794_700_800));
     assert_eq!(
         Timestamp::from_secs(1_794_700_800).to_string(),
@@ -140,15 +140,15 @@ fn from_5_december_2030_on_it_returns_410_and_not_a_millisecond_before() {
 }
 
 #[test]
-fn the_410_comes_only_after_authentication() {
-    let (app, anyone, _) = App::start();
+fn the_410_is_sent_only_after_authentication() {
+    let (app, anonymous, _) = App::start();
     app.clock.set(Timestamp::from_millis(END));
-    let response = anyone.get("/v1/pets/1");
+    let response = anonymous.get("/v1/pets/1");
     is_announced(&app, response.is_error(401, "missing_api_key"));
 }
 
 #[test]
-fn the_other_operations_go_on_after_that_day() {
+fn the_other_operations_work_after_that_day() {
     let (app, _, key) = App::start();
     app.clock.set(Timestamp::from_millis(END));
     assert_eq!(key.create(&rex()).status, 201);

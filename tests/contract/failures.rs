@@ -1,37 +1,37 @@
-//! What is not the client's fault: a 5xx is an `Error` like any other, and never tells the cause.
+//! Failures of the server: a 5xx is an `Error` like any other, and never reveals the cause.
 
 use harness::App;
 
 use crate::rex;
 
 #[test]
-fn while_another_process_holds_the_data_a_creation_is_503_with_retry_after_and_reads_go_on() {
+fn while_another_process_holds_the_lock_a_creation_is_503_with_retry_after_and_reads_succeed() {
     let (app, _, key) = App::start();
     key.create(&rex());
-    let other = app.by_hand();
-    other.hold();
-    let refused = std::thread::scope(|scope| {
+    let other = app.sql_client();
+    other.lock_all();
+    let rejected = std::thread::scope(|scope| {
         let creation = scope.spawn(|| key.create(&rex()));
         assert_eq!(key.get("/v1/pets?limit=7").ids(), [1]);
         assert_eq!(key.get("/v1/pets/1").status, 200);
         creation.join().unwrap()
     });
-    let message = refused.is_error(503, "unavailable").message();
-    assert!(refused.number("retry-after") >= 1);
+    let message = rejected.is_error(503, "unavailable").message();
+    assert!(rejected.number("retry-after") >= 1);
     assert!(
         !message.contains("lock") && !message.contains("busy"),
         "{message}"
     );
 
-    other.release();
+    other.unlock();
     assert_eq!(key.create(&rex()).status, 201);
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
 }
 
 #[test]
-fn an_internal_error_is_500_and_does_not_tell_the_cause() {
+fn an_internal_error_is_500_and_does_not_reveal_the_cause() {
     let (app, _, key) = App::start();
-    let other = app.by_hand();
+    let other = app.sql_client();
     other.change("ALTER TABLE pets RENAME TO away").unwrap();
     for failed in [
         key.get("/v1/pets"),

@@ -1,4 +1,4 @@
-//! The status filter: what it keeps, and how it goes with pages.
+//! The status filter: which animals it selects, and how it combines with pages.
 
 use harness::{App, Client};
 use serde_json::json;
@@ -40,7 +40,7 @@ fn a_cursor_belongs_to_its_filter_and_any_other_filter_is_400() {
                 }
             }
         }
-        // Nor is it one of the orders.
+        // Nor is it valid for orders.
         let orders = key.get(&format!("/v1/store/orders?cursor={cursor}"));
         let message = orders.is_error(400, "invalid_parameter").message();
         assert!(message.starts_with("cursor"), "{message}");
@@ -67,7 +67,7 @@ fn status_restricts_the_list_to_animals_with_that_status() {
 }
 
 #[test]
-fn a_status_that_no_animal_has_gives_an_empty_array() {
+fn a_status_that_no_animal_has_returns_an_empty_array() {
     let (_app, _, key) = App::start();
     add(&key, &["available", "pending"]);
     let list = key.get("/v1/pets?status=sold");
@@ -85,7 +85,7 @@ fn a_filtered_list_has_20_animals_by_default() {
 }
 
 #[test]
-fn limit_counts_only_the_animals_that_the_filter_keeps() {
+fn limit_counts_only_the_animals_that_the_filter_selects() {
     let (_app, _, key) = App::start();
     add(
         &key,
@@ -136,7 +136,7 @@ fn following_next_of_a_filtered_list_yields_each_of_its_animals_exactly_once_wha
 }
 
 #[test]
-fn a_filtered_page_shows_an_animal_that_is_added_behind_it() {
+fn a_filtered_page_shows_an_animal_that_is_added_after_it() {
     let (_app, _, key) = App::start();
     add(&key, &["sold", "sold"]);
     let page = || key.get("/v1/pets?status=sold&limit=2");

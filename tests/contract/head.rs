@@ -1,12 +1,11 @@
-//! `HEAD`: what `GET` says, without its body.
+//! `HEAD`: the response of `GET` without its body.
 
 use harness::{App, Client, Response};
 
 use crate::rex;
 
-/// The status and the headers, but for those that differ from one request to the next. The length of an empty body goes
-/// without saying.
-fn heading(response: Response) -> (u16, Vec<(String, String)>) {
+/// The status and the headers, without those that differ between requests. A length of 0 may be omitted.
+fn comparable(response: Response) -> (u16, Vec<(String, String)>) {
     let differs = ["date", "x-request-id", "x-ratelimit-remaining"];
     let mut headers = response.headers;
     headers.retain(|(name, _)| !differs.contains(&name.as_str()));
@@ -14,7 +13,7 @@ fn heading(response: Response) -> (u16, Vec<(String, String)>) {
     (response.status, headers)
 }
 
-/// `HEAD` and then `GET` on one connection: a body after the first would be read as the start of the second.
+/// Compares `HEAD` and then `GET` on one connection: a body after the first would be read as the start of the second.
 #[track_caller]
 fn agree(client: &Client, target: &str, status: u16) {
     let mut connection = client.connect();
@@ -28,12 +27,12 @@ fn agree(client: &Client, target: &str, status: u16) {
         length,
         "{head}"
     );
-    assert_eq!(heading(head), heading(get));
+    assert_eq!(comparable(head), comparable(get));
 }
 
 #[test]
 fn head_works_wherever_get_does_with_the_same_headers_and_no_body() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     key.create(&rex());
     key.create(&rex());
     for target in [
@@ -52,20 +51,20 @@ fn head_works_wherever_get_does_with_the_same_headers_and_no_body() {
         "/readyz",
         "/readyz?verbose",
     ] {
-        agree(&anyone, target, 200);
+        agree(&anonymous, target, 200);
     }
-    agree(&anyone, "/", 302);
+    agree(&anonymous, "/", 302);
 }
 
 #[test]
-fn head_is_refused_as_get_is_with_the_same_headers_and_no_body() {
-    let (_app, anyone, key) = App::start();
+fn head_is_rejected_like_get_with_the_same_headers_and_no_body() {
+    let (_app, anonymous, key) = App::start();
     for target in ["/v1/pets", "/v1/pets/1", "/v1/nothing"] {
-        agree(&anyone, target, 401);
+        agree(&anonymous, target, 401);
     }
     agree(&key, "/v1/pets?limit=0", 400);
     agree(&key, "/v1/pets/1", 404);
     agree(&key, "/v1/nothing", 404);
-    agree(&anyone, "/nothing", 404);
+    agree(&anonymous, "/nothing", 404);
     agree(&key, &format!("/v1/pets?{}", "x".repeat(8192)), 414);
 }

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a creation can be tried again without a second animal.
+//! `Idempotency-Key`: a creation can be retried without creating a second animal.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn create(client: &Client, key: &str, body: &Value) -> Response {
     request.header("Idempotency-Key", key).send()
 }
 
-/// Panics unless the second response is the first again, and says so.
+/// Panics unless the second response repeats the first, and is marked as a replay.
 #[track_caller]
 fn is_replay(first: &Response, again: &Response) {
     assert_eq!((first.status, again.status), (201, 201), "{again}");
@@ -32,7 +32,7 @@ fn is_replay(first: &Response, again: &Response) {
 }
 
 #[test]
-fn the_same_key_and_body_give_the_first_response_again_and_no_second_animal() {
+fn the_same_key_and_body_repeat_the_first_response_and_create_no_second_animal() {
     let (_app, _, key) = App::start();
     let first = create(&key, "order-1", &rex());
     key.create_many(2);
@@ -43,7 +43,7 @@ fn the_same_key_and_body_give_the_first_response_again_and_no_second_animal() {
 }
 
 #[test]
-fn another_key_or_none_makes_another_animal() {
+fn another_key_or_none_creates_another_animal() {
     let (_app, _, key) = App::start();
     create(&key, "a", &rex());
     for other in ["A", "a.", "aa"] {
@@ -121,7 +121,7 @@ fn the_same_key_with_an_invalid_body_is_400() {
 }
 
 #[test]
-fn keys_are_kept_for_each_api_key() {
+fn keys_are_separate_for_each_api_key() {
     let (app, _, key) = App::start();
     let other = app.key(enterprise(100, 100));
     let (mine, theirs) = (create(&key, "a", &rex()), create(&other, "a", &rex()));
@@ -135,7 +135,7 @@ fn keys_are_kept_for_each_api_key() {
 }
 
 #[test]
-fn keys_are_kept_24_hours_and_then_forgotten() {
+fn keys_are_kept_for_24_hours_and_then_forgotten() {
     let (app, _, key) = App::start();
     let first = create(&key, "a", &rex());
     app.clock.advance(DAY - A_MILLISECOND);
@@ -151,7 +151,7 @@ fn keys_are_kept_24_hours_and_then_forgotten() {
 }
 
 #[test]
-fn a_replay_does_not_prolong_the_24_hours_and_a_new_animal_starts_them_anew() {
+fn a_replay_does_not_prolong_the_24_hours_and_a_new_animal_restarts_them() {
     let (app, _, key) = App::start();
     let first = create(&key, "a", &rex());
     app.clock.advance(DAY / 2);
@@ -164,7 +164,7 @@ fn a_replay_does_not_prolong_the_24_hours_and_a_new_animal_starts_them_anew() {
 }
 
 #[test]
-fn a_key_has_1_to_255_visible_ascii_characters_and_comes_once() {
+fn a_key_has_1_to_255_visible_ascii_characters_and_is_sent_once() {
     let (_app, _, key) = App::start();
     for good in ["a", "!", "~", "\"quoted\"", "a,b", &"x".repeat(255)] {
         assert_eq!(create(&key, good, &rex()).status, 201, "{good}");
@@ -197,7 +197,7 @@ fn only_201s_are_kept() {
 }
 
 #[test]
-fn a_creation_that_was_refused_for_lack_of_requests_can_be_tried_again_with_its_key() {
+fn a_creation_that_was_rate_limited_can_be_retried_with_its_key() {
     let (app, _, _) = App::start();
     let key = app.key(enterprise(1, 10));
     assert_eq!(key.get("/v1/pets").status, 200);
@@ -213,22 +213,22 @@ fn a_creation_that_was_refused_for_lack_of_requests_can_be_tried_again_with_its_
 #[test]
 fn a_key_outlives_a_restart() {
     let (mut app, _, key) = App::start_with(|config| {
-        // The address of a server in a test is another after a restart, and Location with it.
+        // The address of a server in a test changes with a restart, and so does Location.
         config.public_url = Some("https://animals.example/v1".parse().unwrap());
     });
     let first = create(&key, "a", &rex());
     app.restart();
-    let key = app.anyone().with_key(key.key.as_deref());
+    let key = app.anonymous().with_key(key.key.as_deref());
     is_replay(&first, &create(&key, "a", &rex()));
     let other = json!({"name": "Mia", "categoryId": 1});
     create(&key, "a", &other).is_error(422, "idempotency_mismatch");
 }
 
 #[test]
-fn the_first_response_is_given_again_though_the_animal_has_changed_or_is_gone_since() {
+fn the_first_response_is_repeated_though_the_animal_has_changed_or_is_gone_since() {
     let (app, _, key) = App::start();
     let first = create(&key, "a", &rex());
-    let other = app.by_hand();
+    let other = app.sql_client();
     for change in [
         "UPDATE pets SET status = 'sold', name = 'Mia'",
         "DELETE FROM pets",
@@ -240,21 +240,21 @@ fn the_first_response_is_given_again_though_the_animal_has_changed_or_is_gone_si
 }
 
 #[test]
-fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_made() {
+fn a_request_whose_key_is_still_in_flight_is_409_immediately_and_only_one_animal_is_created() {
     let (app, _, key) = App::start();
-    let other = app.by_hand();
-    // Nothing can be committed while another process holds the data, so one of the two stays in flight.
-    other.hold();
+    let other = app.sql_client();
+    // Nothing can be committed while another process holds the lock, so one of the two stays in flight.
+    other.lock_all();
     let (send, responses) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let (send, key) = (send.clone(), &key);
             scope.spawn(move || send.send(create(key, "a", &rex())));
         }
-        let refused = responses.recv().unwrap();
-        refused.is_error(409, "idempotency_conflict");
-        assert_eq!(refused.header("retry-after"), Some("1"), "{refused}");
-        other.release();
+        let rejected = responses.recv().unwrap();
+        rejected.is_error(409, "idempotency_conflict");
+        assert_eq!(rejected.header("retry-after"), Some("1"), "{rejected}");
+        other.unlock();
         let first = responses.recv().unwrap();
         assert_eq!(
             (first.status, first.header("idempotent-replayed")),
@@ -266,11 +266,11 @@ fn a_request_whose_key_is_still_in_flight_is_409_at_once_and_only_one_animal_is_
 }
 
 #[test]
-fn another_api_key_is_not_held_up_by_a_key_in_flight() {
+fn another_api_key_is_not_delayed_by_a_key_in_flight() {
     let (app, _, key) = App::start();
     let neighbour = app.key(enterprise(100, 100));
-    let other = app.by_hand();
-    other.hold();
+    let other = app.sql_client();
+    other.lock_all();
     let (send, responses) = mpsc::channel();
     std::thread::scope(|scope| {
         for client in [&key, &key, &neighbour, &neighbour] {
@@ -279,14 +279,14 @@ fn another_api_key_is_not_held_up_by_a_key_in_flight() {
         }
         let next_two = || [(); 2].map(|()| responses.recv().unwrap().status);
         assert_eq!(next_two(), [409, 409]);
-        other.release();
+        other.unlock();
         assert_eq!(next_two(), [201, 201]);
     });
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
 }
 
 #[test]
-fn a_client_that_goes_away_and_tries_again_gets_the_one_animal() {
+fn a_client_that_disconnects_and_retries_gets_the_one_animal() {
     let (_app, _, key) = App::start();
     let body = rex().to_string();
     let secret = key.key.as_deref().unwrap();
@@ -305,7 +305,7 @@ fn a_client_that_goes_away_and_tries_again_gets_the_one_animal() {
 }
 
 #[test]
-fn the_key_is_of_no_meaning_to_a_read() {
+fn a_read_ignores_the_key() {
     let (_app, _, key) = App::start();
     for value in ["a", "not valid", ""] {
         let list = key
@@ -316,7 +316,7 @@ fn the_key_is_of_no_meaning_to_a_read() {
 }
 
 #[test]
-fn records_that_are_too_old_are_deleted_in_chunks_by_two_at_once_and_no_others_are() {
+fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others_are() {
     const OLD: usize = 1_100;
     const ALL: usize = OLD + 20;
     let (app, ..) = App::start();

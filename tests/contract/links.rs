@@ -1,4 +1,4 @@
-//! Where links lead: under the public URL where it is set, otherwise under the host that the request itself named.
+//! The base of links: the public URL if it is configured, otherwise the host that the request names.
 
 use animal_store::access::TrustedProxies;
 use harness::{App, Client};
@@ -51,8 +51,8 @@ fn all_below(links: &[String], root: &str) {
 
 #[test]
 fn without_a_public_url_links_lead_to_the_host_of_the_request() {
-    let (app, anyone, key) = App::start();
-    // The same connection-less client under several names, and back: nothing of another request sticks.
+    let (app, anonymous, key) = App::start();
+    // The same connection-less client under several names, and back: nothing of another request is kept.
     for host in [
         "animals.example",
         "localhost:8080",
@@ -64,14 +64,14 @@ fn without_a_public_url_links_lead_to_the_host_of_the_request() {
     ] {
         all_below(&links(&key, host, &[]), &format!("http://{host}"));
     }
-    let refused = anyone
+    let rejected = anonymous
         .request("GET", "/v1/pets/1")
         .host("animals.example")
         .send();
-    let link = refused.is_error(401, "missing_api_key").header("link");
+    let link = rejected.is_error(401, "missing_api_key").header("link");
     assert!(
         link.unwrap().starts_with("<http://animals.example/v1/"),
-        "{refused}"
+        "{rejected}"
     );
 }
 
@@ -94,7 +94,7 @@ fn links_are_https_where_a_trusted_proxy_says_so_and_only_then() {
         (&["https"][..], "https"),
         (&["HTTPS"], "https"),
         (&[" https "], "https"),
-        // The entry that the nearest proxy wrote counts, as with X-Forwarded-For; what stands before it may be anyone's.
+        // The entry that the nearest proxy wrote counts, as with X-Forwarded-For; earlier entries can be forged.
         (&["http, https"], "https"),
         (&["http", "https"], "https"),
         (&["https, http"], "http"),

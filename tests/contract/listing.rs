@@ -1,4 +1,4 @@
-//! The list of animals: what it holds, in which order, and how much of it.
+//! The list of animals: its content, order and length.
 
 use harness::App;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::rex;
 
 #[test]
-fn a_list_of_no_animals_is_an_empty_array() {
+fn a_list_without_animals_is_an_empty_array() {
     let (_app, _, key) = App::start();
     let list = key.get("/v1/pets");
     assert_eq!((list.status, list.body.as_slice()), (200, &b"[]"[..]));
@@ -63,7 +63,7 @@ fn fewer_animals_than_the_limit_are_all_returned() {
 }
 
 #[test]
-fn a_list_takes_no_body_and_ignores_one_that_comes() {
+fn a_list_ignores_a_request_body() {
     let (_app, _, key) = App::start();
     let mut connection = key.connect();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Every sentence of the contract, and what was decided where it is silent, over a real socket.
+//! Every sentence of the contract, and what was decided where it leaves something open, over a real socket.
 //! Each test is named by the sentence it proves.
 
 mod authentication;
@@ -24,7 +24,7 @@ mod request_id;
 
 use serde_json::{Value, json};
 
-/// An animal with which nothing is wrong.
+/// A valid animal.
 fn rex() -> Value {
     json!({"name": "Rex", "categoryId": 7, "status": "pending"})
 }

@@ -1,4 +1,4 @@
-//! What lies outside `/v1`, with no key and no rate headers. The client looks for those in every response.
+//! The pages outside `/v1`, without a key and without rate headers. The client checks that in every response.
 
 use harness::App;
 use serde_json::{Value, json};
@@ -16,8 +16,8 @@ const PAGES: [&str; 8] = [
 
 #[test]
 fn the_root_leads_to_the_docs() {
-    let (_app, anyone, _) = App::start();
-    let root = anyone.get("/");
+    let (_app, anonymous, _) = App::start();
+    let root = anonymous.get("/");
     assert_eq!((root.status, root.header("location")), (302, Some("/docs")));
 }
 
@@ -30,8 +30,8 @@ fn files(page: &str) -> Vec<String> {
 
 #[test]
 fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
-    let (_app, anyone, _) = App::start();
-    let docs = anyone.get("/docs");
+    let (_app, anonymous, _) = App::start();
+    let docs = anonymous.get("/docs");
     assert_eq!(docs.status, 200);
     assert_eq!(
         docs.header("content-type"),
@@ -44,10 +44,10 @@ fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
              base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
         )
     );
-    let (_app, anyone, _) = App::start_with(|config| {
+    let (_app, anonymous, _) = App::start_with(|config| {
         config.public_url = Some("https://animals.example/v1".parse().unwrap());
     });
-    let docs = anyone.get("/docs");
+    let docs = anonymous.get("/docs");
     let policy = docs.header("content-security-policy").unwrap();
     assert!(
         policy.contains("connect-src 'self' https://animals.example;"),
@@ -58,13 +58,13 @@ fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
 }
 
 #[test]
-fn every_file_that_the_docs_name_is_there_with_its_type_and_may_be_kept() {
-    let (_app, anyone, _) = App::start();
-    let page = String::from_utf8(anyone.get("/docs").body).unwrap();
+fn every_file_that_the_docs_name_is_there_with_its_type_and_may_be_cached() {
+    let (_app, anonymous, _) = App::start();
+    let page = String::from_utf8(anonymous.get("/docs").body).unwrap();
     let files = files(&page);
     assert!(files.len() >= 4, "{files:?}");
     for path in files {
-        let file = anyone.get(&path);
+        let file = anonymous.get(&path);
         assert_eq!(file.status, 200, "{path}");
         let (kind, caching) = match path.rsplit('.').next() {
             Some("css") => ("text/css; charset=utf-8", "immutable"),
@@ -80,8 +80,8 @@ fn every_file_that_the_docs_name_is_there_with_its_type_and_may_be_kept() {
 
 #[test]
 fn the_same_text_is_there_as_markdown() {
-    let (_app, anyone, _) = App::start();
-    let [text, tools] = ["/docs/api.md", "/llms.txt"].map(|path| anyone.get(path));
+    let (_app, anonymous, _) = App::start();
+    let [text, tools] = ["/docs/api.md", "/llms.txt"].map(|path| anonymous.get(path));
     assert_eq!(
         tools.header("content-type"),
         Some("text/plain; charset=utf-8")
@@ -96,11 +96,11 @@ fn the_same_text_is_there_as_markdown() {
 
 #[test]
 fn a_page_is_compressed_for_clients_that_accept_it_and_sent_once() {
-    let (_app, anyone, _) = App::start();
+    let (_app, anonymous, _) = App::start();
     for path in ["/docs", "/docs/api.md", "/openapi.json", "/openapi.yaml"] {
-        let plain = anyone.get(path);
+        let plain = anonymous.get(path);
         assert_eq!(plain.header("content-encoding"), None);
-        let accepting = anyone
+        let accepting = anonymous
             .request("GET", path)
             .header("Accept-Encoding", "gzip");
         let compressed = accepting.clone().send();
@@ -112,7 +112,7 @@ fn a_page_is_compressed_for_clients_that_accept_it_and_sent_once() {
         assert!(compressed.body.starts_with(&[0x1f, 0x8b]));
         assert!(compressed.body.len() * 3 < plain.body.len(), "{path}");
         for (response, request) in [
-            (plain, anyone.request("GET", path)),
+            (plain, anonymous.request("GET", path)),
             (compressed, accepting),
         ] {
             assert_eq!(response.header("vary"), Some("accept-encoding"));
@@ -126,13 +126,13 @@ fn a_page_is_compressed_for_clients_that_accept_it_and_sent_once() {
 
 #[test]
 fn the_openapi_document_is_served_as_json_and_as_yaml() {
-    let (_app, anyone, _) = App::start();
-    let document = anyone.get("/openapi.json");
+    let (_app, anonymous, _) = App::start();
+    let document = anonymous.get("/openapi.json");
     assert_eq!(document.header("content-type"), Some("application/json"));
     let version = document.json()["openapi"].as_str().unwrap().to_owned();
     assert!(version.starts_with("3.1."), "{version}");
     assert_eq!(document.json()["info"]["version"], "1.0.0");
-    let yaml = anyone.get("/openapi.yaml");
+    let yaml = anonymous.get("/openapi.yaml");
     assert_eq!(yaml.header("content-type"), Some("application/yaml"));
     let text = String::from_utf8(yaml.body).unwrap();
     assert!(text.contains(&format!("openapi: {version}")));
@@ -140,11 +140,11 @@ fn the_openapi_document_is_served_as_json_and_as_yaml() {
 
 #[test]
 fn public_and_staging_url_fill_the_servers_of_the_document() {
-    let (_app, anyone, _) = App::start_with(|config| {
+    let (_app, anonymous, _) = App::start_with(|config| {
         config.public_url = Some("https://animals.example/v1".parse().unwrap());
         config.staging_url = Some("https://staging.animals.example/v1".parse().unwrap());
     });
-    let urls: Vec<Value> = anyone.get("/openapi.json").json()["servers"]
+    let urls: Vec<Value> = anonymous.get("/openapi.json").json()["servers"]
         .as_array()
         .unwrap()
         .iter()
@@ -157,15 +157,15 @@ fn public_and_staging_url_fill_the_servers_of_the_document() {
             "https://staging.animals.example/v1"
         ]
     );
-    let yaml = String::from_utf8(anyone.get("/openapi.yaml").body).unwrap();
+    let yaml = String::from_utf8(anonymous.get("/openapi.yaml").body).unwrap();
     assert!(yaml.contains("https://staging.animals.example/v1"));
 }
 
 #[test]
-fn livez_says_that_it_is_live_and_readyz_that_it_is_ready() {
-    let (_app, anyone, _) = App::start();
+fn livez_reports_that_it_is_live_and_readyz_that_it_is_ready() {
+    let (_app, anonymous, _) = App::start();
     for (path, status) in [("/livez", "live"), ("/readyz", "ready")] {
-        let response = anyone.get(path);
+        let response = anonymous.get(path);
         assert_eq!(
             (response.status, response.json()),
             (200, json!({"status": status}))
@@ -176,21 +176,21 @@ fn livez_says_that_it_is_live_and_readyz_that_it_is_ready() {
 }
 
 #[test]
-fn readyz_verbose_says_what_it_looked_at() {
-    let (_app, anyone, _) = App::start();
+fn readyz_verbose_lists_its_checks() {
+    let (_app, anonymous, _) = App::start();
     for query in ["verbose", "verbose=1", "x=1&verbose"] {
-        let response = anyone.get(&format!("/readyz?{query}"));
+        let response = anonymous.get(&format!("/readyz?{query}"));
         assert_eq!(response.json()["status"], "ready");
         assert_eq!(response.json()["checks"]["store"], "ready");
     }
 }
 
 #[test]
-fn no_key_is_looked_at_outside_v1() {
-    let (_app, anyone, key) = App::start();
-    let wrong = anyone.with_key(Some("wrong"));
+fn keys_are_ignored_outside_v1() {
+    let (_app, anonymous, key) = App::start();
+    let wrong = anonymous.with_key(Some("wrong"));
     for page in PAGES {
-        let status = anyone.get(page).status;
+        let status = anonymous.get(page).status;
         assert!(status < 400, "{page}");
         assert_eq!(
             (key.get(page).status, wrong.get(page).status),
@@ -201,7 +201,7 @@ fn no_key_is_looked_at_outside_v1() {
 
 #[test]
 fn an_unknown_path_outside_v1_is_404() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     for path in [
         "/v1x",
         "/v2",
@@ -221,7 +221,7 @@ fn an_unknown_path_outside_v1_is_404() {
         "/favicon.ico",
         "/admin",
     ] {
-        anyone.get(path).is_error(404, "not_found");
+        anonymous.get(path).is_error(404, "not_found");
     }
     let posted = key.request("POST", "/nothing").send();
     posted.is_error(404, "not_found");
@@ -229,10 +229,10 @@ fn an_unknown_path_outside_v1_is_404() {
 
 #[test]
 fn another_method_outside_v1_is_405() {
-    let (_app, anyone, _) = App::start();
+    let (_app, anonymous, _) = App::start();
     for page in PAGES {
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
-            let response = anyone.request(method, page).send();
+            let response = anonymous.request(method, page).send();
             response.is_error(405, "method_not_allowed");
             assert_eq!(response.header("allow"), Some("GET, HEAD"));
         }

@@ -1,9 +1,9 @@
-//! Pages: the link from one to the next, and what a walk along them yields.
+//! Pages: the link from one to the next, and the animals that a client gets by following it.
 
 use harness::{App, Client};
 use serde_json::json;
 
-/// Follows `next` to its end and gives every ID on the way; `meanwhile` happens between the pages.
+/// Follows `next` to its end and returns every ID; `meanwhile` is called between the pages.
 pub(crate) fn walk(key: &Client, start: &str, mut meanwhile: impl FnMut()) -> Vec<i64> {
     let mut page = key.get(start);
     let mut seen = page.ids();
@@ -32,7 +32,7 @@ fn a_page_with_more_after_it_links_to_the_next_one_by_limit_and_cursor() {
 }
 
 #[test]
-fn the_next_page_begins_behind_the_last_animal_of_the_one_before() {
+fn the_next_page_begins_after_the_last_animal_of_the_previous_one() {
     let (_app, _, key) = App::start();
     key.create_many(5);
     let first = key.get("/v1/pets?limit=2");
@@ -67,7 +67,7 @@ fn links_are_below_the_public_url() {
 }
 
 #[test]
-fn a_page_says_the_same_when_it_is_asked_for_again() {
+fn a_page_is_the_same_when_it_is_requested_again() {
     let (_app, _, key) = App::start();
     key.create_many(5);
     let next = key.get("/v1/pets?limit=2").next().unwrap();
@@ -106,12 +106,12 @@ fn a_walk_while_others_add_yields_every_animal_that_existed_exactly_once() {
 }
 
 #[test]
-fn a_page_that_was_the_last_shows_what_is_added_behind_it() {
+fn a_page_that_was_the_last_shows_what_is_added_after_it() {
     let (_app, _, key) = App::start();
     let next = || key.get("/v1/pets?limit=2").next().is_some();
     for (count, has_next) in [(0, false), (1, false), (2, false), (3, true), (4, true)] {
         let shown: Vec<_> = (1..=count.min(2)).collect();
-        // Twice, so that what a cache keeps is asked too.
+        // Twice, so that a cached page is read, too.
         for _ in 0..2 {
             assert_eq!(key.get("/v1/pets?limit=2").ids(), shown);
             assert_eq!(next(), has_next, "{count} animals");

@@ -1,19 +1,19 @@
-//! The query parameters of a list: which values are taken, and what is said of the others.
+//! The query parameters of a list: which values are valid, and the errors of the others.
 
 use harness::{App, Client};
 
 #[track_caller]
-fn refuses(key: &Client, query: &str, parameter: &str, says: &str) {
+fn rejects(key: &Client, query: &str, parameter: &str, problem: &str) {
     let response = key.get(&format!("/v1/pets?{query}"));
     let message = response.is_error(400, "invalid_parameter").message();
     assert!(
-        message.starts_with(parameter) && message.contains(says),
+        message.starts_with(parameter) && message.contains(problem),
         "{query}: {message}"
     );
 }
 
 #[test]
-fn a_limit_out_of_range_or_not_a_number_is_400_and_the_message_says_what_it_takes() {
+fn a_limit_out_of_range_or_not_a_number_is_400_and_the_message_lists_the_valid_values() {
     let (_app, _, key) = App::start();
     for limit in [
         "0",
@@ -37,18 +37,18 @@ fn a_limit_out_of_range_or_not_a_number_is_400_and_the_message_says_what_it_take
         "%",
         "%zz",
     ] {
-        refuses(
+        rejects(
             &key,
             &format!("limit={limit}"),
             "limit",
             "must be between 1 and 100",
         );
     }
-    refuses(&key, "limit", "limit", "must be between 1 and 100");
+    rejects(&key, "limit", "limit", "must be between 1 and 100");
 }
 
 #[test]
-fn an_unknown_status_is_400_and_the_message_says_what_it_takes() {
+fn an_unknown_status_is_400_and_the_message_lists_the_valid_values() {
     let (_app, _, key) = App::start();
     for status in [
         "Sold",
@@ -62,13 +62,13 @@ fn an_unknown_status_is_400_and_the_message_says_what_it_takes() {
         "%ff",
     ] {
         let query = format!("status={status}");
-        refuses(&key, &query, "status", "available, pending, sold");
+        rejects(&key, &query, "status", "available, pending, sold");
     }
-    refuses(&key, "status", "status", "available, pending, sold");
+    rejects(&key, "status", "status", "available, pending, sold");
 }
 
 #[test]
-fn a_broken_cursor_is_400_and_the_message_names_it() {
+fn an_invalid_cursor_is_400_and_the_message_names_it() {
     let (_app, _, key) = App::start();
     key.create_many(2);
     let next = key.get("/v1/pets?limit=1").next().unwrap();
@@ -80,17 +80,17 @@ fn a_broken_cursor_is_400_and_the_message_names_it() {
     for cursor in [
         shorter, &longer, &upper, "", "1", "0", "-1", "%00", "\u{25}ff", "next",
     ] {
-        refuses(&key, &format!("cursor={cursor}"), "cursor", "Link");
+        rejects(&key, &format!("cursor={cursor}"), "cursor", "Link");
     }
     for place in 0..whole.len() {
-        let mut broken = whole.to_owned();
-        let other = if &broken[place..=place] == "a" {
+        let mut invalid = whole.to_owned();
+        let other = if &invalid[place..=place] == "a" {
             "b"
         } else {
             "a"
         };
-        broken.replace_range(place..=place, other);
-        refuses(&key, &format!("cursor={broken}"), "cursor", "Link");
+        invalid.replace_range(place..=place, other);
+        rejects(&key, &format!("cursor={invalid}"), "cursor", "Link");
     }
 }
 
@@ -102,9 +102,9 @@ fn a_parameter_given_twice_is_400_even_with_the_same_value() {
     let (_, cursor) = next.split_once("cursor=").unwrap();
     for (name, value) in [("limit", "5"), ("status", "sold"), ("cursor", cursor)] {
         let query = format!("{name}={value}&x=1&{name}={value}");
-        refuses(&key, &query, name, "must be given at most once");
+        rejects(&key, &query, name, "must be given at most once");
     }
-    refuses(
+    rejects(
         &key,
         "limit=5&%6Cimit=6",
         "limit",
@@ -113,7 +113,7 @@ fn a_parameter_given_twice_is_400_even_with_the_same_value() {
 }
 
 #[test]
-fn unknown_parameters_are_ignored_however_often_they_come() {
+fn unknown_parameters_are_ignored_however_often_they_are_sent() {
     let (_app, _, key) = App::start();
     key.create_many(2);
     for query in [
@@ -134,9 +134,9 @@ fn percent_encoded_names_and_values_are_what_they_encode() {
 }
 
 #[test]
-fn a_bad_parameter_is_noticed_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
-    anyone
+fn an_invalid_parameter_is_reported_only_after_authentication() {
+    let (_app, anonymous, _) = App::start();
+    anonymous
         .get("/v1/pets?limit=0")
         .is_error(401, "missing_api_key");
 }

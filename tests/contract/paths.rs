@@ -1,10 +1,10 @@
-//! Paths and methods under `/v1` that lead nowhere.
+//! Paths and methods under `/v1` that do not exist.
 
 use harness::App;
 
 use crate::rex;
 
-const NOWHERE: [&str; 17] = [
+const UNKNOWN: [&str; 17] = [
     "/v1",
     "/v1/",
     "/v1/pet",
@@ -28,7 +28,7 @@ const NOWHERE: [&str; 17] = [
 fn an_unknown_path_under_v1_is_404() {
     let (_app, _, key) = App::start();
     key.create(&rex());
-    for path in NOWHERE {
+    for path in UNKNOWN {
         for method in ["GET", "POST", "DELETE"] {
             key.request(method, path).send().is_error(404, "not_found");
         }
@@ -37,7 +37,7 @@ fn an_unknown_path_under_v1_is_404() {
 
 #[test]
 fn percent_encoding_means_the_same_everywhere_in_a_path() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     key.create_many(7);
     assert_eq!(key.get("/v1/p%65ts?limit=1").ids(), [1]);
     assert_eq!(key.get("/%76%31/%70%65%74%73?limit=1").ids(), [1]);
@@ -52,20 +52,22 @@ fn percent_encoding_means_the_same_everywhere_in_a_path() {
         deleted.is_error(405, "method_not_allowed").header("allow"),
         Some("GET, HEAD")
     );
-    anyone.get("/%76%31/pets").is_error(401, "missing_api_key");
+    anonymous
+        .get("/%76%31/pets")
+        .is_error(401, "missing_api_key");
     for open in ["/live%7A", "/doc%73", "/openapi%2Ejson"] {
-        assert_eq!(anyone.get(open).status, 200, "{open}");
+        assert_eq!(anonymous.get(open).status, 200, "{open}");
     }
-    let docs = anyone.get("/docs").body;
+    let docs = anonymous.get("/docs").body;
     let asset = String::from_utf8(docs).unwrap();
     let (_, rest) = asset.split_once("docs/").expect("an asset");
     let name = rest.split('"').next().unwrap();
     let encoded: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
     assert_eq!(
-        anyone.get(&format!("/d%6Fcs/{encoded}")).body,
-        anyone.get(&format!("/docs/{name}")).body
+        anonymous.get(&format!("/d%6Fcs/{encoded}")).body,
+        anonymous.get(&format!("/docs/{name}")).body
     );
-    // What is encoded twice, is no text, or is no encoding at all, is not what it looks like.
+    // What is encoded twice or malformed is not decoded.
     for path in [
         "/v1/p%2565ts",
         "/v1/pets/%2537",
@@ -88,14 +90,14 @@ fn percent_encoding_means_the_same_everywhere_in_a_path() {
 
 #[test]
 fn an_unknown_path_is_404_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
-    for path in NOWHERE {
-        anyone.get(path).is_error(401, "missing_api_key");
+    let (_app, anonymous, _) = App::start();
+    for path in UNKNOWN {
+        anonymous.get(path).is_error(401, "missing_api_key");
     }
 }
 
 #[test]
-fn another_method_is_405_and_allow_names_those_that_the_path_takes() {
+fn another_method_is_405_and_allow_names_those_that_the_path_supports() {
     let (_app, _, key) = App::start();
     key.create(&rex());
     for (path, others, allow) in [
@@ -124,20 +126,20 @@ fn another_method_is_405_and_allow_names_those_that_the_path_takes() {
 
 #[test]
 fn another_method_is_405_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
+    let (_app, anonymous, _) = App::start();
     for path in ["/v1/pets", "/v1/pets/1"] {
-        let response = anyone.request("DELETE", path).send();
+        let response = anonymous.request("DELETE", path).send();
         response.is_error(401, "missing_api_key");
     }
 }
 
 #[test]
-fn the_methods_that_allow_names_are_taken() {
+fn the_methods_that_allow_names_are_supported() {
     let (_app, _, key) = App::start();
     key.create(&rex());
     for path in ["/v1/pets", "/v1/pets/1"] {
-        let refused = key.request("PATCH", path).send();
-        for method in refused.header("allow").unwrap().split(", ") {
+        let rejected = key.request("PATCH", path).send();
+        for method in rejected.header("allow").unwrap().split(", ") {
             let response = key.request(method, path).json(&rex()).send();
             assert!(response.status < 300, "{response}");
         }
@@ -145,7 +147,7 @@ fn the_methods_that_allow_names_are_taken() {
 }
 
 #[test]
-fn a_target_in_absolute_form_leads_where_its_path_does() {
+fn a_target_in_absolute_form_is_routed_by_its_path() {
     let (app, _, key) = App::start();
     key.create(&rex());
     let target = format!("http://{}/v1/pets?limit=1", app.address());

@@ -1,13 +1,13 @@
-//! What every request must be like: not too long, and addressed to one host.
+//! The form of every request: not too long, and addressed to one host.
 
 use harness::{App, Client, Response, enterprise};
 
-/// A target of exactly so many bytes.
+/// A target of exactly this many bytes.
 fn target(path: &str, bytes: usize) -> String {
     format!("{path}?{}", "x".repeat(bytes - path.len() - 1))
 }
 
-/// The response to a request of this first line, these lines and no others; `KEY` stands for the authorization.
+/// The response to a request with exactly these lines; `KEY` is replaced by the authorization.
 fn raw(client: &Client, first: &str, lines: &str) -> Response {
     let mut connection = client.connect();
     let key = client.key.as_deref().unwrap_or_default();
@@ -19,14 +19,14 @@ fn raw(client: &Client, first: &str, lines: &str) -> Response {
 }
 
 #[test]
-fn an_address_may_have_8_kib_and_over_that_is_414() {
-    let (_app, anyone, key) = App::start();
+fn a_target_may_have_8_kib_and_a_longer_one_is_414() {
+    let (_app, anonymous, key) = App::start();
     assert_eq!(key.get(&target("/v1/pets", 8192)).status, 200);
-    assert_eq!(anyone.get(&target("/livez", 8192)).status, 200);
+    assert_eq!(anonymous.get(&target("/livez", 8192)).status, 200);
     for bytes in [8193, 15_000] {
         key.get(&target("/v1/pets", bytes))
             .is_error(414, "uri_too_long");
-        anyone
+        anonymous
             .get(&target("/livez", bytes))
             .is_error(414, "uri_too_long");
     }
@@ -35,19 +35,19 @@ fn an_address_may_have_8_kib_and_over_that_is_414() {
 }
 
 #[test]
-fn under_v1_an_address_that_is_too_long_is_414_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
-    let response = anyone.get(&target("/v1/pets", 9000));
+fn under_v1_a_target_that_is_too_long_is_414_only_after_authentication() {
+    let (_app, anonymous, _) = App::start();
+    let response = anonymous.get(&target("/v1/pets", 9000));
     response.is_error(401, "missing_api_key");
 }
 
 #[test]
 fn a_request_without_a_host_is_400() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     for (client, path) in [
         (&key, "/v1/pets"),
-        (&anyone, "/livez"),
-        (&anyone, "/nothing"),
+        (&anonymous, "/livez"),
+        (&anonymous, "/nothing"),
     ] {
         let response = raw(client, &format!("GET {path} HTTP/1.1"), "KEY");
         let message = response.is_error(400, "invalid_parameter").message();
@@ -63,8 +63,8 @@ fn a_request_with_two_hosts_is_400() {
 }
 
 #[test]
-fn a_host_that_is_no_valid_authority_is_400() {
-    let (_app, anyone, key) = App::start();
+fn a_host_that_is_not_a_valid_authority_is_400() {
+    let (_app, anonymous, key) = App::start();
     let long = format!("{}.example", "a".repeat(248));
     for host in [
         "",
@@ -100,7 +100,7 @@ fn a_host_that_is_no_valid_authority_is_400() {
         for (client, path) in [
             (&key, "/v1/pets"),
             (&key, "/v1/pets/1"),
-            (&anyone, "/livez"),
+            (&anonymous, "/livez"),
         ] {
             let response = raw(
                 client,
@@ -136,9 +136,9 @@ fn a_host_that_is_no_valid_authority_is_400() {
 
 #[test]
 fn under_v1_a_bad_host_is_400_only_after_authentication() {
-    let (_app, anyone, _) = App::start();
+    let (_app, anonymous, _) = App::start();
     for path in ["/v1/pets", "/v1/pets/1"] {
-        let response = raw(&anyone, &format!("GET {path} HTTP/1.1"), "Host: a/b\r\n");
+        let response = raw(&anonymous, &format!("GET {path} HTTP/1.1"), "Host: a/b\r\n");
         response.is_error(401, "missing_api_key");
     }
 }
@@ -167,7 +167,7 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
         "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
-        // These hyper refuses by itself, with its bare 400.
+        // hyper rejects these itself, with a bare 400.
         "Transfer-Encoding: gzip\r\n",
         "Transfer-Encoding: identity\r\n",
         "Transfer-Encoding: chunked, gzip\r\n",
@@ -202,12 +202,12 @@ fn a_transfer_encoding_other_than_one_chunked_is_400_and_ends_the_connection() {
 
 #[test]
 fn an_ambiguous_transfer_encoding_ends_the_connection_whatever_the_response_is() {
-    let (app, anyone, _) = App::start();
+    let (app, anonymous, _) = App::start();
     let exhausted = app.key(enterprise(1, 1));
     assert_eq!(exhausted.get("/v1/pets").status, 200);
     let admin = Client::new(app.admin_address(), None);
     for (client, target, status) in [
-        (&anyone, "/v1/pets", 401),
+        (&anonymous, "/v1/pets", 401),
         (&exhausted, "/v1/pets", 429),
         (&admin, "/livez", 405),
         (&admin, "/nothing", 404),
@@ -238,7 +238,7 @@ fn an_ambiguous_transfer_encoding_ends_the_connection_whatever_the_response_is()
 }
 
 #[test]
-fn a_request_behind_trailers_is_not_read() {
+fn a_request_after_trailers_is_not_read() {
     let (_app, _, key) = App::start();
     let secret = key.key.as_deref().unwrap();
     let next =

@@ -25,7 +25,7 @@ fn is_valid(id: &str) -> bool {
 
 #[test]
 fn a_valid_id_sent_by_the_client_is_kept() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     for id in ["a", "0", "-", "_", ".", "AZaz09-_.", &"x".repeat(64)] {
         assert_eq!(id_for(&key, "/v1/pets", &[id]), id);
     }
@@ -37,12 +37,12 @@ fn a_valid_id_sent_by_the_client_is_kept() {
         "/docs",
         "/livez",
     ] {
-        assert_eq!(id_for(&anyone, target, &["mine"]), "mine", "{target}");
+        assert_eq!(id_for(&anonymous, target, &["mine"]), "mine", "{target}");
     }
 }
 
 #[test]
-fn an_id_that_is_not_valid_is_replaced() {
+fn an_invalid_id_is_replaced() {
     let (_app, _, key) = App::start();
     let long = "x".repeat(65);
     for ids in [
@@ -76,7 +76,7 @@ fn a_key_sent_as_an_id_is_not_repeated() {
 
 #[test]
 fn every_response_has_an_id_and_no_two_have_the_same() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     let mut seen = HashSet::new();
     for _ in 0..5 {
         for response in [
@@ -86,10 +86,10 @@ fn every_response_has_an_id_and_no_two_have_the_same() {
             key.get("/v1/pets/1"),
             key.get("/v1/nothing"),
             key.request("PUT", "/v1/pets").send(),
-            anyone.get("/v1/pets"),
-            anyone.get("/"),
-            anyone.get("/nothing"),
-            anyone.get("/livez"),
+            anonymous.get("/v1/pets"),
+            anonymous.get("/"),
+            anonymous.get("/nothing"),
+            anonymous.get("/livez"),
         ] {
             let id = response.header("x-request-id").unwrap();
             assert!(is_valid(id) && seen.insert(id.to_owned()), "{response}");

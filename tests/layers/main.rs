@@ -1,7 +1,7 @@
-//! What depends on what in `src/`: no layer imports a higher one, no files import each other in a circle, hyper is known to the
-//! transport alone, and `ARCHITECTURE.md` shows the imports as they are.
+//! What depends on what in `src/`: no layer imports a higher one, no files import each other in a cycle, only the
+//! transport uses hyper, and `ARCHITECTURE.md` shows the imports as they are.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 mod cycles;
 mod program;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use program::{Import, Program};
 
-/// The layers, the highest first. Modules of one layer may know each other, though not in a circle.
+/// The layers, the highest first. Modules of one layer may use each other, but not in a cycle.
 const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["server", "admin"],
@@ -27,17 +27,17 @@ const LAYERS: &[&[&str]] = &[
     &LEAVES,
 ];
 
-/// Modules that any layer may use, also the transport. They know nothing but each other.
+/// Modules that any layer may use, also the transport. They use only each other.
 const LEAVES: [&str; 11] = [
     "clock", "counter", "fault", "files", "hosts", "network", "new_file", "percent", "systemd",
     "tls", "trace",
 ];
 
-/// The transport stands apart: it knows the leaves alone, and is known as a whole to the services alone.
+/// The transport is separate: it uses only the leaves, and only the services use all of it.
 const TRANSPORT: &str = "http";
 const SERVICES: [&str; 2] = ["server", "admin"];
 
-/// What a request and a response are made of: all that the rest may know of the transport.
+/// The types of requests and responses: all that other modules may use of the transport.
 const MESSAGES: [&str; 6] = [
     "http::asset",
     "http::head",
@@ -48,7 +48,7 @@ const MESSAGES: [&str; 6] = [
 ];
 const USE_MESSAGES: [&str; 3] = ["health", "api", "access"];
 
-/// Crates whose types only the transport knows.
+/// Crates that only the transport uses.
 const TRANSPORT_CRATES: [&str; 3] = ["h2", "hyper", "hyper_util"];
 
 fn root() -> PathBuf {
@@ -84,12 +84,12 @@ fn is_forbidden(import: &Import) -> bool {
     }
 }
 
-/// All that is wrong in a program, one line each.
+/// All violations in a program, one line each.
 fn violations(program: &Program) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for module in LAYERS.iter().copied().flatten() {
         if !program.modules().any(|known| known == module) {
-            found.insert(format!("{module} is no module"));
+            found.insert(format!("{module} is not a module"));
         }
     }
     for module in program.modules() {
@@ -116,7 +116,7 @@ fn violations(program: &Program) -> BTreeSet<String> {
         found.insert(format!("{} import each other", circle.join(", ")));
     }
     for circle in cycles::of(between_files) {
-        // Of modules, the loop above has told already.
+        // The loop above has reported modules already.
         if circle.iter().all(|file| top(file) == top(circle[0])) {
             found.insert(format!("{} import each other", circle.join(", ")));
         }
@@ -125,7 +125,7 @@ fn violations(program: &Program) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_layer_imports_a_higher_one_and_no_files_import_each_other_in_a_circle() {
+fn no_layer_imports_a_higher_one_and_no_files_import_each_other_in_a_cycle() {
     let found: Vec<String> = violations(&program()).into_iter().collect();
     assert!(
         found.is_empty(),

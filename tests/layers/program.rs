@@ -21,7 +21,7 @@ pub(crate) struct Program {
 struct Source {
     /// Paths in code and in `use` declarations that lead to another place in the crate.
     imports: Vec<Vec<String>>,
-    /// Names that `use` brings into the file, and where each leads.
+    /// Names that `use` imports into the file, with their paths.
     names: BTreeMap<String, Vec<String>>,
     /// Other crates that paths begin with.
     crates: BTreeSet<String>,
@@ -164,7 +164,7 @@ impl Source {
     }
 }
 
-/// Reads the tree of a `use` from its first token: each name that it brings, with its path. Returns where it ends.
+/// Reads the tree of a `use` from its first token: each name that it imports, with its path. Returns where it ends.
 fn use_tree(
     tokens: &[Token],
     mut at: usize,
@@ -187,10 +187,10 @@ fn use_tree(
                 leaves.push((tokens[at + 1].clone(), path));
                 return at + 2;
             }
-            // In braces: the module that stands before them.
+            // In braces: the module before them.
             "self" if !path.is_empty() => {}
             word if is_word(word) => path.push(word.to_owned()),
-            // Of a glob, the module that it stands behind.
+            // Of a glob: the module before it.
             "*" => {}
             _ => break,
         }

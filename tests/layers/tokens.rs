@@ -1,6 +1,6 @@
-//! Rust source as words and signs, without comments, literals and whatever is compiled for tests alone.
+//! Rust source as tokens, without comments, literals and code for tests only.
 
-/// An identifier, `::`, or one other sign.
+/// An identifier, `::`, or one other character.
 pub(crate) type Token = String;
 
 /// The tokens of a source file that are part of the program.
@@ -78,7 +78,7 @@ fn character(rest: &str) -> usize {
     }
 }
 
-/// Leaves out each item that stands behind `#[cfg(test)]`.
+/// Leaves out each item after `#[cfg(test)]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     const CFG_TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! The ban of a key that does not stop.
+//! The ban of a key that continues after being rate limited.
 
 use std::time::Duration;
 
@@ -7,45 +7,45 @@ use harness::{App, Client, Response, START, enterprise};
 use serde_json::json;
 
 use crate::{
-    DAY_END, MINUTE_END, again, ask, ask_times, banned, millis, refused, retry_after, secs, served,
-    set, within_a_second,
+    DAY_END, MINUTE_END, banned, millis, reconnect, rejected, retry_after, secs, send, send_many,
+    served, set, within_a_second,
 };
 
-/// A server that bans after one refusal.
+/// A server that bans after one rejection.
 fn strict() -> App {
     App::start_with(|config| config.bans.after = 1).0
 }
 
-/// Sends requests until the key is banned, and gives the response that says so first.
-fn provoke(client: &Client) -> Response {
-    let responses = ask_times(client, 110).into_iter();
+/// Sends requests until the key is banned, and returns the first response that reports the ban.
+fn get_banned(client: &Client) -> Response {
+    let responses = send_many(client, 110).into_iter();
     let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
     responses.into_iter().find(is_ban).expect("a ban")
 }
 
 /// The end of the ban that begins now, in seconds from now.
 fn length_of_next_ban(client: &Client) -> u64 {
-    retry_after(&provoke(client)).as_secs()
+    retry_after(&get_banned(client)).as_secs()
 }
 
 #[test]
-fn a_hundred_429s_within_a_minute_are_forgiven_and_the_101st_is_a_ban_of_5_minutes() {
+fn a_hundred_429s_within_a_minute_are_tolerated_and_the_101st_is_a_ban_of_5_minutes() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
-    refused(&key, 100);
+    rejected(&key, 100);
     let ban = banned(&key);
     assert_eq!(retry_after(&ban), secs(300));
     assert!(ban.message().contains(" 300 seconds"), "{ban}");
 }
 
 #[test]
-fn being_refused_does_not_prolong_a_ban() {
+fn rejections_do_not_prolong_a_ban() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(1, 1_000));
-    provoke(&key);
+    get_banned(&key);
     for left in [300, 200, 100] {
-        for response in ask_times(&key, 150) {
+        for response in send_many(&key, 150) {
             response.is_error(429, "key_banned");
             assert_eq!(retry_after(&response).as_secs(), left);
         }
@@ -55,17 +55,17 @@ fn being_refused_does_not_prolong_a_ban() {
 }
 
 #[test]
-fn refusals_during_a_ban_do_not_count_towards_the_next() {
+fn rejections_during_a_ban_do_not_count_towards_the_next() {
     let (app, ..) = App::start_with(|config| {
         config.bans.after = 5;
         config.bans.first = secs(1);
     });
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
-    refused(&key, 5);
-    ask_times(&key, 50);
+    rejected(&key, 5);
+    send_many(&key, 50);
     app.clock.advance(secs(1));
-    refused(&key, 5);
+    rejected(&key, 5);
     banned(&key);
 }
 
@@ -94,15 +94,15 @@ fn a_ban_24_hours_after_the_last_is_a_first_one_again() {
 }
 
 #[test]
-fn ban_after_0_switches_bans_off() {
+fn ban_after_0_disables_bans() {
     let (app, ..) = App::start_with(|config| config.bans.after = 0);
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
-    refused(&key, 300);
+    rejected(&key, 300);
 }
 
 #[test]
-fn ban_after_and_ban_for_change_the_figures() {
+fn ban_after_and_ban_for_change_number_and_length() {
     let (app, ..) = App::start_with(|config| {
         config.bans.after = 3;
         config.bans.first = secs(17);
@@ -111,32 +111,32 @@ fn ban_after_and_ban_for_change_the_figures() {
     set(&app, MINUTE_END - 10);
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
-    refused(&key, 3);
+    rejected(&key, 3);
     assert_eq!(retry_after(&banned(&key)), secs(17));
     app.clock.advance(secs(60));
     assert_eq!(length_of_next_ban(&key), 34);
 }
 
 #[test]
-fn refusals_spread_over_two_minutes_bring_no_ban() {
+fn rejections_spread_over_two_minutes_cause_no_ban() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(1, 1_000));
     for _ in 0..3 {
         served(&key, 1);
-        refused(&key, 100);
+        rejected(&key, 100);
         app.clock.advance(secs(60));
     }
     served(&key, 1);
-    refused(&key, 100);
+    rejected(&key, 100);
     banned(&key);
 }
 
 #[test]
-fn refusals_by_the_day_count_towards_a_ban_too() {
+fn rejections_by_the_day_count_towards_a_ban_too() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(1_000, 1));
     served(&key, 1);
-    refused(&key, 100);
+    rejected(&key, 100);
     banned(&key);
 }
 
@@ -145,7 +145,7 @@ fn during_a_ban_headers_show_nothing_left_until_its_end() {
     let app = strict();
     let key = app.key(enterprise(2, 1_000));
     let end = START.as_secs_ceil() + 300;
-    assert_eq!(provoke(&key).rate(), (2, 0, end));
+    assert_eq!(get_banned(&key).rate(), (2, 0, end));
     app.clock.advance(secs(120));
     assert_eq!(banned(&key).rate(), (2, 0, end), "with a fresh minute");
 }
@@ -154,11 +154,11 @@ fn during_a_ban_headers_show_nothing_left_until_its_end() {
 fn during_a_ban_headers_show_an_exhausted_day_if_that_ends_later() {
     let app = strict();
     let key = app.key(enterprise(9, 2));
-    assert_eq!(provoke(&key).rate(), (2, 0, DAY_END));
+    assert_eq!(get_banned(&key).rate(), (2, 0, DAY_END));
     let key = app.key(enterprise(9, 2));
     set(&app, DAY_END - 100);
     assert_eq!(
-        provoke(&key).rate(),
+        get_banned(&key).rate(),
         (9, 0, DAY_END + 200),
         "the ban ends later"
     );
@@ -168,7 +168,7 @@ fn during_a_ban_headers_show_an_exhausted_day_if_that_ends_later() {
 fn reset_is_rounded_up_where_a_ban_ends_within_a_second() {
     let app = strict();
     app.clock.set(Timestamp::from_millis(START.as_millis() + 1));
-    let ban = provoke(&app.key(enterprise(2, 1_000)));
+    let ban = get_banned(&app.key(enterprise(2, 1_000)));
     assert_eq!(ban.rate().2, START.as_secs_ceil() + 301);
 }
 
@@ -176,7 +176,7 @@ fn reset_is_rounded_up_where_a_ban_ends_within_a_second() {
 fn a_banned_key_can_do_nothing_and_other_keys_everything() {
     let app = strict();
     let (key, other) = (app.key(enterprise(1, 9)), app.key(enterprise(9, 9)));
-    provoke(&key);
+    get_banned(&key);
     key.create(&json!({"name": "Rex", "categoryId": 1}))
         .is_error(429, "key_banned");
     for target in ["/v1", "/v1/pets/1", "/v1/nothing"] {
@@ -189,15 +189,15 @@ fn a_banned_key_can_do_nothing_and_other_keys_everything() {
 fn a_ban_outlives_a_restart_and_so_does_its_length_for_the_next() {
     let mut app = strict();
     let key = app.key(enterprise(1, 1_000));
-    provoke(&key);
+    get_banned(&key);
     app.clock.advance(secs(100));
     app.restart();
-    let key = again(&app, &key);
+    let key = reconnect(&app, &key);
     assert_eq!(retry_after(&banned(&key)), secs(200));
     app.clock.advance(secs(200));
     served(&key, 1);
     app.restart();
-    let key = again(&app, &key);
+    let key = reconnect(&app, &key);
     assert_eq!(length_of_next_ban(&key), 600);
 }
 
@@ -205,7 +205,7 @@ fn a_ban_outlives_a_restart_and_so_does_its_length_for_the_next() {
 fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
     let app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
-    provoke(&key);
+    get_banned(&key);
     app.clock.advance(secs(60));
     banned(&key);
     let unbanned = animal_store::keys::unban(app.store(), id, app.clock.now());
@@ -217,26 +217,26 @@ fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
 }
 
 #[test]
-fn a_ban_from_a_clock_that_jumped_ahead_holds_its_length_from_when_that_was_set_right() {
+fn a_ban_from_a_clock_that_jumped_ahead_lasts_its_length_from_the_correction_on() {
     let mut app = strict();
     let now = START.as_secs_ceil();
     for jump in [3_600, 86_400, 400 * 86_400] {
         set(&app, now + jump);
         let key = app.key(enterprise(1, 1_000));
-        provoke(&key);
+        get_banned(&key);
         set(&app, now);
         assert_eq!(retry_after(&banned(&key)), secs(300), "after {jump} s");
         set(&app, now + 100);
         assert_eq!(retry_after(&banned(&key)), secs(200), "after {jump} s");
-        // It has been set right for good: neither a restart nor another change of the key brings the old date back.
+        // It is corrected permanently: neither a restart nor another change of the key brings the old date back.
         app.restart();
-        let key = again(&app, &key);
+        let key = reconnect(&app, &key);
         assert_eq!(retry_after(&banned(&key)), secs(200), "after {jump} s");
         set(&app, now + 300);
         served(&key, 1);
         set(&app, now + 360);
         app.restart();
-        served(&again(&app, &key), 1);
+        served(&reconnect(&app, &key), 1);
         set(&app, now);
     }
 }
@@ -245,7 +245,7 @@ fn a_ban_from_a_clock_that_jumped_ahead_holds_its_length_from_when_that_was_set_
 fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
     let app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
-    provoke(&key);
+    get_banned(&key);
     app.clock.set(Timestamp::from_millis(START.as_millis() - 1));
     let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, app.clock.now()));
     let (record, ended) = unbanned.expect("a store");
@@ -262,12 +262,12 @@ fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
     let ahead = START.after(secs(86_400));
     let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, ahead));
     unbanned.expect("a store");
-    provoke(&key);
+    get_banned(&key);
     crate::set_plan(&app, id, enterprise(7, 1_000));
     let response = within_a_second("the new plan", &key, |response| response.rate().0 == 7);
     response.is_error(429, "key_banned");
     app.restart();
-    banned(&again(&app, &key));
+    banned(&reconnect(&app, &key));
     let record = app.block_on(app.store().key(id)).expect("a store");
     assert!(record.expect("a key").ban.is_some());
 }
@@ -276,27 +276,27 @@ fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
 fn a_change_of_plan_does_not_end_a_ban() {
     let app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
-    provoke(&key);
+    get_banned(&key);
     crate::set_plan(&app, id, enterprise(7, 1_000));
     let response = within_a_second("the new plan", &key, |response| response.rate().0 == 7);
     response.is_error(429, "key_banned");
-    assert_eq!(ask(&key).rate().1, 0);
+    assert_eq!(send(&key).rate().1, 0);
 }
 
 #[test]
-fn a_ban_that_could_not_be_stored_at_once_is_stored_later_and_outlives_a_restart() {
+fn a_ban_that_could_not_be_stored_immediately_is_stored_later_and_outlives_a_restart() {
     let (mut app, ..) = App::start_with(|config| {
         config.bans.after = 1;
         config.max_waiting_writes = 1;
     });
     let (id, key) = app.issue(enterprise(1, 1_000), None);
-    let other = app.by_hand();
-    other.hold();
-    provoke(&key);
-    other.release();
+    let other = app.sql_client();
+    other.lock_all();
+    get_banned(&key);
+    other.unlock();
     app.restart();
-    banned(&again(&app, &key));
-    // Redis, where there is one, would know by itself.
+    banned(&reconnect(&app, &key));
+    // Redis, if it is used, would have it anyway.
     let record = app.block_on(app.store().key(id)).expect("a store");
     assert!(record.expect("a key").ban.is_some());
 }

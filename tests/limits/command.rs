@@ -1,4 +1,4 @@
-//! `animal-store keys`: what it prints, and how it ends.
+//! `animal-store keys`: its output and its exit code.
 
 mod change;
 mod create;
@@ -14,12 +14,12 @@ fn operator() -> Operator {
     Operator::new(PROGRAM)
 }
 
-/// Runs `animal-store keys …`, words apart by spaces.
-fn keys(operator: &Operator, words: &str) -> Output {
-    operator.typed(&format!("keys {words}"))
+/// Runs `animal-store keys …`, with arguments separated by spaces.
+fn keys(operator: &Operator, args: &str) -> Output {
+    operator.run_line(&format!("keys {args}"))
 }
 
-/// The one line of its standard output.
+/// The only line of its standard output.
 #[track_caller]
 fn line(output: Output) -> String {
     let output = output.exits(0);
@@ -27,7 +27,7 @@ fn line(output: Output) -> String {
     output.stdout.trim_end().to_owned()
 }
 
-/// The JSON it prints, on one line, and nothing beside it.
+/// The JSON that it prints, on one line, and nothing else.
 #[track_caller]
 fn json_of(output: Output) -> Value {
     let output = output.exits(0);
@@ -35,7 +35,7 @@ fn json_of(output: Output) -> Value {
     serde_json::from_str(&line(output)).expect("JSON")
 }
 
-/// The rows it prints where no one looks: words apart by tabs.
+/// The rows that it prints without a terminal: values separated by tabs.
 #[track_caller]
 fn rows(output: Output) -> Vec<Vec<String>> {
     let output = output.exits(0);

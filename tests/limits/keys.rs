@@ -1,13 +1,13 @@
-//! Keys that end, change their secret or their plan, on a server that runs.
+//! Keys that expire, are revoked, or change their secret or their plan, on a running server.
 
 use animal_store::key::KeyId;
 use animal_store::keys::{self, Confirmed};
 use animal_store::plan::Plan;
 use harness::{App, Client, enterprise};
 
-use crate::{MINUTE_END, ask, millis, refused, secs, served, set_plan, within_a_second};
+use crate::{MINUTE_END, millis, rejected, secs, send, served, set_plan, within_a_second};
 
-/// Gives a key a new secret, and a client that has it. The old one works so many seconds longer.
+/// Rotates a key, and returns a client with the new secret. The old one works for this many more seconds.
 fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
     let (store, now) = (app.store(), app.clock.now());
     let rotated = keys::rotate(store, id, secs(grace), Confirmed::Yes, now);
@@ -21,7 +21,7 @@ fn revoke(app: &App, id: KeyId) {
 }
 
 #[test]
-fn of_many_rotations_at_once_that_nobody_confirmed_one_is_done() {
+fn of_many_concurrent_rotations_without_confirmation_one_succeeds() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(Plan::Free, None);
     let rotations: Vec<_> = std::iter::repeat_with(|| app.second_store())
@@ -74,17 +74,17 @@ fn a_confirmation_is_for_the_secret_that_was_seen_and_no_other() {
 }
 
 #[test]
-fn a_key_ends_exactly_when_it_expires() {
+fn a_key_stops_working_exactly_when_it_expires() {
     let (app, ..) = App::start();
     let (_, key) = app.issue(Plan::Free, Some(secs(90)));
     app.clock.advance(millis(89_999));
     served(&key, 1);
     app.clock.advance(millis(1));
-    ask(&key).is_error(401, "invalid_api_key");
+    send(&key).is_error(401, "invalid_api_key");
 }
 
 #[test]
-fn a_revoked_key_is_refused_within_a_second_and_permanently() {
+fn a_revoked_key_is_rejected_within_a_second_and_permanently() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 1);
@@ -92,7 +92,7 @@ fn a_revoked_key_is_refused_within_a_second_and_permanently() {
     let response = within_a_second("the end", &key, |response| response.status == 401);
     response.is_error(401, "invalid_api_key");
     app.restart();
-    ask(&crate::again(&app, &key)).is_error(401, "invalid_api_key");
+    send(&crate::reconnect(&app, &key)).is_error(401, "invalid_api_key");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn after_a_rotation_the_old_secret_works_until_exactly_the_end_of_the_grace() {
     served(&old, 1);
     served(&new, 1);
     app.clock.advance(millis(1));
-    ask(&old).is_error(401, "invalid_api_key");
+    send(&old).is_error(401, "invalid_api_key");
     served(&new, 1);
 }
 
@@ -114,13 +114,13 @@ fn after_a_rotation_the_old_secret_works_until_exactly_the_end_of_the_grace() {
 fn both_secrets_of_a_rotated_key_use_the_same_counters() {
     let (app, ..) = App::start();
     let (id, old) = app.issue(enterprise(4, 1_000), None);
-    assert_eq!(ask(&old).rate().1, 3);
+    assert_eq!(send(&old).rate().1, 3);
     let new = rotate(&app, id, 3_600);
-    assert_eq!(ask(&new).rate().1, 2);
-    assert_eq!(ask(&old).rate().1, 1);
-    assert_eq!(ask(&new).rate().1, 0);
-    refused(&old, 1);
-    refused(&new, 1);
+    assert_eq!(send(&new).rate().1, 2);
+    assert_eq!(send(&old).rate().1, 1);
+    assert_eq!(send(&new).rate().1, 0);
+    rejected(&old, 1);
+    rejected(&new, 1);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_second_rotation_ends_the_first_secret() {
     let third = rotate(&app, id, 3_600);
     served(&third, 1);
     served(&second, 1);
-    ask(&first).is_error(401, "invalid_api_key");
+    send(&first).is_error(401, "invalid_api_key");
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn an_old_secret_does_not_outlive_the_key() {
     let new = rotate(&app, id, 3_600);
     served(&old, 1);
     app.clock.advance(secs(60));
-    ask(&old).is_error(401, "invalid_api_key");
-    ask(&new).is_error(401, "invalid_api_key");
+    send(&old).is_error(401, "invalid_api_key");
+    send(&new).is_error(401, "invalid_api_key");
     let (id, old) = app.issue(Plan::Free, None);
     let new = rotate(&app, id, 3_600);
     served(&new, 1);
@@ -162,11 +162,11 @@ fn an_old_secret_does_not_outlive_the_key() {
     within_a_second("the end of the new", &new, |response| {
         response.status == 401
     });
-    ask(&old).is_error(401, "invalid_api_key");
+    send(&old).is_error(401, "invalid_api_key");
 }
 
 #[test]
-fn a_key_keeps_what_it_has_used_when_its_plan_changes() {
+fn the_usage_of_a_key_is_kept_when_its_plan_changes() {
     let (app, ..) = App::start();
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);
@@ -174,11 +174,11 @@ fn a_key_keeps_what_it_has_used_when_its_plan_changes() {
     let response = within_a_second("the new plan", &key, |response| response.rate().0 == 300);
     let left = response.rate().1;
     assert!(left < 290, "{response}");
-    assert_eq!(ask(&key).rate(), (300, left - 1, MINUTE_END));
+    assert_eq!(send(&key).rate(), (300, left - 1, MINUTE_END));
 }
 
 #[test]
-fn a_smaller_plan_is_used_up_at_once_by_what_was_used_before() {
+fn a_smaller_plan_is_exhausted_immediately_by_earlier_usage() {
     let (app, ..) = App::start();
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);

@@ -1,6 +1,6 @@
 //! Limits, bans, plans and keys: over a real socket with a clock that the test moves, against a model, and as
-//! processes that talk only by the file. Each test is named by the sentence it proves.
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+//! processes that share only the database. Each test is named by the sentence it proves.
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 mod address;
 mod ban;
@@ -28,45 +28,45 @@ const MINUTE_END: i64 = 1_794_830_460;
 /// The end of that day, 17 November 2026, 00:00 UTC.
 const DAY_END: i64 = 1_794_873_600;
 
-/// One request.
-fn ask(client: &Client) -> Response {
+/// Sends one request.
+fn send(client: &Client) -> Response {
     client.get("/v1/pets?limit=1")
 }
 
-/// So many requests, one after another.
-fn ask_times(client: &Client, count: usize) -> Vec<Response> {
+/// Sends this many requests, one after another.
+fn send_many(client: &Client, count: usize) -> Vec<Response> {
     client.get_times("/v1/pets?limit=1", count)
 }
 
-/// Panics unless so many requests are served.
+/// Panics unless this many requests are served.
 #[track_caller]
 fn served(client: &Client, count: usize) {
-    for response in ask_times(client, count) {
+    for response in send_many(client, count) {
         assert_eq!(response.status, 200, "{response}");
     }
 }
 
-/// Panics unless so many requests are refused because a window is used up. Gives the last response.
+/// Panics unless this many requests are rejected because a window is exhausted. Returns the last response.
 #[track_caller]
-fn refused(client: &Client, count: usize) -> Response {
-    let mut responses = ask_times(client, count);
+fn rejected(client: &Client, count: usize) -> Response {
+    let mut responses = send_many(client, count);
     for response in &responses {
         response.is_error(429, "rate_limited");
     }
     responses.pop().expect("a response")
 }
 
-/// Panics unless the key is banned, and gives the response.
+/// Panics unless the key is banned, and returns the response.
 #[track_caller]
 fn banned(client: &Client) -> Response {
-    let response = ask(client);
+    let response = send(client);
     response.is_error(429, "key_banned");
     response
 }
 
-/// Seconds after which a refused client may come again.
-fn retry_after(refusal: &Response) -> Duration {
-    Duration::from_secs(refusal.number("retry-after").unsigned_abs())
+/// The value of `Retry-After`.
+fn retry_after(rejection: &Response) -> Duration {
+    Duration::from_secs(rejection.number("retry-after").unsigned_abs())
 }
 
 const fn secs(count: u64) -> Duration {
@@ -77,13 +77,13 @@ const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Moves the clock to so many seconds after the epoch.
+/// Sets the clock to this many seconds after the epoch.
 fn set(app: &App, seconds: i64) {
     app.clock.set(Timestamp::from_secs(seconds));
 }
 
 /// The same client, after a restart has given the server another address.
-fn again(app: &App, client: &Client) -> Client {
+fn reconnect(app: &App, client: &Client) -> Client {
     app.client(client.key.clone())
 }
 
@@ -93,10 +93,12 @@ fn set_plan(app: &App, id: KeyId, plan: Plan) {
     assert!(set.is_ok(), "{set:?}");
 }
 
-/// Asks until the response is as promised, for no longer than promised, and gives it.
+/// Sends requests until a response satisfies the condition, within the time in which changes take effect, and returns it.
 #[track_caller]
-fn within_a_second(what: &str, client: &Client, yes: impl Fn(&Response) -> bool) -> Response {
+fn within_a_second(what: &str, client: &Client, condition: impl Fn(&Response) -> bool) -> Response {
     let mut last = None;
-    harness::eventually(harness::promised(), what, || yes(last.insert(ask(client))));
+    harness::eventually(harness::propagation_time(), what, || {
+        condition(last.insert(send(client)))
+    });
     last.expect("a response")
 }

@@ -1,11 +1,11 @@
-//! A great many keys that change at once.
+//! A change of very many keys at the same time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use harness::{App, Client, enterprise, eventually};
 
-/// How many keys change at once.
+/// How many keys change at the same time.
 const KEYS: u32 = 100_000;
 
 /// How long the server may take to apply them all, on a machine that has other work.
@@ -31,13 +31,13 @@ fn longest_until(client: &Client, done: &AtomicBool) -> Duration {
 }
 
 #[test]
-fn a_change_of_a_hundred_thousand_keys_at_once_holds_no_request_up() {
+fn a_change_of_a_hundred_thousand_keys_delays_no_request() {
     let (app, ..) = App::start();
     let client = app.key(enterprise(100_000_000, 100_000_000));
-    // A page that is cached: the store is not asked for it.
+    // A cached page: the store is not queried for it.
     client.create_many(2);
-    let by_hand = app.by_hand();
-    by_hand.add_keys(KEYS);
+    let sql_client = app.sql_client();
+    sql_client.add_keys(KEYS);
     let last = app.key(enterprise(100_000_000, 100_000_000));
     let limit = || last.get("/v1/pets?limit=1").rate().0;
     assert_eq!(limit(), 100_000_000);
@@ -45,7 +45,7 @@ fn a_change_of_a_hundred_thousand_keys_at_once_holds_no_request_up() {
     let (longest, applied) = std::thread::scope(|scope| {
         let client = &client;
         let asking = scope.spawn(move || longest_until(client, done));
-        by_hand.change_all_keys(70_000_000);
+        sql_client.change_all_keys(70_000_000);
         let began = Instant::now();
         eventually(APPLIED, "the change of the last key is in effect", || {
             limit() == 70_000_000

@@ -1,4 +1,4 @@
-//! The limiter against a model of it that is nothing but lists of what happened.
+//! The limiter compared with a model, which only keeps lists of what happened.
 
 mod lists;
 mod met;
@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use lists::{Model, end_of};
 use met::Met;
-use pair::{Pair, new_number};
+use pair::{Pair, new_id};
 use step::{Step, limits, policy, step};
 use tested::Tested;
 
@@ -24,7 +24,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const KEYS: usize = 3;
 
-/// Decisions that one run makes at least.
+/// The minimum number of decisions in a run.
 const DECISIONS: usize = 100_000;
 
 fn run(
@@ -36,7 +36,7 @@ fn run(
 ) -> Result<(), TestCaseError> {
     let limiter = Tested::new(policy);
     let pair = |limits| Pair {
-        id: new_number(),
+        id: new_id(),
         meter: Meter::default(),
         model: Model::default(),
         limits,
@@ -45,20 +45,20 @@ fn run(
     let mut keys: Vec<Pair> = all.into_iter().map(pair).collect();
     let mut now = start;
     let mut jumped = 0;
-    // Redis goes by its own clock, whatever a node knows of later windows: one node whose clock runs ahead must not shift
-    // the windows of all. So the clock does not step back behind what only the node has seen.
+    // Redis uses its own clock, whatever a node knows of later windows: one node whose clock runs ahead must not shift
+    // the windows of all. So the clock does not step back to before what only the node has seen.
     let mut begun = i64::MIN;
     for step in steps {
         match step {
-            Step::Ask { key, times } => {
+            Step::Request { key, times } => {
                 for _ in 0..times {
-                    met.count(keys[key].ask(&limiter, policy, now)?, policy);
+                    met.count(keys[key].request(&limiter, policy, now)?, policy);
                 }
             }
             Step::Move { by } => now = (now + by).max(begun),
             Step::Jump { by } => (now, jumped) = ((now + by).max(begun), by),
-            Step::SetRight => (now, jumped) = ((now - jumped).max(begun), 0),
-            Step::ToTheEndOf { period, beside } => now = (end_of(period, now) + beside).max(begun),
+            Step::Correct => (now, jumped) = ((now - jumped).max(begun), 0),
+            Step::EndOf { period, offset } => now = (end_of(period, now) + offset).max(begun),
             Step::Limit { key, limits } => keys[key].limits = limits,
             Step::Unban { key } => keys[key].unban(now),
             Step::Store { key } => keys[key].store()?,
@@ -68,7 +68,7 @@ fn run(
                     begun = now;
                 }
             }
-            Step::RedisGoes => limiter.redis_goes(),
+            Step::RedisFails => limiter.redis_fails(),
             Step::RedisReturns { is_empty } => {
                 limiter.redis_returns();
                 if is_empty {
@@ -86,7 +86,7 @@ fn run(
 }
 
 #[test]
-fn the_limiter_decides_as_the_model_does_whatever_time_and_operators_do() {
+fn the_limiter_decides_as_the_model_does_whatever_clocks_and_operators_do() {
     let config = Config {
         cases: Config::default().cases.max(256),
         failure_persistence: None,

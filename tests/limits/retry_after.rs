@@ -5,9 +5,9 @@ use std::time::Duration;
 use animal_store::clock::Timestamp;
 use harness::{App, Client, enterprise};
 
-use crate::{DAY_END, MINUTE_END, ask, banned, millis, refused, retry_after, served};
+use crate::{DAY_END, MINUTE_END, banned, millis, rejected, retry_after, send, served};
 
-/// Moments so many milliseconds before a window ends, and what Retry-After says there.
+/// Milliseconds before a window ends, and the Retry-After then.
 const BEFORE_THE_END: [(i64, u64); 7] = [
     (50_000, 50),
     (49_999, 50),
@@ -24,16 +24,16 @@ fn waits_exactly(app: &App, end: i64, period: i64, exhaust: impl Fn() -> Client)
         let end = (end + round * period) * 1_000;
         app.clock.set(Timestamp::from_millis(end - before));
         let key = exhaust();
-        let refusal = refused(&key, 1);
+        let rejection = rejected(&key, 1);
         assert_eq!(
-            retry_after(&refusal).as_secs(),
+            retry_after(&rejection).as_secs(),
             seconds,
             "{before} ms before"
         );
         app.clock.set(Timestamp::from_millis(end - 1));
-        refused(&key, 1);
+        rejected(&key, 1);
         app.clock.set(Timestamp::from_millis(end - before));
-        app.clock.advance(retry_after(&refusal));
+        app.clock.advance(retry_after(&rejection));
         served(&key, 1);
     }
 }
@@ -63,9 +63,9 @@ fn with_both_windows_exhausted_the_wait_is_for_the_later() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(2, 2));
     served(&key, 2);
-    let refusal = refused(&key, 1);
-    assert_eq!(retry_after(&refusal).as_secs(), 43_190);
-    app.clock.advance(retry_after(&refusal));
+    let rejection = rejected(&key, 1);
+    assert_eq!(retry_after(&rejection).as_secs(), 43_190);
+    app.clock.advance(retry_after(&rejection));
     served(&key, 1);
 }
 
@@ -76,7 +76,7 @@ fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
         app.clock.advance(millis(part));
         let key = app.key(enterprise(1, 1_000));
         served(&key, 1);
-        refused(&key, 1);
+        rejected(&key, 1);
         let begin = banned(&key);
         assert_eq!(retry_after(&begin).as_secs(), 300);
         app.clock.advance(millis(1));
@@ -90,11 +90,11 @@ fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
 }
 
 #[test]
-fn during_a_ban_the_wait_is_for_a_used_up_window_if_that_ends_later() {
+fn during_a_ban_the_wait_is_for_an_exhausted_window_if_that_ends_later() {
     let (app, ..) = App::start_with(|config| config.bans.after = 1);
     let key = app.key(enterprise(1_000, 2));
     served(&key, 2);
-    refused(&key, 1);
+    rejected(&key, 1);
     let begin = banned(&key);
     assert_eq!(retry_after(&begin).as_secs(), 43_190, "the day outlasts it");
     assert!(begin.message().contains(" 43190 seconds"), "{begin}");
@@ -107,7 +107,7 @@ fn during_a_ban_the_wait_is_for_a_used_up_window_if_that_ends_later() {
 
 #[test]
 fn the_message_of_a_429_names_the_limit() {
-    let (app, anyone, _) = App::start_with(|config| config.bans.after = 2);
+    let (app, anonymous, _) = App::start_with(|config| config.bans.after = 2);
     let minute = app.key(enterprise(1, 1_000));
     let day = app.key(enterprise(1_000, 1));
     let both = app.key(enterprise(1, 1));
@@ -117,37 +117,37 @@ fn the_message_of_a_429_names_the_limit() {
         (&both, "limit of requests per day"),
     ] {
         served(key, 1);
-        let refusal = refused(key, 1);
-        assert!(refusal.message().contains(named), "{refusal}");
+        let rejection = rejected(key, 1);
+        assert!(rejection.message().contains(named), "{rejection}");
     }
-    refused(&minute, 1);
+    rejected(&minute, 1);
     let ban = banned(&minute);
     assert!(ban.message().contains("temporarily banned"), "{ban}");
-    for response in crate::ask_times(&anyone, 60) {
+    for response in crate::send_many(&anonymous, 60) {
         response.is_error(401, "missing_api_key");
     }
-    let refusal = refused(&anyone, 1);
+    let rejection = rejected(&anonymous, 1);
     let named = "address has exceeded its limit of failed authentications";
-    assert!(refusal.message().contains(named), "{refusal}");
+    assert!(rejection.message().contains(named), "{rejection}");
 }
 
 #[test]
 fn a_client_that_waits_exactly_that_long_may_fail_to_authenticate_again() {
-    let (app, anyone, _) = App::start();
+    let (app, anonymous, _) = App::start();
     for (round, (before, seconds)) in (0..).zip(BEFORE_THE_END) {
         let end = (MINUTE_END + round * 120) * 1_000;
         app.clock.set(Timestamp::from_millis(end - before));
-        for response in crate::ask_times(&anyone, 60) {
+        for response in crate::send_many(&anonymous, 60) {
             response.is_error(401, "missing_api_key");
         }
-        let refusal = refused(&anyone, 1);
+        let rejection = rejected(&anonymous, 1);
         assert_eq!(
-            retry_after(&refusal).as_secs(),
+            retry_after(&rejection).as_secs(),
             seconds,
             "{before} ms before"
         );
-        app.clock.advance(retry_after(&refusal));
-        ask(&anyone).is_error(401, "missing_api_key");
+        app.clock.advance(retry_after(&rejection));
+        send(&anonymous).is_error(401, "missing_api_key");
     }
 }
 
@@ -157,7 +157,7 @@ fn the_message_has_the_same_seconds() {
     let key = app.key(enterprise(1, 9));
     served(&key, 1);
     app.clock.advance(Duration::from_secs(7));
-    let refusal = refused(&key, 1);
-    assert_eq!(retry_after(&refusal).as_secs(), 43);
-    assert!(refusal.message().contains(" 43 seconds"), "{refusal}");
+    let rejection = rejected(&key, 1);
+    assert_eq!(retry_after(&rejection).as_secs(), 43);
+    assert!(rejection.message().contains(" 43 seconds"), "{rejection}");
 }

@@ -1,4 +1,4 @@
-//! What the store keeps of usage: for the day's limit after a restart, and for the usage report.
+//! Stored usage: for the limit of the day after a restart, and for the usage report.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use animal_store::store::UsageRecorder;
 use futures_util::TryStreamExt;
 use harness::{App, START, enterprise, eventually};
 
-use crate::{DAY_END, again, ask, refused, secs, served, set};
+use crate::{DAY_END, reconnect, rejected, secs, send, served, set};
 
-/// The key's days as the store has them: day, requests, refused.
+/// The key's days as the store has them: day, requests, rejected.
 fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
     let rows = app
         .block_on(app.store().usage(Some(id)).try_collect::<Vec<_>>())
@@ -20,20 +20,20 @@ fn usage(app: &App, id: KeyId) -> Vec<(String, i64, i64)> {
         .collect()
 }
 
-fn day(name: &str, requests: i64, refused: i64) -> (String, i64, i64) {
-    (name.to_owned(), requests, refused)
+fn day(name: &str, requests: i64, rejected: i64) -> (String, i64, i64) {
+    (name.to_owned(), requests, rejected)
 }
 
 #[test]
-fn the_days_use_outlives_every_restart() {
+fn the_usage_of_the_day_survives_every_restart() {
     let (mut app, ..) = App::start();
     let mut key = app.key(enterprise(100, 5));
     for left in [4, 3, 2, 1, 0] {
-        assert_eq!(ask(&key).rate(), (5, left, DAY_END));
+        assert_eq!(send(&key).rate(), (5, left, DAY_END));
         app.restart();
-        key = again(&app, &key);
+        key = reconnect(&app, &key);
     }
-    assert_eq!(refused(&key, 1).rate(), (5, 0, DAY_END));
+    assert_eq!(rejected(&key, 1).rate(), (5, 0, DAY_END));
 }
 
 #[test]
@@ -44,21 +44,24 @@ fn a_restart_on_the_next_day_begins_a_new_day() {
     app.stop();
     set(&app, DAY_END);
     app.restart();
-    assert_eq!(ask(&again(&app, &key)).rate(), (5, 4, DAY_END + 86_400));
+    assert_eq!(
+        send(&reconnect(&app, &key)).rate(),
+        (5, 4, DAY_END + 86_400)
+    );
 }
 
 #[test]
-fn refused_requests_use_up_nothing_of_the_day_after_a_restart_either() {
+fn rejected_requests_do_not_count_in_the_day_after_a_restart_either() {
     let (mut app, ..) = App::start();
     let key = app.key(enterprise(2, 5));
     served(&key, 2);
-    refused(&key, 20);
+    rejected(&key, 20);
     app.restart();
     app.clock.advance(secs(60));
-    let key = again(&app, &key);
+    let key = reconnect(&app, &key);
     served(&key, 2);
     app.clock.advance(secs(60));
-    assert_eq!(ask(&key).rate(), (5, 0, DAY_END));
+    assert_eq!(send(&key).rate(), (5, 0, DAY_END));
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn usage_is_kept_by_day_the_latest_first_for_each_key() {
     let (id, key) = app.issue(enterprise(2, 100), None);
     let (other_id, other) = app.issue(enterprise(9, 9), None);
     served(&key, 2);
-    refused(&key, 3);
+    rejected(&key, 3);
     served(&other, 1);
     set(&app, DAY_END);
     served(&key, 1);
@@ -80,10 +83,10 @@ fn usage_is_kept_by_day_the_latest_first_for_each_key() {
 }
 
 #[test]
-fn refusals_of_a_ban_are_counted_as_refused() {
+fn requests_during_a_ban_are_counted_as_rejected() {
     let (mut app, ..) = App::start_with(|config| config.bans.after = 2);
     let (id, key) = app.issue(enterprise(1, 100), None);
-    crate::ask_times(&key, 10);
+    crate::send_many(&key, 10);
     app.restart();
     assert_eq!(usage(&app, id), [day("2026-11-16", 1, 9)]);
 }
@@ -93,18 +96,18 @@ fn usage_reaches_the_store_every_second_while_the_server_runs() {
     let (app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 100), None);
     served(&key, 3);
-    refused(&key, 2);
+    rejected(&key, 2);
     eventually(secs(2), "the usage is stored", || {
         usage(&app, id) == [day("2026-11-16", 3, 2)]
     });
-    refused(&key, 4);
-    eventually(secs(2), "what came since is added", || {
+    rejected(&key, 4);
+    eventually(secs(2), "later usage is added", || {
         usage(&app, id) == [day("2026-11-16", 3, 6)]
     });
 }
 
 #[test]
-fn last_use_is_the_moment_of_the_last_request() {
+fn last_use_is_the_time_of_the_last_request() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 100), None);
     let last_used = |app: &App| {
@@ -123,26 +126,26 @@ fn last_use_is_the_moment_of_the_last_request() {
 fn a_key_cannot_be_deleted_by_hand() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);
-    let refused = app.by_hand().change("DELETE FROM api_keys");
-    let error = refused.expect_err("a refusal");
+    let deleted = app.sql_client().change("DELETE FROM api_keys");
+    let error = deleted.expect_err("a rejection");
     assert!(error.contains("keys revoke"), "{error}");
     let key = app.block_on(app.store().key(id)).expect("a store");
     assert!(key.is_some());
 }
 
 #[test]
-fn a_key_cannot_get_limits_by_hand_that_are_none() {
+fn a_key_cannot_get_invalid_limits_by_hand() {
     let (app, ..) = App::start();
     let plan = enterprise(1, 1);
     let (id, _) = app.issue(plan, None);
-    let other = app.by_hand();
+    let other = app.sql_client();
     for sql in [
         "UPDATE api_keys SET per_minute = 0",
         "UPDATE api_keys SET per_day = 1000000001",
         "UPDATE api_keys SET per_day = NULL",
         "UPDATE api_keys SET plan = 'gold'",
     ] {
-        // One engine shouts it.
+        // One engine writes it in upper case.
         let error = other.change(sql).expect_err(sql).to_lowercase();
         assert!(error.contains("check constraint"), "{sql}: {error}");
     }
@@ -167,7 +170,7 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
 }
 
 #[test]
-fn a_batch_of_use_is_added_once_however_often_and_by_however_many_it_is_sent() {
+fn a_batch_of_usage_is_added_once_however_often_and_concurrently_it_is_sent() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(9, 9), None);
     let on = DayUsage {
@@ -196,16 +199,16 @@ fn a_batch_of_use_is_added_once_however_often_and_by_however_many_it_is_sent() {
 }
 
 #[test]
-fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_start() {
+fn a_day_with_more_usage_than_a_counter_holds_is_exhausted_and_does_not_prevent_the_start() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(enterprise(100, 5), None);
     served(&key, 1);
     app.stop();
     app.restart();
     let more = "UPDATE usage_by_day SET requests = 5000000000";
-    app.by_hand().change(more).expect("a store");
+    app.sql_client().change(more).expect("a store");
     app.restart();
-    assert_eq!(refused(&again(&app, &key), 1).rate(), (5, 0, DAY_END));
+    assert_eq!(rejected(&reconnect(&app, &key), 1).rate(), (5, 0, DAY_END));
     // Whether the rejection is stored by now depends on the next flush.
     let requests: Vec<_> = usage(&app, id)
         .into_iter()
@@ -215,7 +218,7 @@ fn a_day_with_more_use_than_a_counter_holds_is_used_up_and_no_reason_not_to_star
 }
 
 #[test]
-fn usage_by_day_is_kept_for_as_long_as_keep_usage_says() {
+fn usage_by_day_is_kept_for_the_time_of_keep_usage() {
     const DAY: u64 = 24 * 60 * 60;
     let (mut app, ..) = App::start_with(|config| config.keep_usage = secs(30 * DAY));
     let keys: Vec<KeyId> = (0..12)
@@ -238,14 +241,14 @@ fn usage_by_day_is_kept_for_as_long_as_keep_usage_says() {
     app.block_on(app.store().record_usage(&batch))
         .expect("a store");
     assert_eq!(usage(&app, keys[0]).len(), 101);
-    // It is looked for at every start, and then every minute.
+    // Old usage is deleted at every start, and then every minute.
     app.restart();
     eventually(secs(20), "what is too old is gone", || {
         keys.iter().all(|key| usage(&app, *key).len() == 31)
     });
     let oldest = usage(&app, keys[11]).pop();
     assert_eq!(oldest, Some(day("2026-10-17", 1, 0)));
-    // What the store remembers of batches goes, too, once none of them could be sent again.
+    // The records of batches are deleted, too, once none of them could be sent again.
     app.clock.advance(secs(31 * DAY));
     app.restart();
     eventually(secs(20), "nothing is left", || {

@@ -1,21 +1,21 @@
-//! Many clients at once.
+//! Many concurrent clients.
 
 use std::sync::Barrier;
 
 use futures_util::TryStreamExt;
 use harness::{App, Client, Response, enterprise};
 
-use crate::{ask_times, secs};
+use crate::{secs, send_many};
 
-/// Sixteen threads, each with a connection of its own, ask so many times each.
+/// Sixteen threads, each with its own connection, send this many requests each.
 fn sixteen(client: &Client, times: usize) -> Vec<Response> {
     let together = Barrier::new(16);
-    let ask = || {
+    let send = || {
         together.wait();
-        ask_times(client, times)
+        send_many(client, times)
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(send)).collect();
         let responses = threads.into_iter().map(|thread| thread.join());
         responses
             .flat_map(|responses| responses.expect("responses"))
@@ -45,7 +45,7 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
     let (mut app, ..) = App::start_with(|config| config.bans.after = 0);
     for plan in [enterprise(500, 100_000), enterprise(100_000, 500)] {
         let (id, key) = app.issue(plan, None);
-        let key = crate::again(&app, &key);
+        let key = crate::reconnect(&app, &key);
         let responses = sixteen(&key, 50);
         assert_eq!((count(&responses, 200), count(&responses, 429)), (500, 300));
         assert_eq!(left(&responses, 200), (0..500).collect::<Vec<_>>());
@@ -59,25 +59,25 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
 
 #[test]
 fn sixteen_threads_without_a_key_fail_exactly_60_times() {
-    let (_app, anyone, _) = App::start();
-    let responses = sixteen(&anyone, 10);
+    let (_app, anonymous, _) = App::start();
+    let responses = sixteen(&anonymous, 10);
     assert_eq!((count(&responses, 401), count(&responses, 429)), (60, 100));
     assert_eq!(left(&responses, 401), (0..60).collect::<Vec<_>>());
 }
 
 #[test]
-fn sixteen_threads_bring_one_ban_after_exactly_as_many_refusals() {
+fn sixteen_threads_cause_one_ban_after_exactly_as_many_rejections() {
     let (app, ..) = App::start_with(|config| config.bans.after = 20);
     let key = app.key(enterprise(30, 1_000));
     let responses = sixteen(&key, 10);
-    let refusals: Vec<_> = responses
+    let rejections: Vec<_> = responses
         .iter()
         .filter(|response| response.status == 429)
         .collect();
-    let bans = refusals
+    let bans = rejections
         .iter()
         .filter(|response| response.code() == "key_banned");
-    assert_eq!((refusals.len(), bans.clone().count()), (130, 110));
+    assert_eq!((rejections.len(), bans.clone().count()), (130, 110));
     assert!(
         bans.into_iter()
             .all(|ban| crate::retry_after(ban) == secs(300))

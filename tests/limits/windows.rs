@@ -1,4 +1,4 @@
-//! The two windows: what they hold, what counts in them, and when they are new.
+//! The two windows: their limits, what counts in them, and when they begin.
 
 use animal_store::clock::Timestamp;
 use animal_store::limit::DayUsage;
@@ -8,7 +8,7 @@ use harness::{App, Client, enterprise};
 use serde_json::json;
 
 use crate::{
-    DAY_END, MINUTE_END, again, ask, refused, retry_after, secs, served, set, set_plan,
+    DAY_END, MINUTE_END, reconnect, rejected, retry_after, secs, send, served, set, set_plan,
     within_a_second,
 };
 
@@ -18,8 +18,8 @@ fn free_has_60_pro_300_and_business_1000_requests_a_minute() {
     for (plan, limit) in [(Plan::Free, 60), (Plan::Pro, 300), (Plan::Business, 1_000)] {
         let key = app.key(plan);
         served(&key, limit as usize - 1);
-        assert_eq!(ask(&key).rate(), (limit, 0, MINUTE_END));
-        assert_eq!(refused(&key, 2).rate(), (limit, 0, MINUTE_END));
+        assert_eq!(send(&key).rate(), (limit, 0, MINUTE_END));
+        assert_eq!(rejected(&key, 2).rate(), (limit, 0, MINUTE_END));
     }
 }
 
@@ -49,14 +49,14 @@ fn free_has_1000_pro_10000_and_business_100000_requests_a_day() {
     });
     app.restart();
     for (key, limit) in keys {
-        let key = again(&app, &key);
-        assert_eq!(ask(&key).rate(), (limit, 0, DAY_END));
-        assert_eq!(refused(&key, 2).rate(), (limit, 0, DAY_END));
+        let key = reconnect(&app, &key);
+        assert_eq!(send(&key).rate(), (limit, 0, DAY_END));
+        assert_eq!(rejected(&key, 2).rate(), (limit, 0, DAY_END));
     }
 }
 
 #[test]
-fn the_1001st_request_of_a_free_key_in_a_day_is_refused_though_its_minute_has_room() {
+fn the_1001st_request_of_a_free_key_in_a_day_is_rejected_though_its_minute_is_not_exhausted() {
     let (app, ..) = App::start();
     let key = app.key(Plan::Free);
     for _ in 0..16 {
@@ -64,47 +64,47 @@ fn the_1001st_request_of_a_free_key_in_a_day_is_refused_though_its_minute_has_ro
         app.clock.advance(secs(60));
     }
     served(&key, 40);
-    assert_eq!(refused(&key, 1).rate(), (1_000, 0, DAY_END));
+    assert_eq!(rejected(&key, 1).rate(), (1_000, 0, DAY_END));
 }
 
 #[test]
-fn enterprise_has_two_limits_of_its_own_for_each_key() {
+fn enterprise_has_two_custom_limits_for_each_key() {
     let (app, ..) = App::start();
     let (one, other) = (app.key(enterprise(3, 100)), app.key(enterprise(100, 4)));
     served(&one, 3);
-    assert_eq!(refused(&one, 1).rate(), (3, 0, MINUTE_END));
+    assert_eq!(rejected(&one, 1).rate(), (3, 0, MINUTE_END));
     served(&other, 4);
-    assert_eq!(refused(&other, 1).rate(), (4, 0, DAY_END));
+    assert_eq!(rejected(&other, 1).rate(), (4, 0, DAY_END));
 }
 
 #[test]
-fn a_request_refused_by_the_minute_does_not_count_in_the_day() {
+fn a_request_rejected_by_the_minute_does_not_count_in_the_day() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(2, 5));
     for _ in 0..2 {
         served(&key, 2);
-        refused(&key, 10);
+        rejected(&key, 10);
         app.clock.advance(secs(60));
     }
     served(&key, 1);
-    assert_eq!(refused(&key, 1).rate(), (5, 0, DAY_END));
+    assert_eq!(rejected(&key, 1).rate(), (5, 0, DAY_END));
 }
 
 #[test]
-fn a_request_refused_by_the_day_does_not_count_in_the_minute() {
+fn a_request_rejected_by_the_day_does_not_count_in_the_minute() {
     let (app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 2), None);
     served(&key, 2);
-    refused(&key, 5);
+    rejected(&key, 5);
     set_plan(&app, id, enterprise(3, 100));
     let third = within_a_second("the new plan", &key, |response| response.status == 200);
     assert_eq!(third.rate(), (3, 0, MINUTE_END));
-    refused(&key, 1);
+    rejected(&key, 1);
 }
 
 #[test]
 fn every_authenticated_request_counts_one_whatever_its_response() {
-    let (app, anyone, _) = App::start();
+    let (app, anonymous, _) = App::start();
     let key = app.key(enterprise(100, 1_000));
     let pet = json!({"name": "Rex", "categoryId": 1});
     let post = || key.request("POST", "/v1/pets");
@@ -139,10 +139,10 @@ fn every_authenticated_request_counts_one_whatever_its_response() {
         assert_eq!(response.status, status, "{response}");
         assert_eq!(response.rate(), (100, left, MINUTE_END), "{response}");
     }
-    for (target, client) in [("/v1/pets", &anyone), ("/livez", &key), ("/docs", &key)] {
+    for (target, client) in [("/v1/pets", &anonymous), ("/livez", &key), ("/docs", &key)] {
         client.get(target);
     }
-    assert_eq!(ask(&key).rate().1, left - 1, "nothing else counts");
+    assert_eq!(send(&key).rate().1, left - 1, "nothing else counts");
 }
 
 #[test]
@@ -163,9 +163,9 @@ fn the_day_begins_at_midnight_utc() {
     let key = app.key(enterprise(100, 2));
     served(&key, 2);
     app.clock.set(Timestamp::from_millis(DAY_END * 1_000 - 1));
-    refused(&key, 3);
+    rejected(&key, 3);
     set(&app, DAY_END);
-    assert_eq!(ask(&key).rate(), (2, 1, DAY_END + 86_400));
+    assert_eq!(send(&key).rate(), (2, 1, DAY_END + 86_400));
 }
 
 #[test]
@@ -175,76 +175,75 @@ fn the_minute_begins_with_the_full_minute() {
     served(&key, 2);
     app.clock
         .set(Timestamp::from_millis(MINUTE_END * 1_000 - 1));
-    refused(&key, 3);
+    rejected(&key, 3);
     set(&app, MINUTE_END);
-    assert_eq!(ask(&key).rate(), (2, 1, MINUTE_END + 60));
+    assert_eq!(send(&key).rate(), (2, 1, MINUTE_END + 60));
 }
 
 #[test]
-fn a_clock_that_steps_back_gives_no_window_twice() {
+fn a_clock_that_steps_back_repeats_no_window() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(2, 3));
     served(&key, 2);
     set(&app, MINUTE_END - 61);
-    assert_eq!(refused(&key, 3).rate(), (2, 0, MINUTE_END));
+    assert_eq!(rejected(&key, 3).rate(), (2, 0, MINUTE_END));
     set(&app, MINUTE_END);
     served(&key, 1);
     set(&app, DAY_END - 2 * 86_400);
-    assert_eq!(refused(&key, 3).rate(), (3, 0, DAY_END));
+    assert_eq!(rejected(&key, 3).rate(), (3, 0, DAY_END));
 }
 
 /// An hour, a day, and 400 days.
 const JUMPS: [i64; 3] = [3_600, 86_400, 400 * 86_400];
 
 #[test]
-fn a_clock_that_jumped_ahead_and_was_set_right_keeps_a_minute_used_up_for_no_longer_than_a_minute()
-{
+fn after_a_clock_that_jumped_ahead_is_corrected_a_minute_stays_exhausted_for_at_most_a_minute() {
     let (app, ..) = App::start();
     for jump in JUMPS {
         let key = app.key(enterprise(2, 1_000));
         set(&app, MINUTE_END - 50 + jump);
         served(&key, 2);
         set(&app, MINUTE_END - 50);
-        let refusal = refused(&key, 1);
-        assert_eq!(refusal.rate(), (2, 0, MINUTE_END), "after {jump} s");
-        assert_eq!(retry_after(&refusal), secs(50));
+        let rejection = rejected(&key, 1);
+        assert_eq!(rejection.rate(), (2, 0, MINUTE_END), "after {jump} s");
+        assert_eq!(retry_after(&rejection), secs(50));
         set(&app, MINUTE_END);
         served(&key, 2);
     }
 }
 
 #[test]
-fn a_clock_that_jumped_ahead_and_was_set_right_keeps_a_day_used_up_for_no_longer_than_two_days() {
+fn after_a_clock_that_jumped_ahead_is_corrected_a_day_stays_exhausted_for_at_most_two_days() {
     let (app, ..) = App::start();
     for (jump, end) in JUMPS.into_iter().zip([DAY_END, DAY_END + 86_400, DAY_END]) {
         let key = app.key(enterprise(1_000, 2));
         set(&app, MINUTE_END + jump);
         served(&key, 2);
         set(&app, MINUTE_END);
-        assert_eq!(refused(&key, 1).rate(), (2, 0, end), "after {jump} s");
+        assert_eq!(rejected(&key, 1).rate(), (2, 0, end), "after {jump} s");
         set(&app, end);
         served(&key, 2);
     }
 }
 
 #[test]
-fn a_clock_that_steps_back_by_any_span_gives_back_nothing_of_a_window_that_is_used_up() {
+fn a_clock_that_steps_back_however_far_frees_nothing_of_an_exhausted_window() {
     let (app, ..) = App::start();
     for jump in JUMPS {
         let key = app.key(enterprise(2, 1_000));
         set(&app, MINUTE_END - 50);
         served(&key, 2);
         set(&app, MINUTE_END - 50 - jump);
-        refused(&key, 2);
+        rejected(&key, 2);
     }
 }
 
 #[test]
-fn what_one_key_uses_another_has_left() {
+fn the_windows_of_keys_are_separate() {
     let (app, ..) = App::start();
     let keys: Vec<Client> = (0..3).map(|_| app.key(enterprise(2, 2))).collect();
     for key in &keys {
         served(key, 2);
-        refused(key, 2);
+        rejected(key, 2);
     }
 }

@@ -161,7 +161,7 @@ fn active(prometheus: &Prometheus, instance: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Ends the load, also when the test fails: it would be waited for.
+/// Ends the load, also when the test fails, which would otherwise wait for it.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

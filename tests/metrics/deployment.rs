@@ -61,11 +61,11 @@ impl Server {
     fn start(
         folder: &TempDir,
         database: &str,
-        words: &[&str],
+        args: &[&str],
         connect: impl Fn(Client) -> Client,
     ) -> Self {
-        let words = [&["--no-first-key", "--database", database], words].concat();
-        let process = Process::serve(PROGRAM, folder.path(), &words);
+        let args = [&["--no-first-key", "--database", database], args].concat();
+        let process = Process::serve(PROGRAM, folder.path(), &args);
         let client = |plan: &[&str]| {
             let create = ["keys", "create", "--name", "a", "--database", database];
             let made = run(PROGRAM, folder.path(), &[&create[..], plan].concat());
@@ -90,7 +90,7 @@ impl Server {
 impl Clients {
     /// One request of each kind with the large key, one without a key and one with the key of plan free.
     pub(crate) fn use_once(&self) {
-        let (client, anyone) = (&self.large, self.large.with_key(None));
+        let (client, anonymous) = (&self.large, self.large.with_key(None));
         let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
         assert_eq!(made.status, 201, "{made}");
         for path in ["/v1/pets?limit=2", "/v1/pets/1", "/v1/store/orders"] {
@@ -101,19 +101,19 @@ impl Clients {
         wrong.is_error(400, "invalid_parameter");
         client.get("/v1/cats").is_error(404, "not_found");
         for path in ["/docs", "/livez"] {
-            let response = anyone.get(path);
+            let response = anonymous.get(path);
             assert_eq!(response.status, 200, "{response}");
         }
-        anyone.get("/v1/pets");
+        anonymous.get("/v1/pets");
         self.free.get("/v1/pets");
     }
 
     /// Requests until `done`: soon the key of plan free is banned, and the address has used up its failures.
     pub(crate) fn load(&self, done: &AtomicBool) {
-        let anyone = self.large.with_key(None);
+        let anonymous = self.large.with_key(None);
         while !done.load(Ordering::Relaxed) {
             self.use_once();
-            for client in [&self.free, &anyone] {
+            for client in [&self.free, &anonymous] {
                 // Handshakes would take most of the time.
                 let mut connection = client.connect();
                 for _ in 0..50 {

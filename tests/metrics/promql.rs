@@ -13,7 +13,7 @@ const LABELS: [&str; 6] = [
     "group_right",
 ];
 
-/// Returns the names of the metrics in an expression, without the endings of the series of a histogram if `histograms` has their
+/// Returns the names of the metrics in an expression, without the suffixes of the series of a histogram if `histograms` has their
 /// name. Everything that is not known to be something else is a metric, so a mistake here fails a test and hides nothing.
 pub(crate) fn metrics_in(expression: &str, histograms: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ fn is_function(after: &str) -> bool {
 }
 
 #[test]
-fn functions_labels_numbers_and_durations_are_no_metrics() {
+fn functions_labels_numbers_and_durations_are_not_metrics() {
     for (expression, metrics) in [
         (
             r#"sum by (le, job) (rate(a_bucket{b=~"c.+",d!="e"}[5m])) > 0.5"#,

@@ -8,15 +8,15 @@ use crate::{Alert, alerts, path, text};
 const RULES: &str = "packaging/prometheus-rules.yaml";
 const TESTS: &str = "tests/metrics/rules.yaml";
 
-fn promtool(words: &[&str], file: &Path) -> Output {
-    let ran = Command::new("promtool").args(words).arg(file).output();
+fn promtool(args: &[&str], file: &Path) -> Output {
+    let ran = Command::new("promtool").args(args).arg(file).output();
     ran.expect("promtool runs: see ./test metrics")
 }
 
 #[test]
 fn promtool_accepts_the_rules_and_their_tests_pass() {
-    for (words, file) in [(["check", "rules"], RULES), (["test", "rules"], TESTS)] {
-        let ran = promtool(&words, &path(file));
+    for (args, file) in [(["check", "rules"], RULES), (["test", "rules"], TESTS)] {
+        let ran = promtool(&args, &path(file));
         assert!(ran.status.success(), "{ran:#?}");
     }
 }
@@ -29,12 +29,12 @@ fn each_alert_has_a_severity_a_summary_and_what_to_do() {
             severity.is_some_and(|word| ["critical", "warning"].contains(&word)),
             "{name}: {severity:?}"
         );
-        let words = |annotation: &str| {
+        let args = |annotation: &str| {
             let text = rule["annotations"][annotation].as_str();
             text.unwrap_or_default().split_whitespace().count()
         };
-        assert!(words("summary") > 3, "{name}");
-        assert!(words("description") > 15, "{name}");
+        assert!(args("summary") > 3, "{name}");
+        assert!(args("description") > 15, "{name}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the OpenAPI document itself must be like, whatever the server does.
+//! The OpenAPI document by itself, without a server.
 
 use animal_store::api::document::Document;
 use animal_store::pet::PetName;
@@ -214,7 +214,7 @@ fn closed(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn what_additions_may_come_to_is_not_closed() {
+fn schemas_that_may_get_additions_are_not_closed() {
     let document = document();
     let mut found = Vec::new();
     closed(&document, "", &mut found);

@@ -1,4 +1,4 @@
-//! Every status that the document promises can be had from the server.
+//! Every status that the document lists can be produced.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,22 +37,22 @@ fn documented(client: &Client) -> BTreeSet<(String, u16)> {
 }
 
 #[test]
-fn every_documented_status_of_every_operation_can_be_had() {
-    let (app, anyone, key) = App::start_with(|config| {
+fn every_documented_status_of_every_operation_can_be_produced() {
+    let (app, anonymous, key) = App::start_with(|config| {
         config.request_timeout = Duration::from_millis(300);
         config.max_waiting_writes = 1;
     });
-    let wanted = documented(&anyone);
+    let wanted = documented(&anonymous);
     let mut had = BTreeSet::new();
     let mut note = |operation: &str, status: u16| had.insert((operation.to_owned(), status));
     let pet = json!({"name": "Rex", "categoryId": 1});
     let long = "x".repeat(8_200);
 
-    // What a client brings about.
+    // Caused by a client.
     let new = || key.request("POST", "/v1/pets");
     note("createPet", key.create(&pet).status);
     note("createPet", key.create(&json!({})).status);
-    note("createPet", anyone.create(&pet).status);
+    note("createPet", anonymous.create(&pet).status);
     note(
         "createPet",
         new()
@@ -92,7 +92,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
     note("createPet", slow.response().status);
     for (operation, target) in [("listPets", "/v1/pets"), ("getPet", "/v1/pets/1"), ORDERS] {
         note(operation, key.get(target).status);
-        note(operation, anyone.get(target).status);
+        note(operation, anonymous.get(target).status);
         note(operation, key.get(&format!("{target}?{long}")).status);
     }
     note("listPets", key.get("/v1/pets?limit=0").status);
@@ -123,7 +123,7 @@ fn every_documented_status_of_every_operation_can_be_had() {
         note(operation, key.request("DELETE", target).send().status);
     }
 
-    // What the disk brings about: writes that wait, more of them than may, two of them with one Idempotency-Key.
+    // Caused by the disk: writes that wait, too many of them, two of them with one Idempotency-Key.
     let other = Connection::open(app.database()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waits = || {

@@ -1,4 +1,4 @@
-//! Redocly and Spectral read the document, and find nothing.
+//! Redocly and Spectral find no problems in the document.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// The document as it is printed with these options, in a folder of its own.
 fn document(options: &[&str]) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
-    let words = [&["openapi", "--yaml"], options].concat();
+    let args = [&["openapi", "--yaml"], options].concat();
     let path = folder.path().join("openapi.yaml");
-    fs::write(&path, run(PROGRAM, folder.path(), &words).exits(0).stdout).unwrap();
+    fs::write(&path, run(PROGRAM, folder.path(), &args).exits(0).stdout).unwrap();
     (folder, path)
 }
 
-/// What a linter has to say, and whether it is content.
-fn lint(tool: &str, words: &[&str], rules: &str, document: &Path) -> (bool, String) {
+/// Whether a linter has succeeded, and its output.
+fn lint(tool: &str, args: &[&str], rules: &str, document: &Path) -> (bool, String) {
     // Run this through ./test openapi, which installs both and says where they are.
     let node = std::env::var("ANIMAL_STORE_NODE").unwrap();
     let modules = std::env::var("ANIMAL_STORE_NODE_MODULES").unwrap();
@@ -28,19 +28,19 @@ fn lint(tool: &str, words: &[&str], rules: &str, document: &Path) -> (bool, Stri
         .join(rules);
     let output = Command::new(node)
         .arg(Path::new(&modules).join(".bin").join(tool))
-        .args(words)
+        .args(args)
         .arg(rules)
         .arg(document)
-        // Neither is to tell anyone that it ran.
+        // No telemetry.
         .env("REDOCLY_TELEMETRY", "off")
         .env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")
         .env("NO_COLOR", "1")
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
+    let printed = [output.stdout, output.stderr].concat();
     (
         output.status.success(),
-        String::from_utf8_lossy(&said).into_owned(),
+        String::from_utf8_lossy(&printed).into_owned(),
     )
 }
 
@@ -49,12 +49,12 @@ fn redocly(document: &Path) -> (bool, String) {
 }
 
 fn spectral(document: &Path) -> (bool, String) {
-    let words = ["lint", "--fail-severity=hint", "--ruleset"];
-    lint("spectral", &words, "spectral.yaml", document)
+    let args = ["lint", "--fail-severity=hint", "--ruleset"];
+    lint("spectral", &args, "spectral.yaml", document)
 }
 
 #[test]
-fn redocly_and_spectral_find_nothing() {
+fn redocly_and_spectral_find_no_problems() {
     let urls = [
         "--public-url",
         "https://animals.example/v1",
@@ -63,14 +63,14 @@ fn redocly_and_spectral_find_nothing() {
     ];
     for options in [&[][..], &urls] {
         let (_folder, document) = document(options);
-        for (content, said) in [redocly(&document), spectral(&document)] {
-            assert!(content && !said.contains("warning"), "{said}");
+        for (succeeded, printed) in [redocly(&document), spectral(&document)] {
+            assert!(succeeded && !printed.contains("warning"), "{printed}");
         }
     }
 }
 
 #[test]
-fn each_of_them_would_find_a_missing_licence_or_contact() {
+fn each_of_them_finds_a_missing_licence_or_contact() {
     let (_folder, path) = document(&[]);
     let text = fs::read_to_string(&path).unwrap();
     let broken = text.replacen("    identifier: MIT OR Apache-2.0\n", "", 1);

@@ -1,7 +1,7 @@
-//! The OpenAPI document and the server, held against each other: the document to the server here, the server to the
-//! document by the client of the harness, which knows it and looks at every response of every test.
+//! The OpenAPI document and the server, compared with each other: the document with the server here, the server with the
+//! document by the client of the harness, which checks every response of every test.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod document;
 mod every_status;

@@ -8,55 +8,57 @@ use crate::PROGRAM;
 /// An operator, and three available animals.
 fn operator() -> Operator {
     let operator = Operator::new(PROGRAM);
-    operator.typed("keys create --name a --plan free").exits(0);
-    let data = operator.by_hand();
+    operator
+        .run_line("keys create --name a --plan free")
+        .exits(0);
+    let data = operator.sql_client();
     (0..3).for_each(|_| data.add_pet("a", 1, "available"));
     operator
 }
 
 fn status(operator: &Operator, pet: i64) -> String {
     let query = format!("SELECT status FROM pets WHERE id = {pet}");
-    operator.by_hand().ask(&query)[0][0].clone()
+    operator.sql_client().query(&query)[0][0].clone()
 }
 
 #[test]
-fn each_command_says_what_it_did_in_one_line() {
+fn each_command_reports_what_it_did_in_one_line() {
     let operator = operator();
     assert_eq!(
-        operator.says("orders place --pet 1"),
+        operator.stdout_of("orders place --pet 1"),
         "order 1 is placed: animal 1 is pending"
     );
     assert_eq!(status(&operator, 1), "pending");
     assert_eq!(
-        operator.says("orders complete 1"),
+        operator.stdout_of("orders complete 1"),
         "order 1 is complete: animal 1 is sold"
     );
     assert_eq!(status(&operator, 1), "sold");
     assert_eq!(
-        operator.says("orders place --pet 2 --ship-date 2999-12-24"),
+        operator.stdout_of("orders place --pet 2 --ship-date 2999-12-24"),
         "order 2 is placed: animal 2 is pending"
     );
     assert_eq!(
-        operator.says("orders cancel 2"),
+        operator.stdout_of("orders cancel 2"),
         "order 2 is cancelled: animal 2 is available"
     );
     assert_eq!(status(&operator, 2), "available");
     assert_eq!(
-        operator.says("pets set-status 1 available"),
+        operator.stdout_of("pets set-status 1 available"),
         "animal 1 is available (was sold)"
     );
     assert_eq!(
-        operator.says("orders place --pet 1"),
+        operator.stdout_of("orders place --pet 1"),
         "order 3 is placed: animal 1 is pending"
     );
     let list = "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t2\t2999-12-24T00:00:00Z\tcancelled\n3\t1\tunknown\topen";
-    assert_eq!(operator.says("orders list"), list);
+    assert_eq!(operator.stdout_of("orders list"), list);
 }
 
 #[test]
-fn with_json_a_script_reads_the_same() {
+fn with_json_a_script_gets_the_same() {
     let operator = operator();
-    let json = |words: &str| serde_json::from_str::<Value>(&operator.says(words)).expect("JSON");
+    let json = |args: &str| serde_json::from_str::<Value>(&operator.stdout_of(args)).expect("JSON");
     let placed = json!({"id": 1, "petId": 1, "quantity": 1, "shipDate": "2999-12-24T18:00:00Z", "complete": false, "state": "open"});
     assert_eq!(
         json("orders place --pet 1 --ship-date 2999-12-24T18:00:00Z --json"),
@@ -73,15 +75,15 @@ fn with_json_a_script_reads_the_same() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_nothing() {
+fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_nothing() {
     let operator = operator();
-    operator.says("orders place --pet 1");
-    operator.says("orders complete 1");
-    operator.says("orders place --pet 2");
-    operator.says("orders place --pet 3");
-    operator.says("orders cancel 3");
-    let before = operator.says("orders list");
-    for (words, line) in [
+    operator.stdout_of("orders place --pet 1");
+    operator.stdout_of("orders complete 1");
+    operator.stdout_of("orders place --pet 2");
+    operator.stdout_of("orders place --pet 3");
+    operator.stdout_of("orders cancel 3");
+    let before = operator.stdout_of("orders list");
+    for (args, line) in [
         ("orders place --pet 99", "there is no animal 99"),
         (
             "orders place --pet 1",
@@ -111,12 +113,12 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
         ),
     ] {
         assert_eq!(
-            operator.typed(words).refuses(1),
+            operator.run_line(args).fails_with(1),
             format!("animal-store: {line}"),
-            "{words}"
+            "{args}"
         );
     }
-    assert_eq!(operator.says("orders list"), before);
+    assert_eq!(operator.stdout_of("orders list"), before);
     assert_eq!(
         [1, 2, 3].map(|pet| status(&operator, pet)),
         ["sold", "pending", "available"]
@@ -124,28 +126,28 @@ fn what_cannot_be_done_is_refused_with_one_clear_line_and_exit_1_and_changes_not
 }
 
 #[test]
-fn a_status_that_agrees_with_the_open_order_is_no_contradiction() {
+fn a_status_that_agrees_with_the_open_order_is_accepted() {
     let operator = operator();
-    operator.says("orders place --pet 1");
+    operator.stdout_of("orders place --pet 1");
     assert_eq!(
-        operator.says("pets set-status 1 pending"),
+        operator.stdout_of("pets set-status 1 pending"),
         "animal 1 is pending (was pending)"
     );
     assert_eq!(
-        operator.says("pets set-status 1 pending --force"),
+        operator.stdout_of("pets set-status 1 pending --force"),
         "animal 1 is pending (was pending)"
     );
     assert_eq!(
-        operator.says("pets set-status 1 available --force"),
+        operator.stdout_of("pets set-status 1 available --force"),
         "animal 1 is available (was pending); order 1 is cancelled"
     );
-    operator.typed("orders complete 1").refuses(1);
+    operator.run_line("orders complete 1").fails_with(1);
 }
 
 #[test]
-fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
+fn a_usage_error_is_one_line_that_names_the_option_and_exit_2() {
     let operator = operator();
-    for (words, part) in [
+    for (args, part) in [
         ("orders place", "--pet"),
         ("orders place --pet x", "--pet"),
         (
@@ -159,7 +161,7 @@ fn wrong_usage_is_one_line_that_names_the_option_and_exit_2() {
         ("pets set-status 1", "<STATUS>"),
         ("orders", "subcommand"),
     ] {
-        let line = operator.typed(words).refuses(2);
-        assert!(line.contains(part), "{words}: {line}");
+        let line = operator.run_line(args).fails_with(2);
+        assert!(line.contains(part), "{args}: {line}");
     }
 }

@@ -15,7 +15,7 @@ use crate::PROGRAM;
 /// An operator with some animals, whose names need quotes.
 fn operator() -> Operator {
     let operator = Operator::new(PROGRAM);
-    let data = operator.by_hand();
+    let data = operator.sql_client();
     for (name, status) in [
         ("Rex", "available"),
         ("a, \"b\"", "sold"),
@@ -36,7 +36,7 @@ const NDJSON: &str = r#"{"id":1,"name":"Rex","categoryId":-9223372036854775808,"
 {"id":3,"name":" c\\ ","categoryId":-9223372036854775808,"status":"sold"}
 "#;
 
-/// What a program makes of a file.
+/// A file as another program decompresses it.
 fn decompressed(operator: &Operator, program: &str, name: &str) -> String {
     let output = Command::new(program)
         .args(["-dc", name])
@@ -46,10 +46,10 @@ fn decompressed(operator: &Operator, program: &str, name: &str) -> String {
 }
 
 #[test]
-fn every_format_and_compression_is_what_others_read() {
+fn every_format_and_compression_can_be_read_by_other_programs() {
     let operator = operator();
     for (name, content) in [("a.ndjson", NDJSON), ("a.csv", CSV)] {
-        let line = operator.says(&format!("pets export {name}"));
+        let line = operator.stdout_of(&format!("pets export {name}"));
         assert!(
             line.starts_with(&format!("exported 3 animals to {name} in ")),
             "{line}"
@@ -58,16 +58,19 @@ fn every_format_and_compression_is_what_others_read() {
         assert_eq!(written, content);
         for (ending, program) in [("gz", "gzip"), ("zst", "zstd")] {
             let name = format!("{name}.{ending}");
-            operator.says(&format!("pets export {name}"));
+            operator.stdout_of(&format!("pets export {name}"));
             assert_eq!(decompressed(&operator, program, &name), content);
         }
     }
-    assert_eq!(operator.says("pets export -"), NDJSON.trim_end());
-    assert_eq!(operator.says("pets export - --format csv"), CSV.trim_end());
-    let sold = operator.says("pets export - --status sold");
+    assert_eq!(operator.stdout_of("pets export -"), NDJSON.trim_end());
+    assert_eq!(
+        operator.stdout_of("pets export - --format csv"),
+        CSV.trim_end()
+    );
+    let sold = operator.stdout_of("pets export - --status sold");
     assert_eq!(sold, NDJSON.split_once('\n').expect("lines").1.trim_end());
     let report: Value =
-        serde_json::from_str(&operator.says("pets export b.csv --json --status sold"))
+        serde_json::from_str(&operator.stdout_of("pets export b.csv --json --status sold"))
             .expect("JSON");
     assert_eq!(
         (&report["animals"], &report["file"]),
@@ -81,18 +84,20 @@ fn a_file_is_replaced_only_with_force_and_the_database_never() {
     let path = operator.path().join("a.csv");
     fs::write(&path, "precious").expect("a file");
     assert_eq!(
-        operator.typed("pets export a.csv").refuses(2),
+        operator.run_line("pets export a.csv").fails_with(2),
         "animal-store: a.csv already exists: choose another name, or use --force to replace it"
     );
     assert_eq!(fs::read(&path).expect("a file"), b"precious");
-    operator.says("pets export a.csv --force");
+    operator.stdout_of("pets export a.csv --force");
     assert_eq!(fs::read_to_string(&path).expect("a file"), CSV);
-    operator.typed("pets export a.xml").refuses(2);
-    operator.typed("pets export . --format csv").refuses(2);
+    operator.run_line("pets export a.xml").fails_with(2);
+    operator
+        .run_line("pets export . --format csv")
+        .fails_with(2);
     if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_none() {
         let line = operator
-            .typed("pets export animals.db --format csv --force")
-            .refuses(2);
+            .run_line("pets export animals.db --format csv --force")
+            .fails_with(2);
         assert!(line.contains("belongs to the database itself"), "{line}");
     }
     let mut names: Vec<_> = fs::read_dir(operator.path())
@@ -114,16 +119,16 @@ fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_refused
     let at = |name: &str| operator.path().join(name);
     fs::create_dir(at("folder")).expect("a folder");
     symlink("folder/real.csv", at("link.csv")).expect("a link");
-    for words in ["pets export link.csv", "pets export link.csv --force"] {
+    for args in ["pets export link.csv", "pets export link.csv --force"] {
         assert_eq!(
-            operator.typed(words).refuses(2),
+            operator.run_line(args).fails_with(2),
             "animal-store: link.csv is a symbolic link to a file that does not exist: name that file"
         );
     }
     fs::write(at("folder/real.csv"), "precious").expect("a file");
-    let line = operator.typed("pets export link.csv").refuses(2);
+    let line = operator.run_line("pets export link.csv").fails_with(2);
     assert!(line.contains("link.csv already exists"), "{line}");
-    operator.says("pets export link.csv --force");
+    operator.stdout_of("pets export link.csv --force");
     let target = fs::read_link(at("link.csv")).expect("a link");
     assert_eq!(target.to_str(), Some("folder/real.csv"));
     let written = fs::read_to_string(at("folder/real.csv")).expect("a file");
@@ -132,7 +137,7 @@ fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_refused
 }
 
 #[test]
-fn on_a_terminal_there_is_a_bar_unless_the_animals_are_there() {
+fn on_a_terminal_there_is_a_bar_unless_the_animals_are_printed_there() {
     let operator = operator();
     let (code, shown) = operator.on_terminal(100, "pets export a.csv --status sold", "");
     assert_eq!(code, Some(0), "{shown}");
@@ -148,7 +153,7 @@ fn export_to_pipe(app: &App) -> Child {
         None => "INSERT INTO pets WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
                  SELECT i, 'pet', i, 'sold' FROM n",
     };
-    app.by_hand().change(insert).expect("animals");
+    app.sql_client().change(insert).expect("animals");
     let mut export = Command::new(PROGRAM)
         .args(["pets", "export", "-"])
         .env("ANIMAL_STORE_DATABASE", app.database_url())
@@ -164,7 +169,7 @@ fn export_to_pipe(app: &App) -> Child {
 }
 
 #[test]
-fn nobody_has_to_read_it_to_its_end() {
+fn a_reader_may_stop_before_the_end() {
     let (app, ..) = App::start();
     let mut export = export_to_pipe(&app);
     drop(export.stdout.take());
@@ -188,17 +193,17 @@ fn an_export_to_a_pipe_that_nobody_reads_ends_with_a_signal() {
 }
 
 #[test]
-fn an_export_beside_changes_is_of_one_point_in_time() {
+fn an_export_during_changes_is_of_one_point_in_time() {
     let (app, _, key) = App::start();
     let store = app.second_store();
     // Two animals exchange their statuses again and again, in one transaction each time.
     key.create_many(1_500);
-    let data = app.by_hand();
+    let data = app.sql_client();
     data.change("UPDATE pets SET status = 'sold' WHERE id = 1")
         .expect("a change");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let data = app.by_hand();
+        let data = app.sql_client();
         let done = &done;
         scope.spawn(move || {
             while !done.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What a running server shows of changes that another made, though it caches.
+//! Changes that another process makes, as a running server with a cache shows them.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use animal_store::order::OrderId;
 use animal_store::pet::{PetId, PetStatus};
 use animal_store::store::Store;
 use futures_util::TryStreamExt;
-use harness::{App, ByHand, Client, Connection, START, eventually, promised};
+use harness::{App, Client, Connection, START, SqlClient, eventually, propagation_time};
 use serde_json::{Value, json};
 
 const PETS: i64 = 25;
 
-/// How many changes there are to be in all: a thousand, and fewer of a server that looks less often, unless there is time.
+/// The number of changes: a thousand, or fewer where servers poll less often, except in long runs.
 fn changes(store: &Store) -> u32 {
     let has_time = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|long| long == "1");
     let is_quick = store.poll_interval() <= Duration::from_millis(100);
     if has_time || is_quick { 1_000 } else { 60 }
 }
 
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
+/// Pseudorandom numbers, the same each time.
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn below(&mut self, bound: i64) -> i64 {
         self.0 = self
             .0
@@ -31,7 +31,7 @@ impl Numbers {
     }
 }
 
-async fn change(store: &Store, numbers: &mut Numbers) -> bool {
+async fn change(store: &Store, numbers: &mut Random) -> bool {
     let pet = PetId(1 + numbers.below(PETS));
     let orders = store
         .orders()
@@ -66,15 +66,15 @@ async fn change(store: &Store, numbers: &mut Numbers) -> bool {
     }
 }
 
-/// Every page a client can ask for with these sizes, as the database has it right now.
-fn expected(other: &ByHand) -> Vec<(String, Value)> {
+/// Every page that a client can request with these sizes, by the current data.
+fn expected(other: &SqlClient) -> Vec<(String, Value)> {
     let select = "SELECT id, name, category_id, status FROM pets ORDER BY id";
     let number = |text: &String| text.parse::<i64>().expect("a number");
     let pet = |row: &Vec<String>| {
         let (id, category) = (number(&row[0]), number(&row[2]));
         json!({"id": id, "name": row[1], "categoryId": category, "status": row[3]})
     };
-    let pets: Vec<Value> = other.ask(select).iter().map(pet).collect();
+    let pets: Vec<Value> = other.query(select).iter().map(pet).collect();
     let mut all: Vec<(String, Value)> = pets
         .iter()
         .map(|pet| (format!("/v1/pets/{}", pet["id"]), pet.clone()))
@@ -107,7 +107,7 @@ fn differs(
     })
 }
 
-/// Servers that are tried at the same time: each change is waited for, and nearly all of it is waiting.
+/// The number of servers that are tested concurrently, because most of the time is spent waiting for changes.
 const SERVERS: u32 = 4;
 
 #[test]
@@ -123,9 +123,9 @@ fn every_change_is_seen(seed: u32) {
     let (app, _, key) = App::start();
     key.create_many(usize::try_from(PETS).expect("small"));
     let store = app.second_store();
-    let other = app.by_hand();
+    let other = app.sql_client();
     let mut connection = key.connect();
-    let mut numbers = Numbers(seed.into());
+    let mut numbers = Random(seed.into());
     let (mut done, changes) = (0, changes(&store) / SERVERS);
     while done < changes {
         if !app.block_on(change(&store, &mut numbers)) {
@@ -133,9 +133,11 @@ fn every_change_is_seen(seed: u32) {
         }
         done += 1;
         let wanted = expected(&other);
-        eventually(promised(), &format!("seed {seed}, change {done}"), || {
-            differs(&key, &mut connection, &wanted).is_none()
-        });
+        eventually(
+            propagation_time(),
+            &format!("seed {seed}, change {done}"),
+            || differs(&key, &mut connection, &wanted).is_none(),
+        );
     }
 }
 
@@ -144,10 +146,10 @@ fn a_walk_in_progress_neither_repeats_nor_loses_an_animal_whose_status_did_not_c
     let (app, _, key) = App::start();
     key.create_many(200);
     let store = app.second_store();
-    // Every third animal changes to and fro; the others stay available.
+    // Every third animal changes back and forth; the others stay available.
     let changing: Vec<i64> = (1..=200).filter(|id| id % 3 == 0).collect();
     for filter in ["", "&status=available"] {
-        let mut numbers = Numbers(11);
+        let mut numbers = Random(11);
         let mut seen = Vec::new();
         let mut page = key.get(&format!("/v1/pets?limit=10{filter}"));
         loop {

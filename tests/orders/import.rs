@@ -16,14 +16,14 @@ pub(crate) fn with_file(name: &str, content: impl AsRef<[u8]>) -> Operator {
 }
 
 pub(crate) fn animals(operator: &Operator) -> Value {
-    serde_json::from_str(&operator.says("pets list --json")).expect("JSON")
+    serde_json::from_str(&operator.stdout_of("pets list --json")).expect("JSON")
 }
 
 pub(crate) fn count(operator: &Operator) -> String {
-    operator.by_hand().ask("SELECT count(*) FROM pets")[0][0].clone()
+    operator.sql_client().query("SELECT count(*) FROM pets")[0][0].clone()
 }
 
-/// So many lines of NDJSON.
+/// This many lines of NDJSON.
 pub(crate) fn lines(count: usize) -> String {
     (1..=count).fold(String::new(), |mut lines, number| {
         let _ = writeln!(lines, r#"{{"name":"pet {number}","categoryId":{number}}}"#);
@@ -34,15 +34,19 @@ pub(crate) fn lines(count: usize) -> String {
 #[test]
 fn new_ids_follow_the_last_one_that_was_given_out() {
     let operator = with_file("a.ndjson", lines(4_321));
-    operator.says("pets import a.ndjson");
-    operator.says("pets remove 4321 --yes");
-    operator.says("pets import a.ndjson");
+    operator.stdout_of("pets import a.ndjson");
+    operator.stdout_of("pets remove 4321 --yes");
+    operator.stdout_of("pets import a.ndjson");
     let ids = "SELECT min(id), max(id), count(*) FROM pets WHERE id > 4321";
-    assert_eq!(operator.by_hand().ask(ids), [["4322", "8642", "4321"]]);
+    assert_eq!(operator.sql_client().query(ids), [["4322", "8642", "4321"]]);
     let order = "SELECT count(*) FROM pets WHERE id > 4321 AND category_id <> id - 4321";
-    assert_eq!(operator.by_hand().ask(order), [["0"]], "in their order");
+    assert_eq!(
+        operator.sql_client().query(order),
+        [["0"]],
+        "in their order"
+    );
     let report: Value =
-        serde_json::from_str(&operator.says("pets import a.ndjson --json")).expect("JSON");
+        serde_json::from_str(&operator.stdout_of("pets import a.ndjson --json")).expect("JSON");
     assert_eq!(
         (&report["imported"], &report["bad"]),
         (&json!(4321), &json!(0))
@@ -55,11 +59,13 @@ fn one_bad_line_imports_nothing_unless_it_is_left_out() {
     let bad = "{\"name\":\" \",\"categoryId\":1}\nx\n";
     let operator = with_file("a.ndjson", lines(3_000) + bad + &lines(1));
     assert_eq!(
-        operator.typed("pets import a.ndjson").refuses(1),
+        operator.run_line("pets import a.ndjson").fails_with(1),
         "animal-store: a.ndjson, line 3001: name must not be blank: nothing was imported; --skip-bad leaves out such lines"
     );
     assert_eq!(count(&operator), "0");
-    let output = operator.typed("pets import a.ndjson --skip-bad").exits(0);
+    let output = operator
+        .run_line("pets import a.ndjson --skip-bad")
+        .exits(0);
     assert_eq!(
         output.stderr,
         "line 3001: name must not be blank\nline 3002: not valid JSON: unexpected character x at column 1\n"
@@ -79,7 +85,9 @@ fn one_bad_line_imports_nothing_unless_it_is_left_out() {
 fn one_animal_and_one_bad_line_are_not_plural() {
     let bad = "x\n".repeat(21);
     let operator = with_file("a.ndjson", lines(1) + &bad);
-    let output = operator.typed("pets import a.ndjson --skip-bad").exits(0);
+    let output = operator
+        .run_line("pets import a.ndjson --skip-bad")
+        .exits(0);
     assert!(
         output
             .stdout
@@ -89,12 +97,14 @@ fn one_animal_and_one_bad_line_are_not_plural() {
     let last = output.stderr.lines().last();
     assert_eq!(last, Some("1 more bad line: use --verbose to see them"));
     fs::write(operator.path().join("b.ndjson"), "x").expect("a file");
-    let output = operator.typed("pets import b.ndjson --skip-bad").exits(0);
+    let output = operator
+        .run_line("pets import b.ndjson --skip-bad")
+        .exits(0);
     assert!(
         output.stdout.ends_with("; 1 bad line was left out\n"),
         "{output:?}"
     );
-    let line = operator.says("pets export b.csv");
+    let line = operator.stdout_of("pets export b.csv");
     assert!(line.starts_with("exported 1 animal to b.csv"), "{line}");
 }
 
@@ -105,7 +115,7 @@ fn twenty_bad_lines_are_printed_and_with_verbose_all() {
         format!("name,categoryId\n{}", "Rex,x\n".repeat(25)),
     );
     let output = operator
-        .typed("pets import a.csv --skip-bad --json")
+        .run_line("pets import a.csv --skip-bad --json")
         .exits(0);
     let printed: Vec<&str> = output.stderr.lines().collect();
     assert_eq!(printed.len(), 21, "{printed:?}");
@@ -119,20 +129,20 @@ fn twenty_bad_lines_are_printed_and_with_verbose_all() {
         "{output:?}"
     );
     let output = operator
-        .typed("pets import a.csv --skip-bad --verbose")
+        .run_line("pets import a.csv --skip-bad --verbose")
         .exits(0);
     assert_eq!(output.stderr.lines().count(), 25);
 }
 
 #[test]
-fn animals_that_keep_their_ids_need_ids_that_nobody_has() {
+fn animals_that_keep_their_ids_need_ids_that_are_not_taken() {
     let line =
         |id: i64, name: &str| format!("{{\"id\":{id},\"name\":\"{name}\",\"categoryId\":1}}\n");
     let operator = with_file(
         "a.ndjson",
         line(7, "a") + &line(1 << 62, "b") + &line(3, "c"),
     );
-    operator.says("pets import a.ndjson --keep-ids");
+    operator.stdout_of("pets import a.ndjson --keep-ids");
     for (content, problem) in [
         (
             line(8, "x") + &line(8, "y"),
@@ -156,24 +166,26 @@ fn animals_that_keep_their_ids_need_ids_that_nobody_has() {
         ),
     ] {
         fs::write(operator.path().join("b.ndjson"), content).expect("a file");
-        let refused = operator.typed("pets import b.ndjson --keep-ids").refuses(1);
+        let refused = operator
+            .run_line("pets import b.ndjson --keep-ids")
+            .fails_with(1);
         assert!(refused.contains(problem), "{refused}");
         assert_eq!(count(&operator), "3");
     }
     let content = line(7, "x") + &line(8, "y") + &line(8, "z") + &line(4, "w");
     fs::write(operator.path().join("b.ndjson"), content).expect("a file");
     let output = operator
-        .typed("pets import b.ndjson --keep-ids --skip-bad")
+        .run_line("pets import b.ndjson --keep-ids --skip-bad")
         .exits(0);
     assert_eq!(
         output.stderr,
         "line 1: id 7 is taken by an animal of the store\nline 3: id 8 is given twice in the file\n"
     );
     // A removed ID can be brought back, and new ones are above the largest.
-    operator.says("pets remove 7 --yes");
+    operator.stdout_of("pets remove 7 --yes");
     fs::write(operator.path().join("b.ndjson"), line(7, "back")).expect("a file");
-    operator.says("pets import b.ndjson --keep-ids");
-    operator.says("pets import b.ndjson");
+    operator.stdout_of("pets import b.ndjson --keep-ids");
+    operator.stdout_of("pets import b.ndjson");
     let list = animals(&operator);
     let rows = list.as_array().expect("an array");
     let seen: Vec<_> = rows

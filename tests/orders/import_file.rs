@@ -24,7 +24,7 @@ fn both_formats_are_imported_into_a_database_that_is_created() {
     ] {
         let operator = Operator::without_data(PROGRAM);
         fs::write(operator.path().join(name), content).expect("a file");
-        let line = operator.says(&format!("pets import {name}"));
+        let line = operator.stdout_of(&format!("pets import {name}"));
         assert!(
             line.starts_with(&format!("imported 2 animals from {name} in ")),
             "{line}"
@@ -44,7 +44,7 @@ fn a_record_of_csv_that_is_not_strictly_right_is_one_bad_line_and_the_next_ones_
         "name,x,categoryId\n\"Rex,,1\nTom,,2\n\"Ada\"x,,3\nKit,,4,\nMax,\"a\nb\",5\nZoe,{long},6\nBen,\"{long}\nIda,,7\nEve \"x\",,8\n"
     );
     let operator = with_file("a.csv", content);
-    let output = operator.typed("pets import a.csv --skip-bad").exits(0);
+    let output = operator.run_line("pets import a.csv --skip-bad").exits(0);
     let not_closed = "a quote is not closed: close it";
     for (line, (number, problem)) in output.stderr.lines().zip([
         (2, not_closed),
@@ -92,9 +92,9 @@ fn compressed_data_is_not_read_from_a_pipe_and_the_message_says_what_to_do() {
         .spawn()
         .expect("it runs");
     let mut input = import.stdin.take().expect("a pipe");
-    // In two pieces, as a pipe may have it.
-    for piece in [[0x1f], [0x8b]] {
-        input.write_all(&piece).expect("it reads");
+    // In two parts, as a pipe may deliver it.
+    for part in [[0x1f], [0x8b]] {
+        input.write_all(&part).expect("it reads");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     drop(input);
@@ -118,7 +118,7 @@ fn a_file_of_gzip_may_be_padded_with_zeros() {
     let mut file = fs::read(&path).expect("a file");
     file.resize(10_240, 0);
     fs::write(&path, file).expect("a file");
-    operator.says("pets import a.ndjson.gz");
+    operator.stdout_of("pets import a.ndjson.gz");
     assert_eq!(count(&operator), "3");
 }
 
@@ -134,7 +134,7 @@ fn a_file_of_zstd_may_begin_with_a_frame_that_is_skipped() {
     let frame = fs::read(&path).expect("a file");
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 7, 7];
     fs::write(&path, [&skipped[..], &frame].concat()).expect("a file");
-    operator.says("pets import a.ndjson.zst");
+    operator.stdout_of("pets import a.ndjson.zst");
     assert_eq!(count(&operator), "3");
 }
 
@@ -160,13 +160,13 @@ fn a_file_that_cannot_be_imported_is_one_line_and_leaves_nothing() {
             "a.ndjson.gz",
             good.as_bytes().to_vec(),
             1,
-            "not compressed with gzip, as its name says",
+            "not compressed with gzip, although its name says so",
         ),
         (
             "a.ndjson.zst",
             good.as_bytes().to_vec(),
             1,
-            "not compressed with zstd, as its name says",
+            "not compressed with zstd, although its name says so",
         ),
         ("a.ndjson.gz", Vec::new(), 1, "not compressed with gzip"),
         (
@@ -262,22 +262,26 @@ fn a_file_that_cannot_be_imported_is_one_line_and_leaves_nothing() {
         ),
     ] {
         let operator = with_file(name, &content);
-        let line = operator.run(&["pets", "import", name]).refuses(code);
+        let line = operator.run(&["pets", "import", name]).fails_with(code);
         assert!(line.contains(problem), "{name}: {line}");
         assert!(line.len() < 300, "{line}");
         assert_eq!(count(&operator), "0", "{name}: {problem}");
     }
     let operator = Operator::new(PROGRAM);
-    let line = operator.typed("pets import missing.csv").refuses(1);
+    let line = operator.run_line("pets import missing.csv").fails_with(1);
     assert!(
         line.contains("cannot import missing.csv: No such file"),
         "{line}"
     );
     if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_none() {
-        let words = "pets import animals.db --format csv";
-        let line = operator.typed(words).refuses(2);
+        let args = "pets import animals.db --format csv";
+        let line = operator.run_line(args).fails_with(2);
         assert!(line.contains("belongs to the database itself"), "{line}");
     }
-    operator.typed("pets import a.csv --format xml").refuses(2);
-    operator.typed("pets import a.csv --verbose").refuses(2);
+    operator
+        .run_line("pets import a.csv --format xml")
+        .fails_with(2);
+    operator
+        .run_line("pets import a.csv --verbose")
+        .fails_with(2);
 }

@@ -1,11 +1,11 @@
-//! `pets import` beside others: a running server, other imports, and signals that end it.
+//! `pets import` next to a running server and other imports, and signals that stop it.
 
 use std::fs;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use harness::{App, Operator, eventually, promised};
+use harness::{App, Operator, eventually, propagation_time};
 use serde_json::json;
 
 use crate::PROGRAM;
@@ -27,11 +27,11 @@ fn import_from_pipe(app: &App, lines: &str) -> Child {
 
 #[test]
 fn an_import_that_waits_for_its_input_ends_with_a_signal() {
-    for words in [&["-"][..], &["-", "--format", "csv"]] {
+    for args in [&["-"][..], &["-", "--format", "csv"]] {
         let operator = Operator::without_data(PROGRAM);
         let mut child = Command::new(PROGRAM)
             .args(["pets", "import", "--database", "sqlite:b.db"])
-            .args(words)
+            .args(args)
             .current_dir(operator.path())
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -61,7 +61,7 @@ fn an_import_that_waits_for_its_input_ends_with_a_signal() {
 }
 
 #[test]
-fn an_import_that_is_interrupted_leaves_nothing_and_delays_nobody() {
+fn an_import_that_is_interrupted_leaves_nothing_and_delays_no_other() {
     let (app, _, key) = App::start();
     for signal in ["-INT", "-KILL"] {
         // Until it has staged some of them: a pipe holds less than that.
@@ -74,12 +74,15 @@ fn an_import_that_is_interrupted_leaves_nothing_and_delays_nobody() {
         let status = child.wait().expect("an end");
         assert_eq!(status.code(), (signal == "-INT").then_some(1));
     }
-    assert_eq!(app.by_hand().ask("SELECT count(*) FROM pets")[0][0], "2");
+    assert_eq!(
+        app.sql_client().query("SELECT count(*) FROM pets")[0][0],
+        "2"
+    );
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
     if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_some() {
         let tables = "SELECT count(*) FROM pg_class WHERE relname IN ('staged', 'conflicts')";
         eventually(Duration::from_secs(10), "no staged rows", || {
-            app.by_hand().ask(tables)[0][0] == "0"
+            app.sql_client().query(tables)[0][0] == "0"
         });
     } else {
         let folder = app.database().parent().expect("a folder").to_owned();
@@ -95,15 +98,15 @@ fn an_import_that_is_interrupted_leaves_nothing_and_delays_nobody() {
 }
 
 #[test]
-fn a_running_server_shows_an_import_at_once_and_pages_are_right_afterwards() {
+fn a_running_server_shows_an_import_immediately_and_pages_are_right_afterwards() {
     let (app, _, key) = App::start();
     key.create_many(30);
-    let import = |words: &[&str], lines: &str| {
+    let import = |args: &[&str], lines: &str| {
         let file = tempfile::NamedTempFile::with_suffix(".ndjson").expect("a file");
         fs::write(file.path(), lines).expect("a file");
         let path = file.path().to_str().expect("text");
         let imported = Command::new(PROGRAM)
-            .args([&["pets", "import", path], words].concat())
+            .args([&["pets", "import", path], args].concat())
             .env("ANIMAL_STORE_DATABASE", app.database_url())
             .output()
             .expect("it runs");
@@ -116,7 +119,7 @@ fn a_running_server_shows_an_import_at_once_and_pages_are_right_afterwards() {
         removed.expect("a store").expect("it is removed");
     }
     let first = || key.get("/v1/pets?limit=10");
-    eventually(promised(), "the server follows", || {
+    eventually(propagation_time(), "the server follows", || {
         first().ids() == [1, 2, 3, 4, 7, 8, 9, 10, 11, 12]
     });
     // Into the middle of a cached page.
@@ -124,7 +127,7 @@ fn a_running_server_shows_an_import_at_once_and_pages_are_right_afterwards() {
         &["--keep-ids"],
         "{\"id\":5,\"name\":\"back\",\"categoryId\":1}\n",
     );
-    eventually(promised(), "the server follows", || {
+    eventually(propagation_time(), "the server follows", || {
         first().ids() == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11]
     });
     import(&[], &lines(6_000));
@@ -155,6 +158,6 @@ fn several_large_imports_at_once_all_succeed() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{error}");
     }
-    let count = app.by_hand().ask("SELECT count(*) FROM pets");
+    let count = app.sql_client().query("SELECT count(*) FROM pets");
     assert_eq!(count[0][0], "18000");
 }

@@ -1,4 +1,4 @@
-//! The state machine: its table row by row, and the store that follows it against a model.
+//! The state machine: its table row by row, and the store compared with a model.
 
 use animal_store::order::action::ActionRejection;
 use animal_store::order::transition::{Action, InvalidTransition, next};
@@ -6,7 +6,7 @@ use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Database, Mode, Store};
 use futures_util::TryStreamExt;
-use harness::{ByHand, START};
+use harness::{START, SqlClient};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -43,7 +43,7 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
                 ended(Available, Cancelled)
             );
             for to in PetStatus::ALL {
-                let gently = match to {
+                let without_force = match to {
                     _ if !is_open => Ok((Some(to), order)),
                     Pending => Ok((Some(Pending), order)),
                     _ => Err(InvalidTransition::HasOpenOrder),
@@ -53,23 +53,23 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
                 } else {
                     Ok((Some(to), order))
                 };
-                assert_eq!(next(status, order, set(to, false)), gently);
+                assert_eq!(next(status, order, set(to, false)), without_force);
                 assert_eq!(next(status, order, set(to, true)), by_force);
             }
             let remove = |force| next(status, order, Action::Remove { pet, force });
-            let (gently, by_force) = match order {
+            let (without_force, by_force) = match order {
                 Some(Open) => (
                     Err(InvalidTransition::HasOpenOrder),
                     Ok((None, Some(Cancelled))),
                 ),
                 _ => (Ok((None, order)), Ok((None, order))),
             };
-            assert_eq!((remove(false), remove(true)), (gently, by_force));
+            assert_eq!((remove(false), remove(true)), (without_force, by_force));
         }
     }
 }
 
-/// What an operator does.
+/// An action of an operator.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Place(usize),
@@ -81,7 +81,7 @@ enum Act {
 
 const PETS: usize = 3;
 
-/// The plainest thing that could be right: who is what, and which orders there are.
+/// The simplest correct implementation: the status of each animal, and all orders.
 #[derive(Debug)]
 struct Model {
     /// None if it is removed.
@@ -94,7 +94,7 @@ impl Model {
         self.orders.iter().position(|order| *order == (pet, Open))
     }
 
-    /// Does it, or not; says which.
+    /// Carries out an action, if it is allowed. Returns whether it was.
     fn act(&mut self, act: Act) -> bool {
         match act {
             Act::Place(pet) => {
@@ -198,7 +198,7 @@ fn open(runtime: &Runtime, database: &Database) -> Store {
     runtime.block_on(opening).expect("a store")
 }
 
-/// A store with nothing in it, on the engine that is tested, and the folder it may be in.
+/// An empty store on the engine that is tested, and the folder that it may be in.
 fn empty_store() -> (Runtime, Store, TempDir) {
     let runtime = runtime();
     let folder = TempDir::new().expect("a folder");
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn an_unknown_animal_or_order_is_reported() {
     let (runtime, store, _folder) = empty_store();
     runtime.block_on(async {
         let (pet, order) = (PetId(9), OrderId(9));
@@ -272,11 +272,11 @@ fn what_is_not_there_is_said_so() {
 }
 
 #[test]
-fn the_tables_themselves_refuse_a_second_open_order() {
+fn the_tables_themselves_reject_a_second_open_order() {
     let folder = TempDir::new().expect("a folder");
     let database = harness::database_for(&folder);
     drop(open(&runtime(), &database));
-    let other = ByHand::open(&database);
+    let other = SqlClient::open(&database);
     other.add_pet("a", 1, "pending");
     let order = |id: i64, state: &str, ended: &str| {
         other.change(&format!(

@@ -10,9 +10,9 @@ const ORDERS: &str = "/v1/store/orders";
 
 #[test]
 fn without_orders_the_list_is_empty() {
-    let (_app, anyone, key) = App::start();
+    let (_app, anonymous, key) = App::start();
     assert_eq!(key.get(ORDERS).json(), json!([]));
-    anyone.get(ORDERS).is_error(401, "missing_api_key");
+    anonymous.get(ORDERS).is_error(401, "missing_api_key");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn an_order_has_id_pet_quantity_complete_and_a_ship_date_where_known() {
 }
 
 #[test]
-fn cancelled_orders_are_not_listed_and_pages_go_on_over_them() {
+fn cancelled_orders_are_not_listed_and_pages_skip_them() {
     let (app, _, key) = App::start();
     key.create_many(30);
     for pet in 1..=30 {
@@ -68,7 +68,7 @@ fn cancelled_orders_are_not_listed_and_pages_go_on_over_them() {
 }
 
 #[test]
-fn limit_and_cursor_are_exactly_those_of_the_animals_and_status_is_unknown_here() {
+fn limit_and_cursor_are_exactly_those_of_animals_and_status_is_ignored() {
     let (app, _, key) = App::start();
     key.create_many(21);
     for pet in 1..=21 {

@@ -1,7 +1,7 @@
-//! Orders and the life of an animal: the state machine against a model, the operator's commands, many at once, and what a
+//! Orders and the life of an animal: the state machine against a model, the operator's commands, concurrent orders, and what a
 //! running server shows of it.
 
-#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 mod command;
 mod export;

@@ -1,7 +1,7 @@
 //! `pets list`, `show` and `remove`, as an operator types them, and what clients of a running server see of a removal.
 
 use animal_store::pet::PetId;
-use harness::{App, Operator, START, eventually, promised};
+use harness::{App, Operator, START, eventually, propagation_time};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -9,7 +9,7 @@ use crate::PROGRAM;
 /// An operator with four animals; the third is pending, the fourth sold.
 fn operator() -> Operator {
     let operator = Operator::new(PROGRAM);
-    let data = operator.by_hand();
+    let data = operator.sql_client();
     for (name, status) in [
         ("Rex", "available"),
         ("Tom", "available"),
@@ -21,12 +21,12 @@ fn operator() -> Operator {
     operator
 }
 
-fn json_of(operator: &Operator, words: &str) -> Value {
-    serde_json::from_str(&operator.says(words)).expect("JSON")
+fn json_of(operator: &Operator, args: &str) -> Value {
+    serde_json::from_str(&operator.stdout_of(args)).expect("JSON")
 }
 
-fn ids(operator: &Operator, words: &str) -> Vec<i64> {
-    let list = json_of(operator, words);
+fn ids(operator: &Operator, args: &str) -> Vec<i64> {
+    let list = json_of(operator, args);
     let rows = list.as_array().expect("an array").iter();
     rows.map(|row| row["id"].as_i64().expect("an ID")).collect()
 }
@@ -35,17 +35,17 @@ fn ids(operator: &Operator, words: &str) -> Vec<i64> {
 fn animals_are_listed_by_status_and_up_to_a_limit() {
     let operator = operator();
     assert_eq!(
-        operator.says("pets list"),
+        operator.stdout_of("pets list"),
         "id\tname\tcategory\tstatus\n1\tRex\t-7\tavailable\n2\tTom\t-7\tavailable\n3\tAda\t-7\tpending\n4\tKit\t-7\tsold"
     );
-    for (words, wanted) in [
+    for (args, wanted) in [
         ("pets list --json", vec![1, 2, 3, 4]),
         ("pets list --json --limit 3", vec![1, 2, 3]),
         ("pets list --json --status available", vec![1, 2]),
         ("pets list --json --status available --limit 1", vec![1]),
         ("pets list --json --status sold", vec![4]),
     ] {
-        assert_eq!(ids(&operator, words), wanted, "{words}");
+        assert_eq!(ids(&operator, args), wanted, "{args}");
     }
     let (code, shown) = operator.on_terminal(60, "pets list --limit 1", "");
     assert_eq!(code, Some(0), "{shown}");
@@ -61,11 +61,11 @@ fn one_animal_is_shown_as_the_api_shows_it() {
     let ada = json!({"id": 3, "name": "Ada", "categoryId": -7, "status": "pending"});
     assert_eq!(json_of(&operator, "pets show 3 --json"), ada);
     assert_eq!(
-        operator.says("pets show 3"),
+        operator.stdout_of("pets show 3"),
         "id\tname\tcategory\tstatus\n3\tAda\t-7\tpending"
     );
     assert_eq!(
-        operator.typed("pets show 5").refuses(1),
+        operator.run_line("pets show 5").fails_with(1),
         "animal-store: there is no animal 5"
     );
 }
@@ -73,32 +73,32 @@ fn one_animal_is_shown_as_the_api_shows_it() {
 #[test]
 fn orders_are_listed_by_status() {
     let operator = operator();
-    for words in [
+    for args in [
         "orders place --pet 1",
         "orders complete 1",
         "orders place --pet 2",
         "orders cancel 2",
         "orders place --pet 2",
     ] {
-        operator.says(words);
+        operator.stdout_of(args);
     }
-    for (words, wanted) in [
+    for (args, wanted) in [
         ("orders list --json", vec![1, 2, 3]),
         ("orders list --json --status open", vec![3]),
         ("orders list --json --status complete", vec![1]),
         ("orders list --json --status cancelled", vec![2]),
     ] {
-        assert_eq!(ids(&operator, words), wanted, "{words}");
+        assert_eq!(ids(&operator, args), wanted, "{args}");
     }
-    let line = operator.typed("orders list --status lost").refuses(2);
+    let line = operator.run_line("orders list --status lost").fails_with(2);
     assert!(line.contains("open, complete or cancelled"), "{line}");
 }
 
 #[test]
-fn a_removal_is_confirmed_and_without_a_terminal_that_takes_yes() {
+fn a_removal_is_confirmed_and_without_a_terminal_it_needs_yes() {
     let operator = operator();
     assert_eq!(
-        operator.typed("pets remove 1").refuses(2),
+        operator.run_line("pets remove 1").fails_with(2),
         "animal-store: animal 1 (Rex) is removed permanently: use --yes to confirm"
     );
     for reply in ["n\n", "\n"] {
@@ -110,7 +110,7 @@ fn a_removal_is_confirmed_and_without_a_terminal_that_takes_yes() {
     let (code, shown) = operator.on_terminal(80, "pets remove 1", "y\n");
     assert_eq!(code, Some(0), "{shown}");
     assert_eq!(
-        operator.says("pets remove 2 --yes"),
+        operator.stdout_of("pets remove 2 --yes"),
         "animal 2 (Tom) is removed"
     );
     let kit =
@@ -118,7 +118,7 @@ fn a_removal_is_confirmed_and_without_a_terminal_that_takes_yes() {
     assert_eq!(json_of(&operator, "pets remove 4 --yes --json"), kit);
     assert_eq!(ids(&operator, "pets list --json"), [3]);
     assert_eq!(
-        operator.typed("pets remove 4 --yes").refuses(1),
+        operator.run_line("pets remove 4 --yes").fails_with(1),
         "animal-store: there is no animal 4"
     );
 }
@@ -126,24 +126,24 @@ fn a_removal_is_confirmed_and_without_a_terminal_that_takes_yes() {
 #[test]
 fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
     let operator = operator();
-    operator.says("orders place --pet 1");
-    operator.says("orders complete 1");
-    operator.says("pets set-status 1 available");
-    operator.says("orders place --pet 1");
+    operator.stdout_of("orders place --pet 1");
+    operator.stdout_of("orders complete 1");
+    operator.stdout_of("pets set-status 1 available");
+    operator.stdout_of("orders place --pet 1");
     assert_eq!(
-        operator.typed("pets remove 1 --yes").refuses(1),
+        operator.run_line("pets remove 1 --yes").fails_with(1),
         "animal-store: animal 1 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it"
     );
     assert_eq!(ids(&operator, "pets list --json"), [1, 2, 3, 4]);
     assert_eq!(
-        operator.says("pets remove 1 --yes --force"),
+        operator.stdout_of("pets remove 1 --yes --force"),
         "animal 1 (Rex) is removed; order 2 is cancelled"
     );
     assert_eq!(
-        operator.says("orders list"),
+        operator.stdout_of("orders list"),
         "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t1\tunknown\tcancelled"
     );
-    for (words, line) in [
+    for (args, line) in [
         ("orders place --pet 1", "there is no animal 1"),
         ("pets set-status 1 sold", "there is no animal 1"),
         (
@@ -155,13 +155,14 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
             "order 2 stays cancelled: its animal 1 was removed",
         ),
     ] {
-        let refused = operator.typed(words).refuses(1);
+        let refused = operator.run_line(args).fails_with(1);
         assert_eq!(refused, format!("animal-store: {line}"));
     }
 }
 
 #[test]
-fn a_running_server_follows_a_removal_and_goes_on_with_the_next_id_and_the_first_response() {
+fn a_running_server_shows_a_removal_and_continues_with_the_next_id_and_replays_the_first_response()
+{
     let (app, _, key) = App::start();
     let create = || {
         let rex = json!({"name": "Rex", "categoryId": 1});
@@ -184,7 +185,7 @@ fn a_running_server_follows_a_removal_and_goes_on_with_the_next_id_and_the_first
         let removed = app.block_on(store.remove_pet(PetId(id), false, START));
         removed.expect("a store").expect("it is removed");
     }
-    eventually(promised(), "the server follows", || {
+    eventually(propagation_time(), "the server follows", || {
         key.get("/v1/pets/31").status == 404
             && key.get("/v1/pets?limit=20").ids().last() == Some(&21)
             && key.get("/v1/pets?limit=30").next().is_none()
@@ -202,7 +203,7 @@ fn a_running_server_follows_a_removal_and_goes_on_with_the_next_id_and_the_first
 }
 
 #[test]
-fn a_walk_goes_on_beyond_animals_that_are_removed_meanwhile() {
+fn a_walk_continues_after_animals_that_are_removed_meanwhile() {
     let (app, _, key) = App::start();
     key.create_many(100);
     let store = app.second_store();

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent orders.
 
 use std::thread;
 
@@ -9,13 +9,15 @@ use crate::PROGRAM;
 #[test]
 fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds() {
     let operator = Operator::new(PROGRAM);
-    operator.typed("keys create --name a --plan free").exits(0);
-    let data = operator.by_hand();
+    operator
+        .run_line("keys create --name a --plan free")
+        .exits(0);
+    let data = operator.sql_client();
     for round in 1..=3_i64 {
         data.add_pet("a", 1, "available");
         let place = format!("orders place --pet {round}");
         let outputs: Vec<_> = thread::scope(|scope| {
-            let place = || operator.typed(&place);
+            let place = || operator.run_line(&place);
             let placing: Vec<_> = (0..32).map(|_| scope.spawn(place)).collect();
             placing
                 .into_iter()
@@ -31,13 +33,13 @@ fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds(
             format!("order {round} is placed: animal {round} is pending\n")
         );
         for output in refused {
-            let line = output.refuses(1);
+            let line = output.fails_with(1);
             assert_eq!(
                 line,
                 "animal-store: the animal is not available: it is pending"
             );
         }
-        let open = data.ask(&format!("SELECT id FROM orders WHERE pet_id = {round}"));
+        let open = data.query(&format!("SELECT id FROM orders WHERE pet_id = {round}"));
         assert_eq!(open.len(), 1);
     }
 }

@@ -8,7 +8,7 @@ use animal_store::key::KeyId;
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::store::{Created, Store, UsageRow};
 use futures_util::TryStreamExt;
-use harness::{App, ByHand, START, eventually};
+use harness::{App, START, SqlClient, eventually};
 
 use crate::PROGRAM;
 
@@ -21,14 +21,14 @@ const DAYS: usize = 3;
 /// Rows in a list that must not be held in memory.
 const MANY: usize = 100_000;
 
-/// The most memory that a list may take, in kB. It takes 22 to 34 MB; with all keys in memory it took 107 MB for 100,000.
-const MOST: u64 = 40 * 1024;
+/// The maximum memory of a list, in kB. It takes 22 to 34 MB; with all keys in memory it took 107 MB for 100,000.
+const MAX_MEMORY: u64 = 40 * 1024;
 
-/// IDs of what is inserted here: beyond those that the store gives out.
+/// The first ID of rows that are inserted here: larger than those that the store assigns.
 const FIRST: usize = 1_000_001;
 
-/// Inserts what `select` makes of `i`, so many times.
-fn insert(data: &ByHand, rows: usize, into: &str, select: &str) {
+/// Inserts this many rows, each selected by `select` with another `i`.
+fn insert(data: &SqlClient, rows: usize, into: &str, select: &str) {
     let numbers = format!("SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < {rows}");
     let sql =
         format!("INSERT INTO {into} WITH RECURSIVE n (i) AS ({numbers}) SELECT {select} FROM n");
@@ -36,7 +36,7 @@ fn insert(data: &ByHand, rows: usize, into: &str, select: &str) {
 }
 
 /// Adds animals of every status, complete orders for them, keys, and usage of each key on several days.
-fn fill(data: &ByHand, rows: usize) {
+fn fill(data: &SqlClient, rows: usize) {
     let pets = "pets (id, name, category_id, status)";
     let statuses = "CASE i % 3 WHEN 0 THEN 'available' WHEN 1 THEN 'pending' ELSE 'sold' END";
     insert(
@@ -78,7 +78,7 @@ fn place(row: &UsageRow) -> (String, i64) {
 #[test]
 fn a_stream_has_every_row_once_and_in_order() {
     let (app, ..) = App::start();
-    fill(&app.by_hand(), ROWS);
+    fill(&app.sql_client(), ROWS);
     let store = app.store();
     app.block_on(async {
         let ids: Vec<i64> = (FIRST..FIRST + ROWS).map(|id| id as i64).collect();
@@ -129,25 +129,25 @@ fn a_stream_has_every_row_once_and_in_order() {
     });
 }
 
-/// Whether something keeps a snapshot of the data, which keeps the log from being folded into the file, or old rows from being
-/// cleaned up.
-fn has_open_transaction(data: &ByHand) -> bool {
+/// Whether something keeps a snapshot of the data, which prevents a checkpoint of the log, or a cleanup of old
+/// rows.
+fn has_open_transaction(data: &SqlClient) -> bool {
     match std::env::var_os("ANIMAL_STORE_TEST_POSTGRES") {
-        None => data.ask("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] != "0",
+        None => data.query("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] != "0",
         Some(_) => {
             let others = "datname = current_database() AND pid <> pg_backend_pid()";
             let open = format!(
                 "SELECT count(*) FROM pg_stat_activity WHERE {others} AND xact_start IS NOT NULL AND state <> 'active'"
             );
-            data.ask(&open)[0][0] != "0"
+            data.query(&open)[0][0] != "0"
         }
     }
 }
 
 #[test]
-fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
+fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer() {
     let (app, ..) = App::start();
-    let data = app.by_hand();
+    let data = app.sql_client();
     fill(&data, ROWS);
     let store = app.store();
     let (mut pets, mut orders) = (store.pets(None), store.orders());
@@ -163,7 +163,7 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
         let set = store.set_status(last, PetStatus::Sold, true, START).await;
         set.expect("a store").expect("an animal");
     });
-    // The server polls meanwhile, so one look may meet its transaction.
+    // The server polls meanwhile, so one check may find its transaction.
     eventually(Duration::from_secs(2), "no open transaction", || {
         !has_open_transaction(&data)
     });
@@ -189,10 +189,10 @@ fn a_stream_that_is_not_read_on_holds_no_transaction_and_delays_no_writer() {
     });
 }
 
-/// The peak memory of a command, in kB, and what it prints. It waits for its reader, so the last look is one at its end.
-fn peak(app: &App, words: &str) -> (u64, Vec<u8>) {
+/// The peak memory of a command, in kB, and what it prints. It waits for its reader, so the last reading is at its end.
+fn peak(app: &App, args: &str) -> (u64, Vec<u8>) {
     let mut list = Command::new(PROGRAM)
-        .args(words.split(' '))
+        .args(args.split(' '))
         .env("ANIMAL_STORE_DATABASE", app.database_url())
         .stdout(Stdio::piped())
         .spawn()
@@ -219,23 +219,23 @@ fn peak(app: &App, words: &str) -> (u64, Vec<u8>) {
 #[test]
 fn lists_of_very_many_rows_are_printed_as_they_are_read() {
     let (app, ..) = App::start();
-    fill(&app.by_hand(), MANY);
-    for (words, rows) in [
+    fill(&app.sql_client(), MANY);
+    for (args, rows) in [
         ("orders list", MANY),
         ("keys list", MANY + 1),
         ("keys usage", (MANY + 1) * DAYS),
     ] {
-        let (lines_peak, lines) = peak(&app, words);
+        let (lines_peak, lines) = peak(&app, args);
         assert_eq!(
             lines.split(|byte| *byte == b'\n').count(),
             rows + 2,
-            "{words}"
+            "{args}"
         );
-        let (json_peak, json) = peak(&app, &format!("{words} --json"));
+        let (json_peak, json) = peak(&app, &format!("{args} --json"));
         let json: Vec<serde_json::Value> = serde_json::from_slice(&json).expect("an array");
-        assert_eq!(json.len(), rows, "{words}");
-        println!("{words}: {lines_peak} kB, {json_peak} kB as JSON");
+        assert_eq!(json.len(), rows, "{args}");
+        println!("{args}: {lines_peak} kB, {json_peak} kB as JSON");
         let most = lines_peak.max(json_peak);
-        assert!((1..MOST).contains(&most), "{words}: {most} kB");
+        assert!((1..MAX_MEMORY).contains(&most), "{args}: {most} kB");
     }
 }

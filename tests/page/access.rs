@@ -1,30 +1,30 @@
-//! The page for everyone: by keyboard, with a screen reader, on a phone, in light and dark, and without JavaScript.
+//! Accessibility of the page: by keyboard, with a screen reader, on a phone, in light and dark, and without JavaScript.
 
 use serde_json::json;
 
+use crate::accessibility::{MISPLACED, is_accessible, violations};
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE, RIGHT, TAB};
-use crate::sound::{MISPLACED, is_sound, violations};
-use crate::{Docs, part};
+use crate::{Docs, section};
 
 #[test]
-fn axe_finds_nothing_and_nothing_overlaps_in_any_state() {
+fn axe_finds_no_problems_and_nothing_overlaps_in_any_state() {
     let docs = Docs::open(4);
-    is_sound(&docs.browser, "loaded");
+    is_accessible(&docs.browser, "loaded");
     docs.enter_key();
     docs.send("createPet");
     docs.browser.fill("#search", "limit");
-    is_sound(&docs.browser, "with a key, a result and a search");
+    is_accessible(&docs.browser, "with a key, a result and a search");
     docs.browser.press(ESCAPE);
     while !docs.send("listPets").starts_with("429") {}
     docs.browser.click("#listPets-example-rust-tab");
-    is_sound(&docs.browser, "after a 429, with examples in Rust");
-    docs.browser.look(360, 800, "dark");
+    is_accessible(&docs.browser, "after a 429, with examples in Rust");
+    docs.browser.set_viewport(360, 800, "dark");
     docs.browser.click(".menu");
     for scheme in ["dark", "light"] {
-        docs.browser.look(360, 800, scheme);
+        docs.browser.set_viewport(360, 800, scheme);
         assert_eq!(violations(&docs.browser), json!([]), "the menu, {scheme}");
     }
-    assert_eq!(docs.browser.complaints(), Vec::<String>::new());
+    assert_eq!(docs.browser.console_errors(), Vec::<String>::new());
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn everything_can_be_done_by_keyboard() {
     let shown = "return document.querySelector('#createPet-example-python').checkVisibility()";
     assert_eq!(browser.run(shown, json!([])), true, "of all examples");
 
-    let details = format!("{} details", part("listPets"));
+    let details = format!("{} details", section("listPets"));
     let summary = "document.querySelector(arguments[0]).querySelector('summary').focus()";
     browser.run(summary, json!([details]));
     browser.press(&format!("{ENTER}{TAB}"));
     assert_eq!(focus(), "try-listPets-limit");
     browser.press(&format!("5{ENTER}"));
-    browser.wait_for(&format!("{} .line", part("listPets")), "200");
+    browser.wait_for(&format!("{} .line", section("listPets")), "200");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn without_javascript_all_text_is_there() {
             .contains("127.0.0.1:8080")
     );
     for width in [360, 768, 1440] {
-        browser.look(width, 900, "light");
+        browser.set_viewport(width, 900, "light");
         assert_eq!(
             browser.run(MISPLACED, json!([])),
             json!([]),

@@ -17,7 +17,7 @@ pub(crate) struct Browser {
     session: String,
 }
 
-/// Keys that are no characters, as WebDriver writes them.
+/// Keys that are not characters, in the notation of WebDriver.
 pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const ESCAPE: &str = "\u{e00c}";
@@ -27,12 +27,12 @@ pub(crate) const DOWN: &str = "\u{e015}";
 pub(crate) const SPACE: &str = " ";
 
 impl Browser {
-    /// A new browser with nothing in its memory.
+    /// A new browser with an empty profile.
     pub(crate) fn start(folder: &Path) -> Self {
         Self::start_with(folder, &json!({}))
     }
 
-    /// One that runs no scripts of pages.
+    /// A browser with JavaScript disabled.
     pub(crate) fn start_without_scripts(folder: &Path) -> Self {
         let preferences = json!({"profile.managed_default_content_settings.javascript": 2});
         Self::start_with(folder, &preferences)
@@ -70,7 +70,7 @@ impl Browser {
         });
         let capabilities =
             json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
-        let session = browser.ask(
+        let session = browser.request(
             "POST",
             "/session",
             &json!({"capabilities": {"alwaysMatch": capabilities}}),
@@ -90,7 +90,7 @@ impl Browser {
 
     /// The tab that is driven.
     pub(crate) fn tab(&self) -> Value {
-        self.ask("GET", &format!("{}/window", self.session), &json!({}))
+        self.request("GET", &format!("{}/window", self.session), &json!({}))
     }
 
     /// Opens another tab, and drives it from now on.
@@ -160,21 +160,22 @@ impl Browser {
     }
 
     /// Sends a command of the DevTools protocol.
-    pub(crate) fn tell(&self, command: &str, parameters: Value) {
+    pub(crate) fn devtools(&self, command: &str, parameters: Value) {
         let body = json!({"cmd": command, "params": parameters});
         self.post("/goog/cdp/execute", &body);
     }
 
-    /// Shows pages in this size, in light or dark.
-    pub(crate) fn look(&self, width: u32, height: u32, scheme: &str) {
+    /// Sets the size of the viewport, and the light or dark color scheme.
+    pub(crate) fn set_viewport(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
-        self.tell("Emulation.setDeviceMetricsOverride", size);
+        self.devtools("Emulation.setDeviceMetricsOverride", size);
         let scheme = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        self.tell("Emulation.setEmulatedMedia", scheme);
+        self.devtools("Emulation.setEmulatedMedia", scheme);
     }
 
-    /// What the page wrote to its console, violations of its policy among it. A status of 400 or more is not the page's doing.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    /// What the page wrote to its console, including violations of its policy. A response with a status of 400 or more is not an error of
+    /// the page.
+    pub(crate) fn console_errors(&self) -> Vec<String> {
         let log = self.post("/se/log", &json!({"type": "browser"}));
         let entries = log.as_array().expect("a list").iter();
         let messages = entries.map(|entry| entry["message"].to_string());
@@ -183,27 +184,27 @@ impl Browser {
             .collect()
     }
 
-    /// Writes a picture of the page.
+    /// Writes a screenshot of the page.
     pub(crate) fn screenshot(&self, path: &Path) {
-        let picture = self.ask("GET", &format!("{}/screenshot", self.session), &json!({}));
+        let screenshot = self.request("GET", &format!("{}/screenshot", self.session), &json!({}));
         let mut decoder = Command::new("base64")
             .arg("-d")
             .stdin(Stdio::piped())
             .stdout(fs::File::create(path).expect("a file"))
             .spawn()
             .expect("base64");
-        let picture = picture.as_str().expect("base64").as_bytes();
+        let screenshot = screenshot.as_str().expect("base64").as_bytes();
         let mut input = decoder.stdin.take().expect("a pipe");
-        input.write_all(picture).expect("all of it");
+        input.write_all(screenshot).expect("all of it");
         drop(input);
         assert!(decoder.wait().expect("base64").success());
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
-        self.ask("POST", &format!("{}{path}", self.session), body)
+        self.request("POST", &format!("{}{path}", self.session), body)
     }
 
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+    fn request(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if method == "GET" {
             String::new()
         } else {
@@ -223,7 +224,7 @@ impl Browser {
 }
 
 impl Drop for Browser {
-    /// Ends the browser too, which the driver would leave behind. After a failure as well, so that nothing here may fail.
+    /// Closes the browser too, which the driver would leave running. This runs after a failure as well, so nothing here may panic.
     fn drop(&mut self) {
         let (session, address) = (&self.session, self.address);
         let head =
@@ -233,7 +234,7 @@ impl Drop for Browser {
         {
             let _ = driver.set_read_timeout(Some(TIMEOUT));
             let _ = driver.write_all(head.as_bytes());
-            // It responds when the browser has ended.
+            // It responds when the browser has exited.
             let _ = driver.read(&mut [0; 1]);
         }
         let _ = self.driver.kill();

@@ -1,4 +1,4 @@
-//! The dashboard in a real browser: logging in and out, curves that move, keys from their creation to their end, animals and orders.
+//! The dashboard in a real browser: logging in and out, curves that move, keys from their creation to their revocation, animals and orders.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use harness::{Client, Process, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::accessibility::is_accessible;
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE};
-use crate::shop::shop;
-use crate::sound::is_sound;
+use crate::cors::shop;
 use crate::{PROGRAM, TIMEOUT};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef";
@@ -66,8 +66,8 @@ impl Dashboard {
             .run("location.hash = arguments[0]", json!([view]));
     }
 
-    /// Whether what the selector finds can be seen.
-    pub(crate) fn sees(&self, selector: &str) -> bool {
+    /// Whether the element that the selector finds is visible.
+    pub(crate) fn shows(&self, selector: &str) -> bool {
         let script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false";
         self.browser.run(script, json!([selector])) == json!(true)
     }
@@ -90,7 +90,7 @@ impl Dashboard {
         secret
     }
 
-    /// Clicks a button of the key's page, and answers its question.
+    /// Clicks a button of the key's page, and confirms.
     fn change_key(&self, button: &str) {
         self.browser.click(button);
         self.browser.click("#dialog-submit");
@@ -101,8 +101,8 @@ impl Dashboard {
     }
 
     #[track_caller]
-    pub(crate) fn has_no_complaints(&self) {
-        assert_eq!(self.browser.complaints(), Vec::<String>::new());
+    pub(crate) fn has_no_console_errors(&self) {
+        assert_eq!(self.browser.console_errors(), Vec::<String>::new());
     }
 }
 
@@ -148,14 +148,14 @@ fn largest(dashboard: &Dashboard, plot: usize) -> f64 {
 fn an_operator_logs_in_sees_curves_move_and_logs_out() {
     let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
     dashboard.browser.wait_for("#login-title", "Log in");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
     dashboard.log_in("wrong");
     dashboard.browser.wait_for("#login .problem", "invalid");
-    assert!(!dashboard.sees("#view-now"));
+    assert!(!dashboard.shows("#view-now"));
     dashboard
         .browser
         .run("document.querySelector('#token').value = ''", json!([]));
-    dashboard.browser.complaints();
+    dashboard.browser.console_errors();
     dashboard.log_in(TOKEN);
     dashboard.browser.wait_for(".top nav [aria-current]", "Now");
     let key = dashboard.create_key("load");
@@ -165,7 +165,7 @@ fn an_operator_logs_in_sees_curves_move_and_logs_out() {
         for _ in 0..3 {
             assert!([200, 429].contains(&client.get("/v1/pets").status));
         }
-        dashboard.sees("#plots canvas") && largest(&dashboard, 0) > 1.0
+        dashboard.shows("#plots canvas") && largest(&dashboard, 0) > 1.0
     });
     let plots = dashboard.browser.run(
         "return document.querySelectorAll('#plots canvas').length",
@@ -180,22 +180,22 @@ fn an_operator_logs_in_sees_curves_move_and_logs_out() {
     dashboard.browser.open("about:blank");
     dashboard.browser.open(&dashboard.origin());
     eventually(TIMEOUT, "the past is there", || {
-        dashboard.sees("#plots canvas") && largest(&dashboard, 0) >= before
+        dashboard.shows("#plots canvas") && largest(&dashboard, 0) >= before
     });
     dashboard.browser.wait_for("#events", "logged in");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 
     dashboard.browser.click("#log-out");
     dashboard.browser.wait_for("#login-title", "Log in");
     eventually(TIMEOUT, "the session has ended", || {
-        dashboard.sees("#view-login")
+        dashboard.shows("#view-login")
     });
     dashboard.browser.open("about:blank");
     dashboard.browser.open(&dashboard.origin());
     eventually(TIMEOUT, "the token is required again", || {
-        dashboard.sees("#view-login")
+        dashboard.shows("#view-login")
     });
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     eventually(TIMEOUT, "the key is revoked", || {
         rotated.get("/v1/pets").status == 401
     });
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn animals_are_ordered_and_sold() {
     sell_animal(browser, |control| browser.click(control), |_| {});
     dashboard.show("#animals");
     browser.wait_for("#animal-1", "sold");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }
 
 #[test]
@@ -261,10 +261,10 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
     let browser = &dashboard.browser;
     browser.wait_for("#read-only", "--admin-token-file");
     eventually(TIMEOUT, "the plots are drawn", || {
-        dashboard.sees("#plots canvas")
+        dashboard.shows("#plots canvas")
     });
-    let words = ["keys", "create", "--name", "shop", "--plan", "free"];
-    run(PROGRAM, dashboard.folder.path(), &words).exits(0);
+    let args = ["keys", "create", "--name", "shop", "--plan", "free"];
+    run(PROGRAM, dashboard.folder.path(), &args).exits(0);
     dashboard.show("#keys/2");
     browser.wait_for("#key-title", "shop");
     for change in [
@@ -274,12 +274,12 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
         "#create-key",
         "#log-out",
     ] {
-        assert!(!dashboard.sees(change), "{change}");
+        assert!(!dashboard.shows(change), "{change}");
     }
-    assert!(dashboard.sees("#read-only"));
-    dashboard.has_no_complaints();
+    assert!(dashboard.shows("#read-only"));
+    dashboard.has_no_console_errors();
 
-    // One that there is not is said so, and nothing else.
+    // An unknown key is reported, and nothing else.
     dashboard.show("#keys/9");
     browser.wait_for("#problem", "There is no such key.");
     dashboard.show("#now");
@@ -291,11 +291,11 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
 }
 
 #[test]
-fn axe_finds_nothing_in_any_view() {
+fn axe_finds_no_problems_in_any_view() {
     let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
     let browser = &dashboard.browser;
     browser.wait_for("#login-title", "Log in");
-    is_sound(browser, "logging in");
+    is_accessible(browser, "logging in");
     dashboard.log_in(TOKEN);
     browser.wait_for(".top nav [aria-current]", "Now");
     let client = dashboard.client(&dashboard.create_key("shop"));
@@ -303,30 +303,30 @@ fn axe_finds_nothing_in_any_view() {
     dashboard.show("#now");
     browser.wait_for("#tiles", "Memory");
     browser.wait_for("#events", "key created");
-    is_sound(browser, "now");
+    is_accessible(browser, "now");
     dashboard.show("#keys");
     browser.wait_for("#keys", "shop");
-    is_sound(browser, "keys");
+    is_accessible(browser, "keys");
     browser.click("#create-key");
-    is_sound(browser, "a dialog");
+    is_accessible(browser, "a dialog");
     browser.click("#dialog-cancel");
     dashboard.show("#keys/2");
     browser.wait_for("#key-title", "shop");
-    is_sound(browser, "a key");
+    is_accessible(browser, "a key");
     dashboard.show("#animals");
     browser.wait_for("#animals", "pet 3");
-    is_sound(browser, "animals");
+    is_accessible(browser, "animals");
     browser.click("[aria-label='Place order for animal 1']");
     browser.click("#dialog-submit");
     browser.wait_for("#animals", "pending");
     dashboard.show("#orders");
     browser.wait_for("#orders", "open");
-    is_sound(browser, "orders");
-    dashboard.has_no_complaints();
+    is_accessible(browser, "orders");
+    dashboard.has_no_console_errors();
 }
 
 #[test]
-fn a_session_is_no_use_to_other_sites() {
+fn other_sites_cannot_use_a_session() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;
     let path = format!("{}/api/keys/1/revoke", dashboard.origin());
@@ -384,7 +384,7 @@ fn the_pictures_of_the_dashboard_can_be_made() {
         ("#now", 1280, "light", "dashboard-desktop"),
         ("#now", 390, "dark", "dashboard-phone"),
     ] {
-        browser.look(width, 860, scheme);
+        browser.set_viewport(width, 860, scheme);
         dashboard.show("#keys");
         browser.wait_for("#keys", "Shelter");
         dashboard.show(view);

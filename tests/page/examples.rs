@@ -13,7 +13,7 @@ use crate::Docs;
 
 const LANGUAGES: [&str; 4] = ["sh", "python", "javascript", "rust"];
 
-/// The packages of Rust that the examples name. Without TLS, which a server on this machine does not need.
+/// The Rust crates that the examples use. Without TLS, which a server on this machine does not need.
 const MANIFEST: &str = "[package]\nname = \"examples\"\nedition = \"2024\"\n\n[dependencies]\n\
     ureq = { version = \"3.3\", default-features = false, features = [\"json\"] }\nserde_json = \"1\"\n\n[workspace]\n";
 
@@ -24,7 +24,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// With these programs in Rust, by their names.
+    /// With these programs in Rust, by name.
     fn new(rust: &[(String, String)]) -> Self {
         let folder = TempDir::new().expect("a folder");
         // Where its dependencies stay compiled.
@@ -115,9 +115,9 @@ fn the_example_of_every_operation_does_in_every_language_what_it_says() {
     assert_eq!(pets.ids(), [1], "{pets}");
 }
 
-/// A server whose clock follows the real one, two seconds before the end of a minute: whoever runs out of requests waits two seconds,
-/// not a minute.
-fn before_a_minute_ends<T>(app: &App, what: impl FnOnce() -> T) -> T {
+/// A server whose clock follows the real one, two seconds before the end of a minute: a client that runs out of requests waits two
+/// seconds, not a minute.
+fn before_a_minute_ends<T>(app: &App, run: impl FnOnce() -> T) -> T {
     app.clock.advance(Duration::from_secs(48));
     let clock = app.clock.clone();
     let (stop, stopped) = mpsc::channel::<()>();
@@ -133,7 +133,7 @@ fn before_a_minute_ends<T>(app: &App, what: impl FnOnce() -> T) -> T {
         });
         // Dropped at the end, also of a test that fails.
         let _stop = stop;
-        what()
+        run()
     })
 }
 

@@ -7,8 +7,8 @@ use crate::TIMEOUT;
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE, SPACE, TAB, UP};
 use crate::dashboard::{Dashboard, TOKEN, sell_animal};
 
-/// The most stops of Tab in any view.
-const STOPS: usize = 150;
+/// The maximum number of tab stops in any view.
+const MAX_TAB_STOPS: usize = 150;
 
 /// Whether the focus is on what a selector finds; whether it can be seen; and what has it.
 const FOCUS: &str = r"
@@ -37,7 +37,7 @@ impl Keyboard<'_> {
     /// Moves the focus with Tab.
     #[track_caller]
     fn to(&self, selector: &str) {
-        for _ in 0..STOPS {
+        for _ in 0..MAX_TAB_STOPS {
             self.press(TAB);
             if self.is_on(selector) {
                 return;
@@ -66,7 +66,7 @@ impl Keyboard<'_> {
         panic!("the focus is not on {selector}: {last}");
     }
 
-    /// Answers the question of a dialog with yes.
+    /// Confirms a dialog.
     #[track_caller]
     fn confirm(&self) {
         self.returns_to("#dialog *");
@@ -75,7 +75,7 @@ impl Keyboard<'_> {
 }
 
 /// A dashboard with more keys than a page has, and with animals.
-fn filled() -> Dashboard {
+fn dashboard_with_data() -> Dashboard {
     let dashboard = Dashboard::logged_in();
     let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
     let mut secret = Value::Null;
@@ -90,8 +90,8 @@ fn filled() -> Dashboard {
 }
 
 #[test]
-fn the_whole_life_of_a_key_can_be_managed_by_keyboard() {
-    let dashboard = filled();
+fn a_key_is_managed_by_keyboard_from_its_creation_to_its_revocation() {
+    let dashboard = dashboard_with_data();
     let browser = &dashboard.browser;
     let keyboard = Keyboard(browser);
     keyboard.enter("nav [href='#keys']");
@@ -163,12 +163,12 @@ fn the_whole_life_of_a_key_can_be_managed_by_keyboard() {
     keyboard.confirm();
     browser.wait_for("#key-details", "revoked");
     keyboard.returns_to("main");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }
 
 #[test]
 fn keys_are_sorted_filtered_and_paged_by_keyboard() {
-    let dashboard = filled();
+    let dashboard = dashboard_with_data();
     let browser = &dashboard.browser;
     let keyboard = Keyboard(browser);
     keyboard.enter("nav [href='#keys']");
@@ -193,12 +193,12 @@ fn keys_are_sorted_filtered_and_paged_by_keyboard() {
     keyboard.press(&UP.repeat(4));
     browser.wait_for("#keys-range", "1 to 50 of 61");
     keyboard.returns_to("#keys-state");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }
 
 #[test]
 fn animals_and_orders_are_managed_by_keyboard_until_the_operator_logs_out() {
-    let dashboard = filled();
+    let dashboard = dashboard_with_data();
     let browser = &dashboard.browser;
     let keyboard = Keyboard(browser);
     keyboard.enter("nav [href='#animals']");
@@ -244,5 +244,5 @@ fn animals_and_orders_are_managed_by_keyboard_until_the_operator_logs_out() {
 
     keyboard.enter("#log-out");
     keyboard.returns_to("#token");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }

@@ -4,17 +4,17 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on has failed"
+    reason = "a test that cannot continue has failed"
 )]
 
 mod access;
+mod accessibility;
 mod browser;
+mod cors;
 mod dashboard;
 mod examples;
 mod keyboard;
 mod large_ids;
-mod shop;
-mod sound;
 mod states;
 mod streams;
 mod try_it;
@@ -39,7 +39,7 @@ struct Docs {
 }
 
 impl Docs {
-    /// With a key that may send so many requests in a minute.
+    /// With a key that may send this many requests per minute.
     fn open(per_minute: u32) -> Self {
         Self::open_in(per_minute, Browser::start)
     }
@@ -47,11 +47,11 @@ impl Docs {
     fn open_in(per_minute: u32, start: impl FnOnce(&Path) -> Browser) -> Self {
         let folder = TempDir::new().expect("a folder");
         run(PROGRAM, folder.path(), &["migrate"]).exits(0);
-        let words = format!(
+        let args = format!(
             "keys create --name page --plan enterprise --per-minute {per_minute} --per-day 100000"
         );
-        let words: Vec<&str> = words.split(' ').collect();
-        let key = run(PROGRAM, folder.path(), &words).exits(0).stdout;
+        let args: Vec<&str> = args.split(' ').collect();
+        let key = run(PROGRAM, folder.path(), &args).exits(0).stdout;
         let server = Process::serve(PROGRAM, folder.path(), &[]);
         let docs = Self {
             browser: start(folder.path()),
@@ -82,18 +82,18 @@ impl Docs {
 
     /// Sends an operation with what its form contains, and returns the line with the status.
     fn send(&self, operation: &str) -> String {
-        let part = part(operation);
+        let section = section(operation);
         let script = "document.querySelector(arguments[0]).open = true; \
                       document.querySelector(arguments[1]).replaceChildren()";
-        let line = format!("{part} .line");
-        let details = format!("{part} details");
+        let line = format!("{section} .line");
+        let details = format!("{section} details");
         self.browser.run(script, json!([details, line]));
-        self.browser.click(&format!("{part} [type=submit]"));
+        self.browser.click(&format!("{section} [type=submit]"));
         self.browser.wait_for(&line, " ms")
     }
 }
 
 /// The section of an operation.
-fn part(operation: &str) -> String {
+fn section(operation: &str) -> String {
     format!("section[aria-labelledby={operation}]")
 }

@@ -4,9 +4,9 @@ use harness::{Client, Process, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::accessibility::is_accessible_too;
 use crate::browser::ENTER;
 use crate::dashboard::{Dashboard, TOKEN};
-use crate::sound::is_sound_too;
 use crate::{PROGRAM, TIMEOUT};
 
 #[test]
@@ -15,7 +15,7 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     let browser = &dashboard.browser;
     dashboard.log_in("wrong");
     browser.wait_for("#login .problem", "invalid");
-    is_sound_too(browser, "a failed login");
+    is_accessible_too(browser, "a failed login");
     browser.run("document.querySelector('#token').value = ''", json!([]));
     dashboard.log_in(TOKEN);
     browser.wait_for(".top nav [aria-current]", "Now");
@@ -23,19 +23,19 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     for view in ["animals", "orders"] {
         dashboard.show(&format!("#{view}"));
         browser.wait_for(&format!("#{view}-range"), "None");
-        is_sound_too(browser, &format!("no {view}"));
+        is_accessible_too(browser, &format!("no {view}"));
     }
     dashboard.show("#keys");
     browser.wait_for("#keys-range", "of 1");
     browser.fill("#keys-search", "nobody");
     browser.wait_for("#keys-range", "No keys");
-    is_sound_too(browser, "no keys");
+    is_accessible_too(browser, "no keys");
 
     browser.click("#create-key");
     browser.fill("#field-name", "shop");
     browser.press(ENTER);
     let secret = browser.wait_for("#secret", "as_");
-    is_sound_too(browser, "a secret");
+    is_accessible_too(browser, "a secret");
     browser.click("#dialog-cancel");
 
     let client = dashboard.client(&secret);
@@ -49,33 +49,33 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     });
     dashboard.show("#keys/2");
     browser.wait_for("#key-details", "banned");
-    is_sound_too(browser, "a banned key");
+    is_accessible_too(browser, "a banned key");
     for action in ["rotate", "revoke"] {
         browser.click(&format!("#key-{action}"));
-        is_sound_too(browser, &format!("the question before {action}"));
+        is_accessible_too(browser, &format!("the question before {action}"));
         browser.click("#dialog-cancel");
     }
 
     dashboard.show("#animals");
     browser.wait_for("#animals", "pet 1");
     browser.click("[aria-label='Set status of animal 1']");
-    is_sound_too(browser, "the question for a status");
+    is_accessible_too(browser, "the question for a status");
     browser.click("#dialog-cancel");
 
     dashboard.show("#keys/9");
     browser.wait_for("#problem:not([hidden])", "There is no such key.");
-    is_sound_too(browser, "a failure");
+    is_accessible_too(browser, "a failure");
     dashboard.show("#now");
     browser.wait_for("#tiles", "Memory");
     dashboard.server.kill();
     let browser = &dashboard.browser;
     browser.wait_for("#problem:not([hidden])", "connection to the server is lost");
-    is_sound_too(browser, "a lost connection");
+    is_accessible_too(browser, "a lost connection");
 
     let folder = TempDir::new().expect("a folder");
     let open = Process::serve(PROGRAM, folder.path(), &[]);
     browser.open(&format!("http://{}", open.admin));
     browser.wait_for("#read-only:not([hidden])", "--admin-token-file");
     browser.wait_for("#tiles", "Memory");
-    is_sound_too(browser, "read-only");
+    is_accessible_too(browser, "read-only");
 }

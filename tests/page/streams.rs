@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::accessibility::is_accessible;
 use crate::dashboard::Dashboard;
-use crate::sound::is_sound;
 
 #[test]
 fn a_tab_whose_live_data_moved_to_another_says_so_and_takes_it_back_only_when_told() {
@@ -29,16 +29,16 @@ fn a_tab_whose_live_data_moved_to_another_says_so_and_takes_it_back_only_when_to
     std::thread::sleep(Duration::from_secs(5));
     for tab in current {
         browser.show_tab(tab);
-        assert!(!dashboard.sees("#moved"));
+        assert!(!dashboard.shows("#moved"));
     }
     browser.show_tab(&first);
-    assert!(dashboard.sees("#moved"));
-    is_sound(browser, "with live data in another tab");
+    assert!(dashboard.shows("#moved"));
+    is_accessible(browser, "with live data in another tab");
 
     browser.click("#resume");
     browser.wait_for("#ready.good", "ready");
-    assert!(!dashboard.sees("#moved"));
+    assert!(!dashboard.shows("#moved"));
     browser.show_tab(&current[0]);
     browser.wait_for("#moved:not([hidden])", "another tab");
-    dashboard.has_no_complaints();
+    dashboard.has_no_console_errors();
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use harness::eventually;
 use serde_json::json;
 
-use crate::{Docs, TIMEOUT, part};
+use crate::{Docs, TIMEOUT, section};
 
 #[test]
 fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere() {
@@ -26,7 +26,7 @@ fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere
     docs.enter_key();
     let created = docs.send("createPet");
     assert!(created.starts_with("201 Created"), "{created}");
-    let result = |operation: &str| browser.text(&format!("{} .result", part(operation)));
+    let result = |operation: &str| browser.text(&format!("{} .result", section(operation)));
     let seen = result("createPet");
     assert!(
         seen.contains("\"id\": 1,") && seen.contains("/v1/pets/1"),
@@ -50,8 +50,8 @@ fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere
     );
     browser.fill("#try-listPets-limit", "1");
     docs.send("listPets");
-    browser.click(&format!("{} .next", part("listPets")));
-    browser.wait_for(&format!("{} .result", part("listPets")), "Big");
+    browser.click(&format!("{} .next", section("listPets")));
+    browser.wait_for(&format!("{} .result", section("listPets")), "Big");
     browser.fill("#try-listPets-limit", "x");
     let refused = docs.send("listPets");
     assert!(
@@ -68,7 +68,7 @@ fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere
         let url = url.as_str().expect("a URL");
         assert!(url.starts_with(&docs.origin()), "{url}");
     }
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.console_errors(), Vec::<String>::new());
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_key_is_in_the_examples_and_in_this_tab_only() {
     assert!(browser.text(example).contains("YOUR_API_KEY"));
 
     let permission = json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
-    browser.tell("Browser.grantPermissions", permission);
+    browser.devtools("Browser.grantPermissions", permission);
     browser.click("#createPet-example-sh .copy");
     browser.wait_for("#createPet-example-sh .copy", "Copied");
     let copied = browser.run("return navigator.clipboard.readText()", json!([]));
@@ -128,14 +128,14 @@ fn the_budget_falls_until_a_429_counts_down() {
     assert!(seen.contains(&json!(["1", "5", "20%"])), "{seen:?}");
     assert_eq!(seen.last(), Some(&json!(["0", "5", "0%"])));
     assert!(refused.contains("rate_limited"), "{refused}");
-    let link = format!("{} .line a", part("listPets"));
+    let link = format!("{} .line a", section("listPets"));
     let href = browser.run(
         "return document.querySelector(arguments[0]).hash",
         json!([link]),
     );
     assert_eq!(href, "#errors-rate_limited");
 
-    let timer = format!("{} [role=timer]", part("listPets"));
+    let timer = format!("{} [role=timer]", section("listPets"));
     let first = browser.text(&timer);
     assert!(
         first.starts_with("Retry in ") || first.starts_with("You can"),
@@ -159,7 +159,7 @@ fn pictures_of_the_page_are_in_the_docs() {
             (pictures[0], 1280, 640, "light"),
             (pictures[1], 390, 720, "dark"),
         ] {
-            docs.browser.look(width, height, scheme);
+            docs.browser.set_viewport(width, height, scheme);
             docs.show("/docs#createPet");
             docs.browser.run(script, json!([docs.key]));
             docs.send("createPet");

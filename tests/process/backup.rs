@@ -1,4 +1,4 @@
-//! `animal-store backup`: whole and consistent while a server writes, or not there at all.
+//! `animal-store backup`: complete and consistent while a server writes, or absent.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -38,9 +38,9 @@ fn animals(path: &Path) -> Vec<i64> {
 /// Runs a backup under strace, with these options, which writes the calls to `calls` outside the folder.
 fn traced(folder: &Path, calls: &Path, options: &[&str]) -> Output {
     let calls = calls.to_str().expect("text");
-    let words = ["-f", "-y", "-o", calls];
+    let args = ["-f", "-y", "-o", calls];
     let backup = [PROGRAM, "backup", "copy.db"];
-    harness::run("strace", folder, &[&words, options, &backup].concat())
+    harness::run("strace", folder, &[&args, options, &backup].concat())
 }
 
 /// Becomes true when this is dropped.
@@ -105,7 +105,7 @@ fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_an
 }
 
 #[test]
-fn a_backup_of_a_database_at_rest_says_so_in_one_line_and_leaves_no_other_file() {
+fn a_backup_of_a_database_at_rest_is_reported_in_one_line_and_leaves_no_other_file() {
     let folder = with_database();
     let before = names(folder.path());
     let output = run(folder.path(), &[], &["backup", "copy.db"]).exits(0);
@@ -122,7 +122,7 @@ fn a_file_that_exists_is_replaced_only_with_force() {
     let folder = with_database();
     let copy = folder.path().join("copy.db");
     fs::write(&copy, "precious").expect("a file");
-    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(2);
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).fails_with(2);
     assert_eq!(
         line,
         "animal-store: copy.db already exists: choose another name, or use --force to replace it"
@@ -133,7 +133,7 @@ fn a_file_that_exists_is_replaced_only_with_force() {
 }
 
 #[test]
-fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced() {
+fn the_database_itself_another_one_in_use_and_what_is_not_a_file_are_never_replaced() {
     let folder = with_database();
     fs::hard_link(folder.path().join(SOURCE), folder.path().join("link.db")).expect("a link");
     fs::write(folder.path().join("other.db-wal"), "log").expect("a file");
@@ -166,7 +166,7 @@ fn the_database_itself_another_one_in_use_and_what_is_no_file_are_never_replaced
             "a backup is a file, not a stream: name the file to write",
         ),
     ] {
-        let line = run(folder.path(), &[], &["backup", name, "--force"]).refuses(2);
+        let line = run(folder.path(), &[], &["backup", name, "--force"]).fails_with(2);
         assert!(line.contains(part), "{name}: {line}");
     }
     assert_eq!(
@@ -193,7 +193,7 @@ fn neither_a_backup_nor_an_export_replaces_a_file_of_a_database_that_a_link_name
     for file in &files {
         for words in [&["backup"][..], &["pets", "export", "--format", "csv"]] {
             let rest = [file, "--force", "--database", "sqlite:link.db"];
-            let line = run(folder.path(), &[], &[words, &rest].concat()).refuses(2);
+            let line = run(folder.path(), &[], &[words, &rest].concat()).fails_with(2);
             assert!(line.contains("belongs to the database itself"), "{line}");
         }
     }
@@ -270,7 +270,7 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
         let before = names(folder.path());
         let calls = aside.path().join("calls");
         let output = traced(folder.path(), &calls, &["-e", inject]);
-        let line = output.refuses(1);
+        let line = output.fails_with(1);
         assert!(
             line.contains("copy.db") && line.contains(part),
             "{inject}: {line}"
@@ -291,14 +291,14 @@ fn a_disk_that_is_full_from_any_write_on_leaves_nothing() {
     assert!(full.contains("pwrite64"));
 }
 
-/// A database that is too large to be checked whole whenever it is opened, with so many animals.
+/// A database that is too large to be checked whole whenever it is opened, with this many animals.
 fn with_large_database(animals: u32) -> TempDir {
     let folder = with_database();
     fill(folder.path(), animals);
     folder
 }
 
-/// Adds so many animals with long names.
+/// Adds this many animals with long names.
 pub(crate) fn fill(folder: &Path, animals: u32) {
     let source = Connection::open(folder.join(SOURCE)).expect("a database");
     source
@@ -357,7 +357,7 @@ fn a_copy_that_is_damaged_does_not_become_a_backup() {
         source.execute_batch(&redefine).expect("another definition");
     }
     let before = names(folder.path());
-    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(1);
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).fails_with(1);
     assert!(
         line.contains("the copy is damaged (NULL value in pets.category_id)"),
         "{line}"
@@ -395,9 +395,9 @@ fn an_interrupted_backup_leaves_nothing() {
 }
 
 #[test]
-fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_a_tool_of_its_own() {
+fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_its_own_tool() {
     let folder = folder();
-    let line = run(folder.path(), &[], &["backup", "copy.db"]).refuses(1);
+    let line = run(folder.path(), &[], &["backup", "copy.db"]).fails_with(1);
     assert!(
         line.contains("cannot open animal-store.db: there is no database yet"),
         "{line}"
@@ -409,7 +409,7 @@ fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_a_tool_of_i
         &[&["backup", "copy.db"], &database[..]].concat(),
     );
     assert_eq!(
-        line.refuses(2),
+        line.fails_with(2),
         "animal-store: backup is for the embedded database: back up postgres://db.example:5432/animals with pg_dump --format=custom --file=FILE"
     );
     assert_eq!(names(folder.path()), [""; 0]);

@@ -34,9 +34,9 @@ fn with_folders() -> (TempDir, String) {
 
 /// Starts a server that makes backups at this interval.
 fn serve(folder: &TempDir, every: &str, keep: &str) -> Process {
-    let words = ["--backup-folder", "backups", "--backup-every", every];
+    let args = ["--backup-folder", "backups", "--backup-every", every];
     let keep = ["--backup-keep", keep, "--log-level", "warn"];
-    Process::serve(PROGRAM, folder.path(), &[&words[..], &keep].concat())
+    Process::serve(PROGRAM, folder.path(), &[&args[..], &keep].concat())
 }
 
 /// The names of the backups, and of what looks like one.
@@ -220,7 +220,7 @@ fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_ends_the_start() {
+fn a_folder_that_cannot_be_used_fails_the_start() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("file"), "").expect("a file");
@@ -237,14 +237,15 @@ fn a_folder_that_cannot_be_used_ends_the_start() {
         ("read", "it cannot be written: Permission denied"),
         ("closed/folder", "Permission denied"),
     ] {
-        let words = ["serve", "--backup-folder", name];
-        let line = run_unprivileged(folder.path(), &[&words[..], &FREE_PORTS].concat()).refuses(1);
+        let args = ["serve", "--backup-folder", name];
+        let line =
+            run_unprivileged(folder.path(), &[&args[..], &FREE_PORTS].concat()).fails_with(1);
         let start = format!("animal-store: --backup-folder {name}: ");
         assert!(line.starts_with(&start) && line.contains(part), "{line}");
     }
     let script = script_after("mount -t tmpfs -o ro none read", "read");
-    let words = ["20", "unshare", "-rm", "sh", "-c", &script];
-    let line = harness::run("timeout", folder.path(), &words).refuses(1);
+    let args = ["20", "unshare", "-rm", "sh", "-c", &script];
+    let line = harness::run("timeout", folder.path(), &args).fails_with(1);
     assert_eq!(
         line,
         "animal-store: --backup-folder read: it cannot be written: Read-only file system (os error 30)"
@@ -254,7 +255,7 @@ fn a_folder_that_cannot_be_used_ends_the_start() {
 }
 
 #[test]
-fn a_backup_that_fails_is_logged_once_and_counted_and_harms_nobody() {
+fn a_backup_that_fails_is_logged_once_and_counted_and_affects_nothing_else() {
     let (folder, key) = with_folders();
     let server = serve(&folder, "1s", "2");
     eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
@@ -283,7 +284,7 @@ fn a_backup_that_fails_is_logged_once_and_counted_and_harms_nobody() {
         &["ERROR", "the folder has the backups of another database"],
     );
     assert_eq!(databases(&other), [""; 0]);
-    // A list that is none.
+    // A list that is not valid.
     fs::write(path(&other, list), "something else").expect("a file");
     drop(server);
     let server = serve(&other, "1s", "2");
@@ -310,8 +311,8 @@ fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
     ] {
         let (folder, key) = with_folders();
         // On file systems that only it sees.
-        let words = ["-rm", "sh", "-c", &script_after(command, "backups")];
-        let server = Process::start("unshare", folder.path(), &words, &[]);
+        let args = ["-rm", "sh", "-c", &script_after(command, "backups")];
+        let server = Process::start("unshare", folder.path(), &args, &[]);
         logged(&server, &["ERROR", "backup failed", part]);
         let client = server.client(Some(&key));
         let made = client.create(&json!({"name": "Rex", "categoryId": 1}));
@@ -358,9 +359,9 @@ fn a_backup_of_a_server_that_is_killed_when_it_is_complete_is_deleted_in_its_tur
         let (folder, _) = with_folders();
         let inject = format!("inject={call}:signal=SIGKILL:when=1");
         let strace = ["20", "strace", "-f", "-o", "/dev/null", "-e", &inject];
-        let words = [PROGRAM, "serve", "--backup-folder", "backups"];
-        let words = [&strace[..], &words, &FREE_PORTS].concat();
-        let output = harness::run("timeout", folder.path(), &words);
+        let args = [PROGRAM, "serve", "--backup-folder", "backups"];
+        let args = [&strace[..], &args, &FREE_PORTS].concat();
+        let output = harness::run("timeout", folder.path(), &args);
         // strace and timeout end as it does.
         assert_eq!(output.code, None, "{call}: {output:?}");
         let first = backups(&folder);
@@ -377,11 +378,11 @@ fn a_backup_of_a_server_that_is_killed_when_it_is_complete_is_deleted_in_its_tur
 }
 
 #[test]
-fn backups_of_postgresql_are_wrong_usage() {
+fn backups_of_postgresql_are_a_usage_error() {
     let folder = folder();
     let database = ["--database", "postgres://me:secret@db.example/animals"];
-    let words = ["serve", "--backup-folder", "."];
-    let line = run(folder.path(), &[], &[&words[..], &database].concat()).refuses(2);
+    let args = ["serve", "--backup-folder", "."];
+    let line = run(folder.path(), &[], &[&args[..], &database].concat()).fails_with(2);
     assert_eq!(
         line,
         "animal-store: --backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"

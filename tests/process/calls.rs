@@ -26,7 +26,7 @@ const CHANGES: [&str; 13] = [
     "fchown",
 ];
 
-/// System calls that need room on the disk. What `write` writes is small, and may go to a terminal.
+/// System calls that need space on the disk. What `write` writes is small, and may go to a terminal.
 const WRITES: [&str; 2] = ["pwrite64", "copy_file_range"];
 
 /// The names of all files in a folder, in order.
@@ -48,12 +48,12 @@ fn copied(folder: &Path) -> TempDir {
 }
 
 /// Runs a command under strace, each time in a copy of the folder, and kills it before another one of its calls that change a file:
-/// strace counts each kind of call by itself. `look` looks at what is there then; the last one was not killed. Returns the calls at
+/// strace counts each kind of call by itself. `check` checks what is there then; the last one was not killed. Returns the calls at
 /// which it was killed.
 pub(crate) fn killed_at_each(
     original: &Path,
     command: &[&str],
-    mut look: impl FnMut(&Path, &str),
+    mut check: impl FnMut(&Path, &str),
 ) -> BTreeSet<&'static str> {
     at_each(
         &CHANGES,
@@ -62,7 +62,7 @@ pub(crate) fn killed_at_each(
         original,
         command,
         |folder, when, _| {
-            look(folder, when);
+            check(folder, when);
         },
     )
 }
@@ -72,7 +72,7 @@ pub(crate) fn killed_at_each(
 pub(crate) fn disk_full_from_each(
     original: &Path,
     command: &[&str],
-    mut look: impl FnMut(&Path, &str),
+    mut check: impl FnMut(&Path, &str),
 ) -> BTreeSet<&'static str> {
     at_each(
         &WRITES,
@@ -82,10 +82,10 @@ pub(crate) fn disk_full_from_each(
         command,
         |folder, when, output| {
             if output.code != Some(0) {
-                let line = output.refuses(1);
+                let line = output.fails_with(1);
                 println!("{when}: {line}");
             }
-            look(folder, when);
+            check(folder, when);
         },
     )
 }
@@ -97,18 +97,18 @@ fn at_each(
     suffix: &str,
     original: &Path,
     command: &[&str],
-    mut look: impl FnMut(&Path, &str, Output),
+    mut check: impl FnMut(&Path, &str, Output),
 ) -> BTreeSet<&'static str> {
     let mut failed = BTreeSet::new();
     for call in calls {
         for number in 1.. {
             let folder = copied(original);
             let inject = format!("inject={call}:{fault}{number}{suffix}");
-            let words = ["-f", "-o", "/dev/null", "-e", &inject];
-            let words = [&words[..], &[PROGRAM], command].concat();
-            let output = harness::run("strace", folder.path(), &words);
+            let args = ["-f", "-o", "/dev/null", "-e", &inject];
+            let args = [&args[..], &[PROGRAM], command].concat();
+            let output = harness::run("strace", folder.path(), &args);
             let code = output.code;
-            look(folder.path(), &inject, output);
+            check(folder.path(), &inject, output);
             if code == Some(0) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Clients that others wrote, with bodies that are far too large: each gets the response, every time.
+//! Existing HTTP clients, with bodies that are far too large: each gets the response, every time.
 
 use std::process::Command;
 
@@ -9,12 +9,12 @@ use crate::{PROGRAM, folder, large_key};
 /// How often each client sends each body.
 const TRIES: usize = 20;
 
-/// Where to send it, and what the client has to see.
+/// The target of the request, and the expected status.
 struct Case<'a> {
     url: &'a str,
     key: &'a str,
     status: &'a str,
-    /// The address that a failed authentication counts against: one of its own, so that it is not 429.
+    /// The address that a failed authentication counts against: a separate one, so that it is not 429.
     address: &'a str,
     size: &'a str,
 }
@@ -27,10 +27,10 @@ fn printed(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn script(program: &str, words: &[&str], case: &Case<'_>) -> String {
+fn script(program: &str, args: &[&str], case: &Case<'_>) -> String {
     let mut command = Command::new(program);
     command
-        .args(words)
+        .args(args)
         .args([case.url, case.key, case.address, case.size]);
     printed(command.arg(TRIES.to_string()))
 }
@@ -44,7 +44,7 @@ const PYTHON: &str = concat!(
     "/tests/process/clients/client.py"
 );
 
-/// curl asks before it sends a large body, unless the header is taken away from it.
+/// curl sends `Expect: 100-continue` with a large body, unless the header is removed.
 fn curl(expect: &str, case: &Case<'_>) -> String {
     let folder = folder();
     let body = folder.path().join("body");

@@ -1,4 +1,4 @@
-//! The command line itself: what there is to ask for, help, and the commands that need neither data nor a server.
+//! The command line itself: unknown options, help, and the commands that need neither data nor a server.
 
 use std::fs;
 use std::process::Command;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::{folder, run};
 
 #[test]
-fn what_does_not_exist_cannot_be_asked_for() {
-    for words in [
+fn unknown_commands_and_options_are_usage_errors() {
+    for args in [
         &["serve", "--colour", "red"][..],
         &["--colour"],
         &["sing"],
@@ -43,11 +43,11 @@ fn what_does_not_exist_cannot_be_asked_for() {
         &["serve", "extra"],
     ] {
         let empty = folder();
-        run(empty.path(), &[], words).refuses(2);
+        run(empty.path(), &[], args).fails_with(2);
         assert_eq!(
             fs::read_dir(empty.path()).expect("a folder").count(),
             0,
-            "{words:?}"
+            "{args:?}"
         );
     }
 }
@@ -55,7 +55,7 @@ fn what_does_not_exist_cannot_be_asked_for() {
 #[test]
 fn a_mistyped_word_gets_a_suggestion() {
     let empty = folder();
-    for (words, message) in [
+    for (args, message) in [
         (
             "serve --lisen x",
             "unexpected argument '--lisen' found: did you mean --listen?",
@@ -77,21 +77,21 @@ fn a_mistyped_word_gets_a_suggestion() {
             "unrecognized subcommand 'orderz': did you mean orders?",
         ),
     ] {
-        let words: Vec<&str> = words.split(' ').collect();
+        let args: Vec<&str> = args.split(' ').collect();
         assert_eq!(
-            run(empty.path(), &[], &words).refuses(2),
+            run(empty.path(), &[], &args).fails_with(2),
             format!("animal-store: {message} (see --help)")
         );
     }
 }
 
 #[test]
-fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
+fn an_invalid_id_or_number_gets_a_message_about_ids_or_numbers() {
     const ID: &str = "must be an ID, a whole number of at least 1";
     const LIMIT: &str = "must be between 1 and 1000000000";
     let empty = folder();
     let enterprise = "keys create --name a --plan enterprise --per-day 5 --per-minute";
-    for (words, message) in [
+    for (args, message) in [
         (
             "orders place --pet abc",
             format!("invalid value 'abc' for '--pet <ID>': {ID}"),
@@ -134,9 +134,9 @@ fn what_is_no_id_or_number_gets_a_sentence_about_ids_or_numbers() {
             "unexpected argument '-5' found: a value cannot be negative".to_owned(),
         ),
     ] {
-        let words: Vec<&str> = words.split(' ').collect();
+        let args: Vec<&str> = args.split(' ').collect();
         assert_eq!(
-            run(empty.path(), &[], &words).refuses(2),
+            run(empty.path(), &[], &args).fails_with(2),
             format!("animal-store: {message} (see --help)")
         );
     }
@@ -147,7 +147,7 @@ fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
     let empty = folder();
     let plans = "use free, pro, business or enterprise";
     let levels = "use error, warn, info, debug or trace";
-    for (words, message) in [
+    for (args, message) in [
         (
             "keys create --name a --plan gold",
             format!("invalid value 'gold' for '--plan <PLAN>': {plans}"),
@@ -169,13 +169,13 @@ fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
             "invalid value 'xml' for '--log <FORMAT>': use text or json".to_owned(),
         ),
     ] {
-        let words: Vec<&str> = words.split(' ').collect();
+        let args: Vec<&str> = args.split(' ').collect();
         assert_eq!(
-            run(empty.path(), &[], &words).refuses(2),
+            run(empty.path(), &[], &args).fails_with(2),
             format!("animal-store: {message} (see --help)")
         );
     }
-    let print = |words: &[&str]| run(empty.path(), &[], words).exits(0).stdout;
+    let print = |args: &[&str]| run(empty.path(), &[], args).exits(0).stdout;
     let help = print(&["serve", "--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("[possible values: text, json]"), "{help}");
@@ -184,9 +184,9 @@ fn an_unknown_value_gets_the_possible_ones_and_so_do_help_and_completion() {
 }
 
 #[test]
-fn a_wrong_switch_in_the_environment_is_named_by_its_variable() {
+fn an_invalid_switch_in_the_environment_is_named_by_its_variable() {
     let wrong = ("ANIMAL_STORE_NO_FIRST_KEY", "maybe");
-    let line = run(folder().path(), &[wrong], &["serve"]).refuses(2);
+    let line = run(folder().path(), &[wrong], &["serve"]).fails_with(2);
     assert_eq!(
         line,
         "animal-store: invalid value 'maybe' for ANIMAL_STORE_NO_FIRST_KEY: use true or false (see --help)"
@@ -226,14 +226,14 @@ fn a_man_page_is_written_for_each_command() {
         let page = std::fs::read_to_string(folder.path().join(name)).expect(name);
         assert!(page.contains(".TH animal-store"), "{page}");
     }
-    let line = run(folder.path(), &[], &["man", "missing"]).refuses(1);
+    let line = run(folder.path(), &[], &["man", "missing"]).fails_with(1);
     assert!(line.contains("cannot write man pages to missing"), "{line}");
 }
 
 #[test]
 fn help_and_version_go_to_standard_output() {
     let empty = folder();
-    for words in [
+    for args in [
         &["--help"][..],
         &["-h"],
         &["serve", "--help"],
@@ -241,7 +241,7 @@ fn help_and_version_go_to_standard_output() {
         &["--version"],
         &["-V"],
     ] {
-        let output = run(empty.path(), &[], words).exits(0);
+        let output = run(empty.path(), &[], args).exits(0);
         assert!(
             !output.stdout.is_empty() && output.stderr.is_empty(),
             "{output:#?}"
@@ -264,7 +264,7 @@ fn a_token_in_the_environment_is_not_shown_by_help() {
 }
 
 #[test]
-fn the_document_is_printed_as_json_and_as_yaml_and_both_say_the_same() {
+fn the_document_is_printed_as_json_and_as_yaml_and_both_have_the_same_content() {
     let empty = folder();
     let json = run(empty.path(), &[], &["openapi"]).exits(0);
     let yaml = run(empty.path(), &[], &["openapi", "--yaml"]).exits(0);

@@ -1,4 +1,4 @@
-//! Options: where they come from, which wins, and what is said of wrong ones.
+//! Options: their sources, which source wins, and the errors of invalid values.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{PROGRAM, folder, run};
 
-/// Every option of `serve` that takes a value, with one that fits and one that does not.
+/// Every option of `serve` that takes a value, with a valid one and an invalid one.
 const OPTIONS: [(&str, &str, &str); 22] = [
     ("listen", "127.0.0.1:0", "localhost"),
     ("admin-listen", "127.0.0.1:0", "9090"),
@@ -37,11 +37,11 @@ const OPTIONS: [(&str, &str, &str); 22] = [
     ("idle-timeout", "4s", "3"),
 ];
 
-/// Everything is fine but for the data: a server with these options ends at once, with exit 1.
+/// A server whose only problem is this database exits immediately with 1.
 const NO_DATA: &str = "sqlite:not/there.db";
 
-/// Lines of a file: places of its own to listen at, because it listens before it looks for its data, and others try too.
-const OWN_PLACES: [&str; 2] = [
+/// Lines of a file with free ports, because a server listens before it opens its data, and other tests run.
+const FREE_PORTS_LINES: [&str; 2] = [
     "listen = \"127.0.0.1:0\"\n",
     "admin-listen = \"127.0.0.1:0\"\n",
 ];
@@ -50,7 +50,7 @@ fn variable(option: &str) -> String {
     format!("ANIMAL_STORE_{}", option.replace('-', "_").to_uppercase())
 }
 
-/// Folder with a file `c.toml` that holds this.
+/// A folder with a file `c.toml` of this content.
 fn folder_with_file(text: &str) -> TempDir {
     let folder = folder();
     fs::write(folder.path().join("c.toml"), text).expect("a file");
@@ -102,7 +102,7 @@ fn a_public_or_staging_url_that_does_not_end_in_v1_is_refused() {
             "https://animals.example/v2",
             "https://animals.example/xv1",
         ] {
-            let line = run(folder().path(), &[], &["serve", option, url]).refuses(2);
+            let line = run(folder().path(), &[], &["serve", option, url]).fails_with(2);
             assert!(
                 line.contains(option) && line.contains("ends in /v1"),
                 "{line}"
@@ -112,9 +112,9 @@ fn a_public_or_staging_url_that_does_not_end_in_v1_is_refused() {
 }
 
 #[test]
-fn a_server_on_all_addresses_has_nothing_to_warn_of() {
+fn a_server_on_all_addresses_logs_no_warning() {
     let folder = folder();
-    let words = [
+    let args = [
         "serve",
         "--listen",
         "0.0.0.0:0",
@@ -122,12 +122,7 @@ fn a_server_on_all_addresses_has_nothing_to_warn_of() {
         "127.0.0.1:0",
     ];
     let options = ["--log-level", "warn"];
-    let process = Process::start(
-        PROGRAM,
-        folder.path(),
-        &[&words[..], &options].concat(),
-        &[],
-    );
+    let process = Process::start(PROGRAM, folder.path(), &[&args[..], &options].concat(), &[]);
     assert_eq!(process.client(None).get("/livez").status, 200);
     assert_eq!(process.log(), "");
 }
@@ -139,8 +134,8 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file
     let file = ("ANIMAL_STORE_CONFIG", "c.toml");
     let environment = ("ANIMAL_STORE_LISTEN", "127.0.0.3:0");
     let flag = ["--listen", "127.0.0.4:0"];
-    let started = |words: &[&str], vars: &[(&str, &str)]| {
-        let process = Process::start(PROGRAM, folder.path(), words, vars);
+    let started = |args: &[&str], vars: &[(&str, &str)]| {
+        let process = Process::start(PROGRAM, folder.path(), args, vars);
         assert_eq!(process.client(None).get("/readyz").status, 200);
         process.address.ip().to_string()
     };
@@ -157,7 +152,8 @@ fn flags_win_over_the_environment_and_the_environment_over_the_file_and_the_file
 }
 
 #[test]
-fn a_wrong_value_is_reported_in_one_line_with_the_option_and_what_it_takes_wherever_it_came_from() {
+fn an_invalid_value_is_reported_in_one_line_with_the_option_and_the_valid_values_wherever_it_came_from()
+ {
     for (option, good, bad) in OPTIONS {
         let names = |named: &str, line: String| {
             assert!(line.contains(named), "{option}: {line}");
@@ -174,17 +170,17 @@ fn a_wrong_value_is_reported_in_one_line_with_the_option_and_what_it_takes_where
             names(&name, line);
         };
         let empty = folder();
-        names_option(run(empty.path(), &[], &["serve", &flag_bad]).refuses(2));
-        names_variable(run(empty.path(), &[(&name, bad)], &["serve"]).refuses(2));
-        let line = run(empty.path(), &[(&name, bad)], &["serve", &flag_bad]).refuses(2);
+        names_option(run(empty.path(), &[], &["serve", &flag_bad]).fails_with(2));
+        names_variable(run(empty.path(), &[(&name, bad)], &["serve"]).fails_with(2));
+        let line = run(empty.path(), &[(&name, bad)], &["serve", &flag_bad]).fails_with(2);
         names_option(line);
 
         let in_file = folder_with_file(&format!("# wrong\n{option} = \"{bad}\"\n"));
-        let line = run(in_file.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
+        let line = run(in_file.path(), &[], &["serve", "--config", "c.toml"]).fails_with(2);
         assert!(line.contains("c.toml:2:"), "{line}");
         names_option(line);
         let right = format!("{option} = \"{good}\"\n");
-        let others = OWN_PLACES.into_iter().filter(|line| **line != right);
+        let others = FREE_PORTS_LINES.into_iter().filter(|line| **line != right);
         let in_file = folder_with_file(&others.chain([&*right]).collect::<String>());
         names_variable(
             run(
@@ -192,21 +188,21 @@ fn a_wrong_value_is_reported_in_one_line_with_the_option_and_what_it_takes_where
                 &[(&name, bad)],
                 &["serve", "--config", "c.toml"],
             )
-            .refuses(2),
+            .fails_with(2),
         );
 
-        // A flag wins over what is wrong in the environment: then only the data is missing.
-        let mut words = vec!["serve", &flag_good, "--config", "c.toml"];
+        // A flag wins over an invalid value in the environment: then only the data is missing.
+        let mut args = vec!["serve", &flag_good, "--config", "c.toml"];
         if option != "database" {
-            words.extend(["--database", NO_DATA]);
-            let line = run(in_file.path(), &[(&name, bad)], &words).refuses(1);
+            args.extend(["--database", NO_DATA]);
+            let line = run(in_file.path(), &[(&name, bad)], &args).fails_with(1);
             assert!(line.contains("not/there.db"), "{line}");
         }
     }
 }
 
 #[test]
-fn a_file_may_hold_every_option() {
+fn a_file_may_have_every_option() {
     let mut text: String = OPTIONS
         .iter()
         .map(|(option, good, _)| format!("{option} = \"{good}\"\n"))
@@ -214,7 +210,7 @@ fn a_file_may_hold_every_option() {
     text.push_str("no-first-key = true\n");
     let folder = folder_with_file(&text);
     let process = Process::start(PROGRAM, folder.path(), &["--config", "c.toml"], &[]);
-    assert!(!process.greeting.contains("as_"), "{}", process.greeting);
+    assert!(!process.banner.contains("as_"), "{}", process.banner);
     assert!(folder.path().join("other.db").exists());
     let document = process.client(None).get("/openapi.json").json();
     assert_eq!(
@@ -240,16 +236,16 @@ fn a_file_may_hold_every_option() {
 
 #[test]
 fn numbers_in_a_file_need_no_quotes_and_lists_are_lists() {
-    let [api, admin] = OWN_PLACES;
+    let [api, admin] = FREE_PORTS_LINES;
     let folder = folder_with_file(&format!(
         "{api}{admin}max-connections = 2\nban-after = 0\ntrusted-proxy = [\"10.0.0.0/8\", \"::1/128\"]\nno-first-key = false\ndatabase = \"{NO_DATA}\"\n"
     ));
-    let line = run(folder.path(), &[], &["--config", "c.toml"]).refuses(1);
+    let line = run(folder.path(), &[], &["--config", "c.toml"]).fails_with(1);
     assert!(line.contains("not/there.db"), "{line}");
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_reported_in_one_line_with_its_place() {
+fn a_file_that_cannot_be_used_is_reported_in_one_line_with_its_position() {
     for (text, place) in [
         (
             "log = \"text\"\nlog-levle = \"info\"\n",
@@ -274,20 +270,20 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line_with_its_place() {
         ),
     ] {
         let folder = folder_with_file(text);
-        let line = run(folder.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
+        let line = run(folder.path(), &[], &["serve", "--config", "c.toml"]).fails_with(2);
         assert!(line.contains(place), "{text:?}: {line}");
     }
-    let line = run(folder().path(), &[], &["serve", "--config", "none.toml"]).refuses(2);
+    let line = run(folder().path(), &[], &["serve", "--config", "none.toml"]).fails_with(2);
     assert_eq!(line, "animal-store: --config none.toml: file not found");
     let named = ("ANIMAL_STORE_CONFIG", "none.toml");
-    let line = run(folder().path(), &[named], &["serve"]).refuses(2);
+    let line = run(folder().path(), &[named], &["serve"]).fails_with(2);
     assert_eq!(
         line,
         "animal-store: ANIMAL_STORE_CONFIG none.toml: file not found"
     );
     let folder = folder();
     fs::write(folder.path().join("c.toml"), b"# fine\nlog = \"\xff\"\n").expect("a file");
-    let line = run(folder.path(), &[], &["serve", "--config", "c.toml"]).refuses(2);
+    let line = run(folder.path(), &[], &["serve", "--config", "c.toml"]).fails_with(2);
     assert_eq!(line, "animal-store: c.toml:2: not valid UTF-8");
 }
 

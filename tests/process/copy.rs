@@ -66,7 +66,7 @@ fn text_that_is_not_utf_8_ends_a_copy_and_is_not_changed_by_it() {
         "INSERT INTO pets (name, category_id, status) VALUES (CAST(x'52ff' AS TEXT), 1, 'sold')";
     database.execute(insert, ()).expect("an animal");
     drop(database);
-    let line = run(folder.path(), &[], &COPY).refuses(1);
+    let line = run(folder.path(), &[], &COPY).fails_with(1);
     assert!(line.contains("invalid utf-8"), "{line}");
     assert_eq!(names(folder.path()), ["animal-store.db"]);
 }

@@ -1,4 +1,4 @@
-//! `kill -9` under write load: what was acknowledged is there, and no ID is given twice.
+//! `kill -9` under write load: what was acknowledged is stored, and no ID is assigned twice.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use crate::{PROGRAM, large_key};
 
-/// Set to 1, it asks for the long version.
+/// Set to 1 for the long version.
 const LONG: &str = "ANIMAL_STORE_TEST_LONG";
 
-/// Connections that write at once.
+/// The number of concurrent connections that write.
 const WRITERS: usize = 6;
 
 /// Where a walk over everything begins.
@@ -24,10 +24,10 @@ const FIRST_PAGE: &str = "/v1/pets?limit=100";
 const READY: Duration = Duration::from_secs(1);
 
 #[test]
-fn every_acknowledged_animal_outlives_kill_9_and_no_id_is_given_twice() {
+fn every_acknowledged_animal_survives_kill_9_and_no_id_is_assigned_twice() {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
     let cycles = if long { 1_000 } else { 25 };
-    let run = Run::new("none").go(cycles, Process::kill);
+    let run = Run::new("none").run(cycles, Process::kill);
     assert!(run.violations.is_empty(), "{:#?}", run.violations);
     let acknowledged = run.acknowledged.len();
     assert!(
@@ -38,7 +38,7 @@ fn every_acknowledged_animal_outlives_kill_9_and_no_id_is_given_twice() {
 
 #[test]
 fn every_acknowledged_animal_is_there_after_a_server_was_stopped_under_load() {
-    let run = Run::new("none").go(3, |process| {
+    let run = Run::new("none").run(3, |process| {
         process.signal("TERM");
         assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
     });
@@ -47,43 +47,43 @@ fn every_acknowledged_animal_is_there_after_a_server_was_stopped_under_load() {
 
 #[test]
 fn the_same_check_catches_a_server_that_acknowledges_before_the_commit() {
-    let run = Run::new("ack-before-commit").go(5, Process::kill);
+    let run = Run::new("ack-before-commit").run(5, Process::kill);
     let caught = |what: &str| {
         run.violations
             .iter()
             .any(|violation| violation.contains(what))
     };
     assert!(
-        caught("is gone") && caught("was given twice"),
+        caught("is lost") && caught("was assigned twice"),
         "{:#?}",
         run.violations
     );
 }
 
-/// One folder, and what became of the servers that worked in it.
+/// One folder, and the violations by the servers that used it.
 struct Run {
     fault: String,
     folder: TempDir,
     key: String,
     /// Every animal that was acknowledged, by its ID.
     acknowledged: BTreeMap<i64, Value>,
-    /// Creations with an `Idempotency-Key` that the last end left without a response.
+    /// Creations with an `Idempotency-Key` that got no response when the last server ended.
     unacknowledged: Vec<Creation>,
-    /// The page with which the next walk begins: the last one of the walk before.
+    /// The first page of the next walk: the last one of the previous walk.
     page: String,
     /// The last ID before that page.
     checked: i64,
     violations: Vec<String>,
 }
 
-/// An animal to be added. Its name is like no other's.
+/// An animal to create. Its name is unique.
 #[derive(Clone)]
 struct Creation {
     animal: Value,
     retry: Option<String>,
 }
 
-/// What a writer has seen until the server was gone.
+/// What a writer has seen until the server ended.
 #[derive(Default)]
 struct Seen {
     acknowledged: Vec<Value>,
@@ -105,8 +105,8 @@ impl Run {
         }
     }
 
-    /// Starts, checks, writes and ends so many times; then checks everything once more.
-    fn go(mut self, cycles: usize, end: impl Fn(&mut Process)) -> Self {
+    /// Starts a server, checks, writes and ends it, this many times; then checks everything once more.
+    fn run(mut self, cycles: usize, end: impl Fn(&mut Process)) -> Self {
         for cycle in 0..cycles {
             let (mut process, client) = self.start();
             self.check_new(&client);
@@ -147,8 +147,8 @@ impl Run {
     fn start(&mut self) -> (Process, Client) {
         let began = Instant::now();
         let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
-        let words = ["--no-first-key", "--log-level", "warn"];
-        let process = Process::serve_with(PROGRAM, self.folder.path(), &words, &vars);
+        let args = ["--no-first-key", "--log-level", "warn"];
+        let process = Process::serve_with(PROGRAM, self.folder.path(), &args, &vars);
         let client = process.client(Some(&self.key));
         eventually(Duration::from_secs(10), "ready", || {
             client.get("/readyz").status == 200
@@ -164,11 +164,11 @@ impl Run {
         let id = animal["id"].as_i64().expect("an id");
         if let Some(other) = self.acknowledged.insert(id, animal.clone()) {
             self.violations
-                .push(format!("{id} was given twice: {other} {animal}"));
+                .push(format!("{id} was assigned twice: {other} {animal}"));
         }
     }
 
-    /// sends again what got no response. Whether the first try was stored or not, there is one animal afterwards.
+    /// Sends again what got no response. Whether the first attempt was stored or not, there is one animal afterwards.
     fn retry(&mut self, client: &Client) {
         let mut connection = client.connect();
         for creation in std::mem::take(&mut self.unacknowledged) {
@@ -201,7 +201,7 @@ impl Run {
             .filter_map(|(_, animal)| animal["name"].as_str())
             .collect();
         if names.len() < stored.len() {
-            self.violations.push("an animal is there twice".into());
+            self.violations.push("an animal was stored twice".into());
         }
         let count = stored.len();
         let stored: BTreeMap<i64, Value> = stored.into_iter().collect();
@@ -209,7 +209,7 @@ impl Run {
             match stored.get(id) {
                 Some(stored) if stored == animal => {}
                 Some(stored) => self.violations.push(format!("{animal} became {stored}")),
-                None => self.violations.push(format!("{animal} is gone")),
+                None => self.violations.push(format!("{animal} is lost")),
             }
         }
         count
@@ -227,7 +227,7 @@ impl Creation {
         }
     }
 
-    /// The animal as acknowledged; none if the server went away first.
+    /// The animal as acknowledged; none if the server ended first.
     fn send(&self, client: &Client, connection: &mut Connection) -> Option<Value> {
         let mut request = client.request("POST", "/v1/pets").json(&self.animal);
         if let Some(retry) = &self.retry {
@@ -242,7 +242,7 @@ impl Creation {
     }
 }
 
-/// Adds animals as fast as it can until the server is gone.
+/// Adds animals as fast as it can until the server ends.
 fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<Seen> {
     let client = client.clone();
     std::thread::spawn(move || {

@@ -15,7 +15,7 @@ use crate::{FREE_PORTS, PROGRAM, large_key, logged};
 /// that many.
 fn serve_with_failing_calls(folder: &TempDir, inject: &str) -> Process {
     let inject = format!("inject={inject}");
-    // -D: the program stays our child, and strace looks on from aside.
+    // -D: the program stays our child, and strace is not its parent.
     let strace = [
         "-D",
         "-f",
@@ -35,14 +35,14 @@ fn serve_with_failing_calls(folder: &TempDir, inject: &str) -> Process {
     )
 }
 
-/// Adds animals until one is refused or so many are there: those that were acknowledged, and the last status, if there
+/// Adds animals until one is rejected, at most this many. Returns those that were acknowledged, and the last status, if there
 /// was a response.
-fn add(process: &Process, key: &str, most: usize) -> (Vec<Value>, Option<u16>) {
+fn add(process: &Process, key: &str, max: usize) -> (Vec<Value>, Option<u16>) {
     let client = process.client(Some(key));
     let mut connection = client.connect();
     let mut acknowledged = Vec::new();
     let mut last = None;
-    while acknowledged.len() < most {
+    while acknowledged.len() < max {
         let animal = json!({"name": format!("pet {}", acknowledged.len()), "categoryId": 1});
         let request = client.request("POST", "/v1/pets").json(&animal);
         let Ok(response) = request.try_send_on(&mut connection) else {
@@ -84,40 +84,40 @@ fn a_write_whose_sync_fails_is_not_acknowledged_and_ends_the_process_with_exit_1
 }
 
 #[test]
-fn a_write_for_which_the_disk_is_full_gets_503_and_the_next_one_after_there_is_room_is_stored() {
+fn a_write_on_a_full_disk_gets_503_and_is_stored_when_there_is_space_again() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     let mut process = serve_with_failing_calls(&folder, "pwrite64:error=ENOSPC:when=40..44");
     let (mut acknowledged, last) = add(&process, &key, 100);
     assert_eq!(last, Some(503), "after {}", acknowledged.len());
-    let mut refused = 1;
-    while refused < 20 {
+    let mut rejected = 1;
+    while rejected < 20 {
         let (more, last) = add(&process, &key, 5);
         acknowledged.extend(more);
         if last == Some(201) {
             break;
         }
         assert_eq!(last, Some(503));
-        refused += 1;
+        rejected += 1;
     }
-    assert!(refused < 20, "it does not recover");
+    assert!(rejected < 20, "it does not recover");
     process.kill();
     assert_eq!(stored(&folder, &key), acknowledged);
 }
 
 #[test]
-fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness_says_so_meanwhile()
-{
+fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness_reports_it_meanwhile()
+ {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     let process = serve_with_failing_calls(&folder, "pwrite64:error=ENOSPC:when=40..240");
     // Readiness is at most a second old.
-    let becomes = |word: &str, reason: Value| {
-        eventually(Duration::from_secs(1), word, || {
+    let becomes = |state: &str, reason: Value| {
+        eventually(Duration::from_secs(1), state, || {
             let ready = process.client(None).get("/readyz?verbose");
             assert_eq!(ready.status, 200, "{ready}");
             let ready = ready.json();
-            ready["checks"]["writer"] == word && ready["reasons"]["writer"] == reason
+            ready["checks"]["writer"] == state && ready["reasons"]["writer"] == reason
         });
     };
     becomes("ready", Value::Null);
@@ -128,30 +128,31 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     assert_eq!(value(&process, degraded), 1.0);
     assert_eq!(value(&process, "animal_store_ready"), 1.0);
     assert!(value(&process, "animal_store_commit_failures_total") >= 1.0);
-    let mut refused = 1_u32;
+    let mut rejected = 1_u32;
     while add(&process, &key, 1).1 == Some(503) {
-        refused += 1;
-        assert!(refused < 1_000, "it does not recover");
+        rejected += 1;
+        assert!(rejected < 1_000, "it does not recover");
     }
-    assert!(refused > 20, "{refused}");
+    assert!(rejected > 20, "{rejected}");
     becomes("ready", Value::Null);
     assert_eq!(value(&process, degraded), 0.0);
     let failures = value(&process, "animal_store_commit_failures_total");
-    assert!(failures >= f64::from(refused), "{failures} of {refused}");
+    assert!(failures >= f64::from(rejected), "{failures} of {rejected}");
     let log = logged(&process, &["can be written again"]);
-    let lines = |words: &str| log.lines().filter(|line| line.contains(words)).count();
-    // The task that stores usage says once that it fails, too.
-    let said = ["ERROR", "disk is full", "can be written again"].map(lines);
-    assert!(said[0] == 1 && said[1] <= 2 && said[2] == 1, "{log}");
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    // The task that stores usage logs once that it fails, too.
+    let counts = ["ERROR", "disk is full", "can be written again"].map(lines);
+    assert!(counts[0] == 1 && counts[1] <= 2 && counts[2] == 1, "{log}");
 }
 
 #[test]
-fn a_new_file_whose_making_was_cut_short_is_made_by_the_next_command_which_removes_what_was_left() {
+fn a_new_file_whose_creation_was_interrupted_is_created_by_the_next_command_which_removes_the_leftovers()
+ {
     let folder = TempDir::new().expect("a folder");
     let killed = killed_at_each(folder.path(), &["migrate"], |folder, when| {
         large_key(folder);
         let mut left = names(folder);
-        // The lock of a process that is gone means nothing.
+        // The lock file of a process that has ended means nothing.
         left.retain(|name| name != "animal-store.db.lock");
         assert_eq!(left, ["animal-store.db"], "{when}");
     });
@@ -166,10 +167,10 @@ fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_whe
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "info"]);
     let client = server.client(Some(&key));
-    let by_hand = Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    let sql_client = Connection::open(folder.path().join("animal-store.db")).expect("a database");
     let reject =
         "CREATE TRIGGER broken BEFORE INSERT ON pets BEGIN SELECT RAISE(ABORT, 'broken'); END";
-    by_hand.execute_batch(reject).expect("a trigger");
+    sql_client.execute_batch(reject).expect("a trigger");
     let pet = json!({"name": "Rex", "categoryId": 1});
     let fail = || {
         for _ in 0..5 {
@@ -179,7 +180,9 @@ fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_whe
     fail();
     let mut log = logged(&server, &["ERROR", "the database cannot be written"]);
     fail();
-    by_hand.execute_batch("DROP TRIGGER broken").expect("gone");
+    sql_client
+        .execute_batch("DROP TRIGGER broken")
+        .expect("no trigger");
     assert_eq!(client.create(&pet).status, 201);
     log.push_str(&logged(&server, &["INFO", "can be written again"]));
     let errors: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
@@ -195,7 +198,7 @@ fn a_limit_on_the_size_of_files_is_treated_as_a_full_disk() {
     let folder = TempDir::new().expect("a folder");
     large_key(folder.path());
     let script = format!("ulimit -f 8; exec {PROGRAM} backup copy.db");
-    let line = harness::run("bash", folder.path(), &["-c", &script]).refuses(1);
+    let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
     assert!(line.contains("copy.db"), "{line}");
     let copies = std::fs::read_dir(folder.path()).expect("a folder");
     let is_copy = |name: &str| name.starts_with("copy.db");

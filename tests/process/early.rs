@@ -1,4 +1,4 @@
-//! Responses that are sent before the body of their request was read: the client gets them, and knows whether it may go on with
+//! Responses that are sent before the body of their request was read: the client gets them, and knows whether it may reuse
 //! the connection.
 
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ fn head(key: Option<&str>, target: &str, content_type: &str, rest: &str) -> Stri
     format!("POST {target} HTTP/1.1\r\nHost: x\r\n{key}Content-Type: {content_type}\r\n{rest}\r\n")
 }
 
-/// Every early response: what is asked for, and the status.
+/// Every early response: the head of its request, and its status.
 fn early(key: &Client) -> Vec<(String, u16)> {
     let secret = key.key.as_deref();
     let length = "Content-Length: 30\r\n";
@@ -49,7 +49,7 @@ fn early(key: &Client) -> Vec<(String, u16)> {
 }
 
 #[test]
-fn a_small_body_that_follows_its_head_is_read_and_the_connection_goes_on() {
+fn a_small_body_that_follows_its_head_is_read_and_the_connection_stays_open() {
     let (_app, _, key) = App::start();
     for (head, status) in early(&key) {
         let mut connection = key.connect();
@@ -70,7 +70,7 @@ fn a_small_body_that_follows_its_head_is_read_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_body_that_does_not_come_or_is_large_ends_the_connection_and_the_response_says_so() {
+fn a_body_that_does_not_arrive_or_is_large_closes_the_connection_and_the_response_announces_it() {
     let (_app, _, key) = App::start();
     let secret = key.key.as_deref();
     for length in [30, 100_000] {
@@ -93,7 +93,7 @@ fn a_body_that_does_not_come_or_is_large_ends_the_connection_and_the_response_sa
 }
 
 #[test]
-fn a_body_that_waits_for_100_continue_is_not_asked_for() {
+fn a_body_that_waits_for_100_continue_is_not_requested() {
     let (_app, _, key) = App::start();
     let secret = key.key.as_deref();
     for (target, length, status) in [
@@ -112,7 +112,7 @@ fn a_body_that_waits_for_100_continue_is_not_asked_for() {
 }
 
 #[test]
-fn a_content_length_over_the_limit_is_413_at_once_and_closes() {
+fn a_content_length_over_the_limit_is_413_immediately_and_closes_the_connection() {
     let (_app, _, key) = App::start();
     let length = "Content-Length: 16385\r\n";
     let head = head(key.key.as_deref(), "/v1/pets", "application/json", length);
@@ -129,8 +129,8 @@ fn a_content_length_over_the_limit_is_413_at_once_and_closes() {
     );
 }
 
-/// Sends head and body to the end before it reads, as many clients do, and gives the status.
-fn sends_all_first(key: &Client, head: &str, length: usize) -> std::io::Result<u16> {
+/// Sends the whole head and body before it reads, as many clients do, and returns the status.
+fn send_all_first(key: &Client, head: &str, length: usize) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect(key.address)?;
     stream.write_all(head.as_bytes())?;
     let part = vec![b'x'; 64 * 1024];
@@ -162,7 +162,7 @@ fn a_client_that_sends_megabytes_before_it_reads_gets_the_response() {
             ),
         ] {
             for _ in 0..20 {
-                match sends_all_first(&key, &head, length) {
+                match send_all_first(&key, &head, length) {
                     Ok(got) => assert!(got == status || (status == 401 && got == 429), "{got}"),
                     Err(error) => panic!("{megabytes} MB, {status}: {error}"),
                 }
@@ -172,7 +172,7 @@ fn a_client_that_sends_megabytes_before_it_reads_gets_the_response() {
 }
 
 #[test]
-fn a_client_that_goes_on_sending_after_its_response_is_not_listened_to_without_end() {
+fn a_client_that_continues_to_send_after_its_response_is_disconnected() {
     let (_app, _, key) = App::start();
     let head = head(
         key.key.as_deref(),
@@ -203,7 +203,7 @@ fn hundreds_of_bodies_that_are_not_read_do_not_keep_others_from_being_served() {
         connection.send(head.as_bytes());
     }
     let began = Instant::now();
-    assert_eq!(app.anyone().get("/livez").status, 200);
+    assert_eq!(app.anonymous().get("/livez").status, 200);
     assert_eq!(
         key.create(&json!({"name": "Rex", "categoryId": 1})).status,
         201
@@ -238,7 +238,7 @@ fn connections_that_linger_make_room_for_others() {
 }
 
 #[test]
-fn a_body_whose_chunks_are_malformed_is_400_and_the_connection_ends_announced() {
+fn a_body_whose_chunks_are_malformed_is_400_and_the_response_announces_the_close() {
     let (_app, _, key) = App::start();
     let head = head(
         key.key.as_deref(),

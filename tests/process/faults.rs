@@ -1,4 +1,4 @@
-//! What happens when our own code fails: a panic in a request, the death of the writer.
+//! What happens when the server's own code fails: a panic in a request, the death of the writer.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_panic_is_a_500_for_its_own_request_alone_and_only_the_log_has_the_cause() {
         assert_eq!(
             ask(&mut connection).status,
             200,
-            "the same connection goes on"
+            "the same connection stays open"
         );
         assert_eq!(ask(&mut other).status, 200, "others go on");
     }
@@ -84,7 +84,7 @@ fn the_death_of_the_writer_ends_the_process_with_exit_1_and_the_cause() {
         "{log}"
     );
 
-    // What was acknowledged is there, what killed it is not.
+    // What was acknowledged is stored, and the animal that killed it is not.
     let process = Process::serve_with(PROGRAM, folder.path(), &[], &[]);
     let list = process.client(client.key.as_deref()).get("/v1/pets");
     assert_eq!(list.ids(), [1, 2, 3]);

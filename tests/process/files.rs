@@ -7,14 +7,14 @@ use serde_json::json;
 
 use crate::{PROGRAM, folder, large_key};
 
-/// Where the number of connections stands in what is shown at the start.
+/// The number of connections in the startup lines.
 fn connections(process: &Process) -> usize {
     let line = process
-        .greeting
+        .banner
         .lines()
         .find_map(|line| line.strip_prefix("  limit     "));
     let number = line.and_then(|line| line.strip_suffix(" connections"));
-    let number = number.unwrap_or_else(|| panic!("{}", process.greeting));
+    let number = number.unwrap_or_else(|| panic!("{}", process.banner));
     number.parse().expect("a number")
 }
 
@@ -39,7 +39,7 @@ fn with_few_files_the_limit_on_connections_leaves_room_for_the_data() {
     };
     let mut open: Vec<Connection> = (0..most).map(|_| client.connect()).collect();
     open.iter_mut().for_each(create);
-    // More than there may be: those that have been idle longest make room.
+    // More than the limit: those that have been idle longest are evicted.
     let mut more: Vec<Connection> = (0..most).map(|_| client.connect()).collect();
     more.iter_mut().for_each(create);
     assert_eq!(process.client(None).get("/readyz").status, 200);
@@ -51,7 +51,7 @@ fn with_few_files_the_limit_on_connections_leaves_room_for_the_data() {
 }
 
 #[test]
-fn the_start_shows_how_many_connections_there_may_be() {
+fn the_startup_lines_show_the_limit_of_connections() {
     let folder = folder();
     let mut process = Process::serve(PROGRAM, folder.path(), &["--max-connections", "77"]);
     assert_eq!(connections(&process), 77);

@@ -1,4 +1,4 @@
-//! The format of a file: who may change it, and what is said where it is not the one of this version.
+//! The format of a file: which commands change it, and the errors for another format than that of this version.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
 
 const FILE: &str = "animal-store.db";
 
-/// What made format 2.
+/// The statements of the migration to format 2.
 const OLDER: [&str; 2] = [
     include_str!("../../src/store/sqlite/migrations/0001_first.sql"),
     include_str!("../../src/store/sqlite/migrations/0002_orders.sql"),
@@ -36,7 +36,7 @@ const WRITING: [&[&str]; 4] = [
     &["orders", "place", "--pet", "1"],
 ];
 
-/// Puts a file of an older version's there, with an animal and a key in it.
+/// Creates a file of an older version, with an animal and a key in it.
 fn older(folder: &Path) {
     let database = Connection::open(folder.join(FILE)).expect("a file");
     database
@@ -53,7 +53,7 @@ fn older(folder: &Path) {
     database.close().expect("closed");
 }
 
-/// The format of the file by its own word.
+/// The format that is stored in the file.
 fn format(folder: &Path) -> i64 {
     let database = Connection::open(folder.join(FILE)).expect("a file");
     database
@@ -62,20 +62,20 @@ fn format(folder: &Path) -> i64 {
 }
 
 /// The format of this version.
-fn present() -> i64 {
+fn current_format() -> i64 {
     let folder = folder();
     run(folder.path(), &[], &["migrate"]).exits(0);
     format(folder.path())
 }
 
 #[test]
-fn commands_that_only_read_leave_no_trace() {
+fn commands_that_only_read_create_no_files() {
     let folder = folder();
     large_key(folder.path());
     let before = contents(folder.path());
-    for words in READING {
-        run(folder.path(), &[], words).exits(0);
-        assert!(contents(folder.path()) == before, "{words:?}");
+    for args in READING {
+        run(folder.path(), &[], args).exits(0);
+        assert!(contents(folder.path()) == before, "{args:?}");
     }
     // Nor do they beside a server, whose log they read.
     let server = Process::serve(PROGRAM, folder.path(), &[]);
@@ -83,9 +83,9 @@ fn commands_that_only_read_leave_no_trace() {
     server.client(Some(&key)).create_many(3);
     let names = |folder: &Path| contents(folder).into_keys().collect::<Vec<_>>();
     let before = names(folder.path());
-    for words in READING {
-        run(folder.path(), &[], words).exits(0);
-        assert_eq!(names(folder.path()), before, "{words:?}");
+    for args in READING {
+        run(folder.path(), &[], args).exits(0);
+        assert_eq!(names(folder.path()), before, "{args:?}");
     }
     let keys = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
     let keys: Value = serde_json::from_str(&keys.stdout).expect("JSON");
@@ -97,14 +97,14 @@ fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command
     let folder = folder();
     older(folder.path());
     let before = contents(folder.path());
-    let present = present();
+    let present = current_format();
     let line = format!(
         "animal-store: animal-store.db has format 2, and this version needs format {present}: run `animal-store migrate`"
     );
     let serve = [&["serve", "--no-migrate"][..], &FREE_PORTS].concat();
-    for words in READING.into_iter().chain(WRITING).chain([&serve[..]]) {
-        assert_eq!(run(folder.path(), &[], words).refuses(1), line);
-        assert!(contents(folder.path()) == before, "{words:?}");
+    for args in READING.into_iter().chain(WRITING).chain([&serve[..]]) {
+        assert_eq!(run(folder.path(), &[], args).fails_with(1), line);
+        assert!(contents(folder.path()) == before, "{args:?}");
     }
     let migrate = run(folder.path(), &[], &["migrate"]).exits(0);
     assert_eq!(
@@ -113,8 +113,8 @@ fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command
     );
     assert_eq!(migrate.stderr, "");
     assert_eq!(format(folder.path()), present);
-    for words in READING.into_iter().chain(WRITING) {
-        run(folder.path(), &[], words).exits(0);
+    for args in READING.into_iter().chain(WRITING) {
+        run(folder.path(), &[], args).exits(0);
     }
 
     let other = crate::folder();
@@ -134,9 +134,9 @@ fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command
 }
 
 #[test]
-fn migrate_says_what_it_did() {
+fn migrate_reports_what_it_did() {
     let folder = folder();
-    let present = present();
+    let present = current_format();
     let report =
         |before: Value| json!({"database": FILE, "formatBefore": before, "format": present});
     let migrate = || {
@@ -156,19 +156,19 @@ fn migrate_says_what_it_did() {
 }
 
 #[test]
-fn a_server_that_must_not_migrate_creates_nothing_whatever_it_is_asked() {
+fn a_server_that_must_not_migrate_creates_nothing() {
     let config = folder();
     let file = config.path().join("config.toml");
     fs::write(&file, "no-migrate = true\n").expect("a file");
     let file = file.display().to_string();
-    for (vars, words) in [
+    for (vars, args) in [
         (&[][..], &["--no-migrate"][..]),
         (&[("ANIMAL_STORE_NO_MIGRATE", "true")], &[]),
         (&[], &["--config", &file]),
     ] {
         let folder = folder();
-        let serve = [&["serve"][..], &FREE_PORTS, words].concat();
-        let line = run(folder.path(), vars, &serve).refuses(1);
+        let serve = [&["serve"][..], &FREE_PORTS, args].concat();
+        let line = run(folder.path(), vars, &serve).fails_with(1);
         assert!(
             line.contains("there is no database at animal-store.db"),
             "{line}"
@@ -176,7 +176,7 @@ fn a_server_that_must_not_migrate_creates_nothing_whatever_it_is_asked() {
         assert!(contents(folder.path()).is_empty());
         // One that an operator has created is served.
         run(folder.path(), &[], &["migrate"]).exits(0);
-        drop(Process::serve_with(PROGRAM, folder.path(), words, vars));
+        drop(Process::serve_with(PROGRAM, folder.path(), args, vars));
     }
 }
 
@@ -188,7 +188,7 @@ fn the_file_of_a_running_server_is_not_migrated() {
     database
         .pragma_update(None, "user_version", 2)
         .expect("a format");
-    let line = run(folder.path(), &[], &["migrate"]).refuses(1);
+    let line = run(folder.path(), &[], &["migrate"]).fails_with(1);
     assert!(
         line.contains(&format!("in use by process {}", server.id())),
         "{line}"
@@ -207,5 +207,5 @@ fn a_migration_waits_for_the_lock_of_another_process_as_any_command_does() {
     let said =
         "animal-store: waiting up to 30 s for the database lock, which another process holds\n";
     assert_eq!(migrated.exits(0).stderr.matches(said).count(), 1);
-    assert_eq!(format(folder.path()), present());
+    assert_eq!(format(folder.path()), current_format());
 }

@@ -1,4 +1,4 @@
-//! `animal-store healthcheck`: how it ends.
+//! `animal-store healthcheck`: its exit code.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use harness::Process;
 use crate::{PROGRAM, folder, run};
 
 #[test]
-fn healthcheck_ends_with_0_when_a_server_is_ready_with_1_when_not_and_with_2_when_asked_wrongly() {
+fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_usage_error() {
     let folder = folder();
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
     let (api, admin) = (process.address.to_string(), process.admin);
-    let check = |words: &[&str]| run(folder.path(), &[], &[&["healthcheck"], words].concat());
+    let check = |args: &[&str]| run(folder.path(), &[], &[&["healthcheck"], args].concat());
     let urls = [
         format!("http://{api}/readyz"),
         format!("http://{api}"),
@@ -24,13 +24,13 @@ fn healthcheck_ends_with_0_when_a_server_is_ready_with_1_when_not_and_with_2_whe
     check(&["--listen", &api]).exits(0);
     let listen = ("ANIMAL_STORE_LISTEN", &*api);
     run(folder.path(), &[listen], &["healthcheck"]).exits(0);
-    let line = check(&[&format!("http://{api}/nothing")]).refuses(1);
+    let line = check(&[&format!("http://{api}/nothing")]).fails_with(1);
     assert!(line.contains("404"), "{line}");
     process.kill();
-    let line = check(&[&urls[0]]).refuses(1);
+    let line = check(&[&urls[0]]).fails_with(1);
     assert!(line.contains("no response from"), "{line}");
     for wrong in ["here", "http://", "ftp://127.0.0.1/"] {
-        check(&[wrong]).refuses(2);
+        check(&[wrong]).fails_with(2);
     }
 }
 
@@ -39,6 +39,6 @@ fn a_server_that_never_responds_is_not_healthy() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", silent.local_addr().expect("an address"));
     let began = std::time::Instant::now();
-    run(folder().path(), &[], &["healthcheck", &url]).refuses(1);
+    run(folder().path(), &[], &["healthcheck", &url]).fails_with(1);
     assert!(began.elapsed() < Duration::from_secs(6));
 }

@@ -24,7 +24,7 @@ fn count(folder: &Path) -> i64 {
     count.expect("a count")
 }
 
-/// A folder with a database and a file of so many animals.
+/// A folder with a database and a file of this many animals.
 fn with_animals(count: usize) -> TempDir {
     let folder = folder();
     run(folder.path(), &[], &["migrate"]).exits(0);
@@ -91,7 +91,7 @@ fn a_disk_that_is_full_imports_nothing_and_leaves_no_file() {
         let strace = ["-f", "-o", calls, "-e", &inject];
         let import = [PROGRAM, "pets", "import", "a.ndjson"];
         let output = harness::run("strace", folder.path(), &[&strace[..], &import].concat());
-        let line = output.refuses(1);
+        let line = output.fails_with(1);
         assert!(
             line.contains("cannot import a.ndjson: ") && line.contains("disk is full"),
             "{first}: {line}"
@@ -111,7 +111,7 @@ fn an_export_to_a_disk_that_fails_is_one_line_and_leaves_no_file() {
     let before = names(folder.path());
     let shell = format!("exec {PROGRAM} pets export - > /dev/full");
     let output = harness::run("sh", folder.path(), &["-c", &shell]);
-    let line = output.refuses(1);
+    let line = output.fails_with(1);
     assert!(
         line.contains("cannot write to standard output: No space left"),
         "{line}"
@@ -127,7 +127,7 @@ fn an_export_to_a_disk_that_fails_is_one_line_and_leaves_no_file() {
     ];
     let export = [PROGRAM, "pets", "export", "b.csv"];
     let output = harness::run("strace", folder.path(), &[&inject[..], &export].concat());
-    let line = output.refuses(1);
+    let line = output.fails_with(1);
     assert!(line.contains("cannot write b.csv: Input/output"), "{line}");
     assert_eq!(names(folder.path()), before);
 }
@@ -232,7 +232,7 @@ fn a_database_is_not_created_before_a_good_row_is_read() {
     for (file, line) in [("bad.ndjson", "line 1: "), ("bad.csv", "line 2: ")] {
         // That it cannot be created is only noticed when it is.
         let import = ["pets", "import", file, "--database", "sqlite:no/b.db"];
-        let refused = run(path, &[], &import).refuses(1);
+        let refused = run(path, &[], &import).fails_with(1);
         assert!(refused.contains(line), "{refused}");
     }
 }

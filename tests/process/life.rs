@@ -1,4 +1,4 @@
-//! From the greeting to the end: the first key, the log, and how a server stops.
+//! From the startup lines to the shutdown: the first key, the log, and how a server stops.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -16,10 +16,10 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// How long it may take after that to store the last usage, and to exit.
 const LAST_FLUSH: Duration = Duration::from_secs(1);
 
-/// The end of a request that is still on its way.
+/// The rest of a request that is still in flight.
 const REST_OF_BODY: &[u8] = br#"Rex","categoryId":1}"#;
 
-/// A request of which the end is still to come. The server has asked for its body, so it is under way.
+/// A request whose body is incomplete. The server has sent 100 Continue, so it is in flight.
 fn begin_request(client: &Client) -> Connection {
     let start = br#"{"name":""#;
     let key = client.key.as_deref().expect("a key");
@@ -39,8 +39,8 @@ fn begin_request(client: &Client) -> Connection {
 fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_works() {
     let folder = folder();
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
-    let greeting = process.greeting.clone();
-    let line = greeting
+    let banner = process.banner.clone();
+    let line = banner
         .lines()
         .find(|line| line.trim_start().starts_with("curl "))
         .expect("a line to try");
@@ -50,7 +50,7 @@ fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_work
         .expect("a shell");
     assert_eq!(String::from_utf8_lossy(&tried.stdout), "[]", "{tried:?}");
     assert!(tried.status.success());
-    let key = greeting
+    let key = banner
         .split_whitespace()
         .find(|word| word.starts_with("as_"))
         .expect("a key");
@@ -66,21 +66,21 @@ fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_work
     assert_eq!(process.ends_within(DRAIN), Some(0));
     assert!(!process.log().contains(key), "the key is in the log");
     let process = Process::serve(PROGRAM, folder.path(), &[]);
-    assert!(!process.greeting.contains("as_"), "{}", process.greeting);
+    assert!(!process.banner.contains("as_"), "{}", process.banner);
     assert_eq!(process.client(Some(key)).get("/v1/pets").status, 200);
 }
 
 #[test]
-fn no_first_key_is_issued_where_none_is_wanted() {
+fn no_first_key_is_issued_with_no_first_key() {
     let folder = folder();
     let process = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
-    assert!(!process.greeting.contains("as_"), "{}", process.greeting);
+    assert!(!process.banner.contains("as_"), "{}", process.banner);
     let list = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
     assert_eq!(list.stdout.trim(), "[]");
 }
 
 #[test]
-fn sigterm_and_sigint_drain_so_that_what_runs_is_completed_and_its_use_is_stored() {
+fn sigterm_and_sigint_drain_so_that_requests_in_flight_are_completed_and_their_usage_is_stored() {
     for signal in ["TERM", "INT"] {
         let folder = folder();
         let key = large_key(folder.path());
@@ -166,7 +166,7 @@ fn a_server_waits_ten_seconds_for_its_clients_and_then_stops() {
 }
 
 #[test]
-fn a_second_signal_ends_the_drain_at_once() {
+fn a_second_signal_ends_the_drain_immediately() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &["--request-timeout", "60s"]);
@@ -182,7 +182,7 @@ fn a_second_signal_ends_the_drain_at_once() {
 }
 
 #[test]
-fn a_server_with_nothing_but_silent_connections_stops_at_once() {
+fn a_server_with_only_idle_connections_stops_immediately() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
@@ -204,7 +204,7 @@ fn a_server_with_nothing_but_silent_connections_stops_at_once() {
     drop((silent, used));
 }
 
-/// Makes one request of each kind; their ids and what their lines must say.
+/// Sends one request of each kind. Returns their IDs and the expected content of their lines.
 fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> {
     let ask = |method: &str, target: &str, id: &str| {
         let request = client.request(method, target).header("X-Request-Id", id);
@@ -248,7 +248,7 @@ fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> 
 }
 
 #[test]
-fn every_request_but_a_health_check_leaves_one_line_of_text() {
+fn every_request_but_a_health_check_is_one_line_of_text() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
@@ -285,7 +285,7 @@ fn every_request_but_a_health_check_leaves_one_line_of_text() {
 }
 
 #[test]
-fn every_request_but_a_health_check_leaves_one_line_of_json() {
+fn every_request_but_a_health_check_is_one_line_of_json() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &["--log", "json"]);
@@ -326,7 +326,7 @@ fn every_request_but_a_health_check_leaves_one_line_of_json() {
 }
 
 #[test]
-fn a_request_whose_client_goes_away_leaves_a_line() {
+fn a_request_whose_client_disconnects_is_logged() {
     let folder = folder();
     let key = large_key(folder.path());
     let process = Process::serve(PROGRAM, folder.path(), &[]);

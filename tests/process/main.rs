@@ -5,7 +5,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue has failed"
 )]
 
 mod backup;
@@ -56,7 +56,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// Free ports, for a server that is started without the harness.
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
-/// Whether the long versions are wanted.
+/// Whether to run the long versions.
 fn is_long() -> bool {
     std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
 }
@@ -66,27 +66,27 @@ fn folder() -> TempDir {
 }
 
 /// Runs the program with these variables to its end.
-fn run(folder: &Path, vars: &[(&str, &str)], words: &[&str]) -> Output {
+fn run(folder: &Path, vars: &[(&str, &str)], args: &[&str]) -> Output {
     let vars: Vec<String> = vars
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     let mut all: Vec<&str> = vars.iter().map(String::as_str).collect();
     all.push(PROGRAM);
-    all.extend(words);
+    all.extend(args);
     harness::run("env", folder, &all)
 }
 
 /// Issues a key that no test exhausts, in a database that is created if there is none.
 fn large_key(folder: &Path) -> String {
     run(folder, &[], &["migrate"]).exits(0);
-    let words = ["keys", "create", "--name", "test", "--plan", "enterprise"];
+    let args = ["keys", "create", "--name", "test", "--plan", "enterprise"];
     let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
-    let output = run(folder, &[], &[&words[..], &limits].concat()).exits(0);
+    let output = run(folder, &[], &[&args[..], &limits].concat()).exits(0);
     output.stdout.trim().to_owned()
 }
 
-/// Waits until the log has a line with all of these words, and gives all that was logged until then.
+/// Waits until the log has a line with all of these texts, and returns all that was logged until then.
 #[track_caller]
 fn logged(process: &Process, words: &[&str]) -> String {
     let mut log = String::new();

@@ -1,4 +1,4 @@
-//! What thousands of connections cost, whatever their clients do: memory that is bounded, and given back.
+//! What thousands of connections cost, whatever their clients do: memory that is bounded, and released.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,16 +15,16 @@ use crate::{PROGRAM, folder, large_key};
 /// Connections of each kind.
 const MANY: usize = 5_000;
 
-/// Memory that they may take the process to.
+/// The maximum memory of the process.
 const PEAK: u64 = 400 << 20;
 
-/// What each of them may cost.
+/// The maximum memory of a connection.
 const EACH: u64 = 64 << 10;
 
-/// What may be left of it within a minute after they have ended.
+/// The maximum that is not released a minute after they have ended.
 const LEFT: u64 = 50 << 20;
 
-/// The memory of a process, as the system counts it: now, and at most so far.
+/// The memory of a process, as the system counts it: now, and the peak.
 fn memory(process: &Process) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
     let status = status.expect("a process");
@@ -38,9 +38,9 @@ fn memory(process: &Process) -> (u64, u64) {
 
 /// A server that one address may have very many connections to.
 fn serve(folder: &Path) -> Process {
-    let words = "--max-connections-per-address 10000 --log-level error";
-    let words: Vec<_> = words.split(' ').collect();
-    Process::serve(PROGRAM, folder, &words)
+    let args = "--max-connections-per-address 10000 --log-level error";
+    let args: Vec<_> = args.split(' ').collect();
+    Process::serve(PROGRAM, folder, &args)
 }
 
 fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
@@ -49,7 +49,7 @@ fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
     stream
 }
 
-/// Opens many connections that send `first`, lets `then` go on with them, ends them, and holds the server to its memory.
+/// Opens many connections that send `first`, calls `then` with them, closes them, and checks the memory of the server.
 #[track_caller]
 fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut [TcpStream])) {
     let folder = folder();
@@ -64,7 +64,7 @@ fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut 
 
     let first = first(&key);
     let mut left = 0;
-    // More than once: an allocator may give back what it took first, and keep what it took again.
+    // More than once: an allocator may release memory the first time, and keep it the second time.
     for _ in 0..2 {
         let mut open: Vec<TcpStream> = (0..MANY)
             .map(|_| connect(process.address, &first))
@@ -72,8 +72,8 @@ fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut 
         then(&mut open);
         assert_eq!(client.get("/v1/pets").status, 200, "others are served");
         drop(open);
-        eventually(Duration::from_secs(60), "memory that is given back", || {
-            // A process that does nothing at all has no occasion to give anything back.
+        eventually(Duration::from_secs(60), "memory is released", || {
+            // An idle process does not release memory.
             assert_eq!(client.get("/v1/pets").status, 200);
             left = memory(&process).0.saturating_sub(start);
             left <= LEFT
@@ -92,7 +92,7 @@ fn costs_little(kind: &str, first: impl Fn(&str) -> Vec<u8>, then: impl Fn(&mut 
     assert!(each <= EACH, "{kind}: {each} bytes for each connection");
 }
 
-/// Requests for more than a megabyte, which is more than the system takes on its own.
+/// Requests for more than a megabyte, which is more than the system buffers.
 fn large(_key: &str) -> Vec<u8> {
     b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(14)
 }
@@ -115,14 +115,14 @@ fn a_large_asset_that_is_read_slowly_costs_little() {
 }
 
 #[test]
-fn half_a_head_costs_little() {
+fn an_incomplete_head_costs_little() {
     let first = |_: &str| {
         let mut head = b"GET /v1/pets HTTP/1.1\r\nHost: x\r\nX-Long: ".to_vec();
         head.resize(15_000, b'x');
         head
     };
     let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
-    costs_little("half heads", first, wait);
+    costs_little("incomplete heads", first, wait);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_body_that_does_not_end_costs_little() {
 }
 
 #[test]
-fn a_body_that_does_not_end_costs_little_also_behind_a_large_head() {
+fn a_body_that_does_not_end_costs_little_also_after_a_large_head() {
     let first = |key: &str| {
         let mut request = format!(
             "POST /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
@@ -156,11 +156,11 @@ fn a_body_that_does_not_end_costs_little_also_behind_a_large_head() {
         request
     };
     let wait = |_: &mut [TcpStream]| std::thread::sleep(Duration::from_secs(2));
-    costs_little("slow bodies behind large heads", first, wait);
+    costs_little("slow bodies after large heads", first, wait);
 }
 
 #[test]
-fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
+fn large_pages_that_nobody_reads_cost_little_though_no_two_are_the_same() {
     let folder = folder();
     let key = large_key(folder.path());
     let process = serve(folder.path());
@@ -176,7 +176,7 @@ fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
                 "GET /v1/pets?limit=100&cursor={cursor} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
             );
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-            // Otherwise the system takes the whole page for the client.
+            // Otherwise the system buffers the whole page for the client.
             socket.set_recv_buffer_size(2_304).expect("a small buffer");
             socket.connect(&process.address.into()).expect("a connection");
             let mut stream = TcpStream::from(socket);
@@ -204,7 +204,7 @@ fn large_pages_that_nobody_reads_cost_little_though_each_is_another_one() {
 }
 
 #[test]
-fn a_head_of_more_than_16_kib_is_refused() {
+fn a_head_of_more_than_16_kib_is_rejected() {
     let folder = folder();
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     for (length, status) in [(15_000, "401"), (17_000, "431")] {

@@ -1,4 +1,4 @@
-//! The metrics page: its formats, and what an operator looks for.
+//! The metrics page: its formats, and the metrics that operators need.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub(crate) fn value_at(admin: SocketAddr, name: &str) -> f64 {
     value.parse().expect("a number")
 }
 
-/// A server that has had requests of several kinds.
+/// A server that has received requests of several kinds.
 fn busy_server(folder: &std::path::Path) -> (Process, Client) {
     let key = large_key(folder);
     let server = Process::serve(PROGRAM, folder, &[]);
@@ -50,7 +50,7 @@ fn busy_server(folder: &std::path::Path) -> (Process, Client) {
 }
 
 #[test]
-fn promtool_finds_nothing_to_complain_about() {
+fn promtool_finds_no_problems() {
     let folder = folder();
     let (server, _) = busy_server(folder.path());
     let page = page(server.admin);
@@ -77,10 +77,10 @@ fn promtool_finds_nothing_to_complain_about() {
 }
 
 #[test]
-fn open_metrics_is_sent_where_it_is_asked_for() {
+fn open_metrics_is_sent_on_request() {
     let folder = folder();
     let (server, _) = busy_server(folder.path());
-    let asked = Client::new(server.admin, None)
+    let requested = Client::new(server.admin, None)
         .request("GET", "/metrics")
         .header(
             "Accept",
@@ -88,14 +88,14 @@ fn open_metrics_is_sent_where_it_is_asked_for() {
         )
         .send();
     assert_eq!(
-        asked.header("content-type"),
+        requested.header("content-type"),
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
     );
-    let asked = text(asked);
-    assert!(asked.ends_with("# EOF\n"), "{asked}");
+    let requested = text(requested);
+    assert!(requested.ends_with("# EOF\n"), "{requested}");
     assert!(
-        asked.contains("# TYPE animal_store_requests counter\nanimal_store_requests_total{"),
-        "{asked}"
+        requested.contains("# TYPE animal_store_requests counter\nanimal_store_requests_total{"),
+        "{requested}"
     );
     let plain = text(page(server.admin));
     assert!(!plain.contains("# EOF"), "{plain}");
@@ -108,8 +108,8 @@ fn open_metrics_is_sent_where_it_is_asked_for() {
 #[test]
 fn a_preflight_and_a_page_that_was_not_modified_are_counted_with_their_status() {
     let folder = folder();
-    let words = ["--no-first-key", "--cors-origin", "*"];
-    let server = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--no-first-key", "--cors-origin", "*"];
+    let server = Process::serve(PROGRAM, folder.path(), &args);
     let client = server.client(None);
     let preflight = client.request("OPTIONS", "/v1/pets");
     let preflight = preflight
@@ -128,7 +128,7 @@ fn a_preflight_and_a_page_that_was_not_modified_are_counted_with_their_status() 
 }
 
 #[test]
-fn what_an_operator_looks_for_is_on_the_page() {
+fn the_page_has_the_metrics_that_operators_need() {
     let folder = folder();
     let (server, client) = busy_server(folder.path());
     let listed = r#"animal_store_requests_total{operation="listPets",status="200"}"#;
@@ -152,9 +152,9 @@ fn what_an_operator_looks_for_is_on_the_page() {
     assert_eq!(check(r#"check="store",state="failed""#), 0.0);
     let limit = value(&server, "animal_store_max_connections");
     assert!(
-        server.greeting.contains(&format!("{limit} connections")),
+        server.banner.contains(&format!("{limit} connections")),
         "{limit}: {}",
-        server.greeting
+        server.banner
     );
     assert!(value(&server, "process_resident_memory_bytes") > 1e6);
     assert!(value(&server, "process_cpu_seconds_total") > 0.0);
@@ -191,7 +191,7 @@ fn creations_that_wait_are_on_the_page() {
     other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     std::thread::scope(|scope| {
         let create = || client.create(&json!({"name": "Rex", "categoryId": 1}));
-        // The writer takes the first, and waits for the lock.
+        // The writer takes the first one, and waits for the lock.
         scope.spawn(create);
         std::thread::sleep(Duration::from_millis(200));
         for _ in 0..5 {

@@ -14,12 +14,12 @@ use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
 
 const FILE: &str = "animal-store.db";
 
-/// Has a second server refused, with one line, on the file by this name.
+/// Checks that a second server on the file of this name fails with one line.
 #[track_caller]
 fn second_is_refused(folder: &Path, name: &str) -> String {
     let database = format!("sqlite:{name}");
     let serve = [&["serve", "--database", &database][..], &FREE_PORTS].concat();
-    run(folder, &[], &serve).refuses(1)
+    run(folder, &[], &serve).fails_with(1)
 }
 
 #[test]
@@ -44,14 +44,14 @@ fn a_second_server_is_refused_with_the_name_of_the_file_and_of_the_process_that_
             )
         );
     }
-    // Nothing lies beside a link, and the lock is as private as the data.
+    // There is no file next to a link, and the lock has the mode of the data.
     assert_eq!(contents(elsewhere.path()).len(), 2);
     let lock = fs::metadata(folder.path().join(format!("{FILE}.lock"))).expect("a lock");
     assert_eq!(lock.permissions().mode() & 0o777, 0o600);
 }
 
 #[test]
-fn the_lock_goes_with_its_process_however_that_ends() {
+fn the_lock_ends_with_its_process_however_that_ends() {
     let folder = folder();
     let key = large_key(folder.path());
     for number in 1..=3 {
@@ -83,10 +83,10 @@ fn a_full_disk_leaves_no_lock_behind() {
     let lock = folder.path().join("animal-store.db.lock");
     let inject = "inject=write:error=ENOSPC";
     let path = lock.to_str().expect("text");
-    let words = ["-f", "-P", path, "-o", "/dev/null", "-e", inject];
+    let args = ["-f", "-P", path, "-o", "/dev/null", "-e", inject];
     let serve = [PROGRAM, "serve"];
-    let words = [&words[..], &serve, &FREE_PORTS].concat();
-    let line = harness::run("strace", folder.path(), &words).refuses(1);
+    let args = [&args[..], &serve, &FREE_PORTS].concat();
+    let line = harness::run("strace", folder.path(), &args).fails_with(1);
     assert!(
         line.contains("cannot lock it: No space left on device"),
         "{line}"
@@ -116,12 +116,12 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
 }
 
 #[test]
-fn the_other_commands_work_beside_a_server() {
+fn the_other_commands_work_next_to_a_server() {
     let folder = folder();
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &[]);
     server.client(Some(&key)).create_many(1);
-    for words in [
+    for args in [
         "migrate",
         "keys create --name b --plan free",
         "keys list",
@@ -135,8 +135,8 @@ fn the_other_commands_work_beside_a_server() {
         "pets set-status 1 sold",
         "keys revoke 2",
     ] {
-        let words: Vec<_> = words.split(' ').collect();
-        run(folder.path(), &[], &words).exits(0);
+        let args: Vec<_> = args.split(' ').collect();
+        run(folder.path(), &[], &args).exits(0);
     }
 }
 
@@ -160,8 +160,8 @@ fn a_command_waits_for_another_one_that_creates_the_database_but_not_for_a_serve
         std::process::id(),
         name.nodename().to_string_lossy()
     );
-    for (word, waits) in [(" command", true), ("", false)] {
-        fs::write(&path, format!("{holder}{word}\n")).expect("a file");
+    for (kind, waits) in [(" command", true), ("", false)] {
+        fs::write(&path, format!("{holder}{kind}\n")).expect("a file");
         let lock = fs::File::open(&path).expect("a file");
         flock(&lock, FlockOperation::LockExclusive).expect("a lock");
         std::thread::scope(|scope| {
@@ -174,7 +174,7 @@ fn a_command_waits_for_another_one_that_creates_the_database_but_not_for_a_serve
                 assert!(output.stderr.contains("waiting up to 30 s"), "{output:?}");
                 fs::remove_file(folder.path().join(FILE)).expect("removed");
             } else {
-                let line = migrate.join().expect("an end").refuses(1);
+                let line = migrate.join().expect("an end").fails_with(1);
                 assert!(line.contains("stop that one first"), "{line}");
             }
         });
@@ -182,7 +182,7 @@ fn a_command_waits_for_another_one_that_creates_the_database_but_not_for_a_serve
 }
 
 #[test]
-fn of_two_servers_that_start_at_once_on_a_new_file_one_serves_it_and_shows_a_first_key() {
+fn of_two_servers_that_start_together_on_a_new_file_one_serves_it_and_shows_a_first_key() {
     for _ in 0..5 {
         let folder = folder();
         let starting = std::thread::scope(|scope| {
@@ -194,11 +194,7 @@ fn of_two_servers_that_start_at_once_on_a_new_file_one_serves_it_and_shows_a_fir
             [Ok(_), Ok(_)] => panic!("both serve"),
             [Err(_), Err(_)] => panic!("none serves"),
         };
-        assert!(
-            server.greeting.contains("First API key"),
-            "{}",
-            server.greeting
-        );
+        assert!(server.banner.contains("First API key"), "{}", server.banner);
         let why = refused.downcast_ref::<String>().expect("a text");
         let process = format!("is in use by process {}", server.id());
         assert!(why.contains(&process), "{why}");

@@ -56,16 +56,16 @@ fn a_server_that_cannot_print_its_first_key_logs_the_command_that_issues_another
 fn a_full_standard_output_fails_a_command_with_one_line() {
     let folder = folder();
     large_key(folder.path());
-    for words in [
+    for args in [
         "completions bash",
         "openapi",
         "keys list",
         "keys show 1",
         "migrate",
     ] {
-        let output = shell(folder.path(), &format!("$P {words} > /dev/full")).exits(1);
+        let output = shell(folder.path(), &format!("$P {args} > /dev/full")).exits(1);
         let last = output.stderr.lines().last().map(|line| format!("{line}\n"));
-        assert_eq!(last.as_deref(), Some(FULL), "{words}: {}", output.stderr);
+        assert_eq!(last.as_deref(), Some(FULL), "{args}: {}", output.stderr);
     }
 }
 
@@ -73,11 +73,11 @@ fn a_full_standard_output_fails_a_command_with_one_line() {
 fn a_pipe_that_nobody_reads_ends_a_command_quietly() {
     let folder = folder();
     large_key(folder.path());
-    for words in ["completions bash", "openapi", "keys list", "keys show 1"] {
+    for args in ["completions bash", "openapi", "keys list", "keys show 1"] {
         // The command starts when its reader has ended.
-        let line = format!("(sleep 0.2; $P {words}; echo \"exit $?\" >&2) | true");
+        let line = format!("(sleep 0.2; $P {args}; echo \"exit $?\" >&2) | true");
         let output = shell(folder.path(), &line);
-        assert_eq!(output.stderr, "exit 0\n", "{words}");
+        assert_eq!(output.stderr, "exit 0\n", "{args}");
     }
 }
 
@@ -85,12 +85,12 @@ fn a_pipe_that_nobody_reads_ends_a_command_quietly() {
 fn a_full_standard_error_fails_no_command() {
     let folder = folder();
     large_key(folder.path());
-    for words in [
+    for args in [
         "keys create --name a --plan free",
         "keys rotate 2",
         "keys rotate 2 --yes",
     ] {
-        let output = shell(folder.path(), &format!("$P {words} 2> /dev/full")).exits(0);
-        assert!(output.stdout.starts_with("as_"), "{words}: {output:#?}");
+        let output = shell(folder.path(), &format!("$P {args} 2> /dev/full")).exits(0);
+        assert!(output.stdout.starts_with("as_"), "{args}: {output:#?}");
     }
 }

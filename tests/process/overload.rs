@@ -1,4 +1,4 @@
-//! Clients that are too many, and a disk that lets writes wait.
+//! Too many clients, and a disk on which writes wait.
 
 use std::net::TcpStream;
 use std::thread::JoinHandle;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::slow::is_raw_error;
 
-/// What an overload may take to be reported.
+/// How long a response to an overload may take.
 const FAST: Duration = Duration::from_millis(100);
 
-/// Panics unless so many connections were rejected for this reason, by the metrics and the log.
+/// Panics unless this many connections were rejected for this reason, by the metrics and the log.
 fn is_counted_and_logged(app: &App, reason: &str, times: usize) {
     let metrics = Client::new(app.admin_address(), None).get("/metrics");
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
@@ -29,13 +29,13 @@ fn is_counted_and_logged(app: &App, reason: &str, times: usize) {
 /// Requests that are in flight until the lock is dropped.
 fn in_flight(key: &Client, count: usize) -> Vec<JoinHandle<Response>> {
     let started = (0..count).map(|_| create(key, "patient")).collect();
-    // One that is at work has been read: its connection is no longer idle.
+    // A request that is being handled has been read: its connection is no longer idle.
     std::thread::sleep(Duration::from_millis(300));
     started
 }
 
 #[test]
-fn a_connection_too_many_is_503_at_once_while_all_have_a_request_in_flight() {
+fn a_connection_over_the_limit_is_503_immediately_while_all_have_a_request_in_flight() {
     let (app, _, key) = App::start_with(|config| config.max_connections = 4);
     let lock = hold(&app);
     let working = in_flight(&key, 4);
@@ -60,7 +60,7 @@ fn a_connection_too_many_is_503_at_once_while_all_have_a_request_in_flight() {
 }
 
 #[test]
-fn when_all_connections_are_taken_the_one_that_has_been_idle_longest_makes_room() {
+fn at_the_limit_the_connection_that_has_been_idle_longest_is_evicted() {
     let (_app, _, key) = App::start_with(|config| config.max_connections = 4);
     let mut open: Vec<Connection> = (0..4).map(|_| key.connect()).collect();
     let used = |connection: &mut Connection| {
@@ -88,7 +88,7 @@ fn one_address_cannot_hold_every_connection() {
         config.max_connections = 100;
         config.max_connections_per_address = 10;
     });
-    let mut open: Vec<Connection> = (0..10).map(|_| app.anyone().connect()).collect();
+    let mut open: Vec<Connection> = (0..10).map(|_| app.anonymous().connect()).collect();
     for connection in &mut open {
         let response = key.request("GET", "/v1/pets").send_on(connection);
         assert_eq!(response.status, 200);
@@ -145,11 +145,11 @@ fn create(key: &Client, name: &str) -> JoinHandle<Response> {
 }
 
 #[test]
-fn a_write_too_many_gets_503_at_once_and_those_that_wait_are_stored() {
+fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() {
     let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
     let lock = hold(&app);
     let began = Instant::now();
-    // The first is with the writer, unless background work is; three wait, and the next is refused.
+    // The writer has the first one, or background work; three wait, and the next is rejected.
     let mut asked = in_flight(&key, 1);
     eventually(Duration::from_secs(1), "a refusal", || {
         asked.push(create(&key, "patient"));
@@ -196,7 +196,7 @@ fn a_write_too_many_gets_503_at_once_and_those_that_wait_are_stored() {
 }
 
 #[test]
-fn a_write_that_waits_too_long_gets_503_and_stored_neither_then_nor_later() {
+fn a_write_that_waits_too_long_gets_503_and_is_stored_neither_then_nor_later() {
     let (app, _, key) = App::start();
     let lock = hold(&app);
     let began = Instant::now();

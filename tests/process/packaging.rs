@@ -1,4 +1,4 @@
-//! The container image, the example for Kubernetes and the unit of systemd, as far as they can be held against the program
+//! The container image, the example for Kubernetes and the unit of systemd, as far as they can be compared with the program
 //! without running them.
 
 use std::fs;

@@ -9,14 +9,14 @@ use harness::{Output, Process};
 use crate::{FREE_PORTS, PROGRAM, folder};
 
 /// Runs the program as one for whom permissions count: root without the capabilities that override them.
-pub(crate) fn run(folder: &Path, words: &[&str]) -> Output {
+pub(crate) fn run(folder: &Path, args: &[&str]) -> Output {
     let is_root = fs::metadata("/proc/self").expect("a process");
     let is_root = is_root.uid() == 0;
     if !is_root {
-        return crate::run(folder, &[], words);
+        return crate::run(folder, &[], args);
     }
     let mut all = vec!["--bounding-set=-dac_override,-dac_read_search", PROGRAM];
-    all.extend(words);
+    all.extend(args);
     harness::run("setpriv", folder, &all)
 }
 
@@ -30,7 +30,7 @@ fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
     let list = ["keys", "list"];
     let database = ["--database", "sqlite:data/shop.db"];
     // The mode of the folder and of the file in it, and the message then.
-    for (folder_mode, file_mode, words, message) in [
+    for (folder_mode, file_mode, args, message) in [
         (
             0o555,
             None,
@@ -82,9 +82,9 @@ fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
             allow(&data.join("shop.db"), mode);
         }
         allow(&data, folder_mode);
-        let line = run(folder.path(), &[words, &database].concat()).refuses(1);
+        let line = run(folder.path(), &[args, &database].concat()).fails_with(1);
         allow(&data, 0o755);
-        assert_eq!(line, format!("animal-store: {message}"), "{words:?}");
+        assert_eq!(line, format!("animal-store: {message}"), "{args:?}");
     }
 }
 
@@ -101,7 +101,7 @@ fn a_missing_permission_leaves_no_part_of_a_backup_a_restore_or_a_copy() {
     let (from, to) = ("sqlite:data/shop.db", "sqlite:data/new.db");
     let copy_from = ["copy", "--from", from, "--to", "sqlite:new.db"];
     let copy_to = ["copy", "--from", "sqlite:good.db", "--to", to];
-    for (folder_mode, file_mode, words, message) in [
+    for (folder_mode, file_mode, args, message) in [
         (
             0o755,
             0o000,
@@ -165,10 +165,10 @@ fn a_missing_permission_leaves_no_part_of_a_backup_a_restore_or_a_copy() {
         let before = (names(folder.path()), names(&data));
         allow(&data.join("shop.db"), file_mode);
         allow(&data, folder_mode);
-        let line = run(folder.path(), words).refuses(1);
+        let line = run(folder.path(), args).fails_with(1);
         allow(&data, 0o755);
-        assert!(line.contains(message), "{words:?}: {line}");
-        assert_eq!((names(folder.path()), names(&data)), before, "{words:?}");
+        assert!(line.contains(message), "{args:?}: {line}");
+        assert_eq!((names(folder.path()), names(&data)), before, "{args:?}");
     }
 }
 
@@ -177,7 +177,7 @@ fn a_configuration_that_may_not_be_read_is_reported_as_a_permission_problem() {
     let folder = folder();
     fs::write(folder.path().join("c.toml"), "").expect("a file");
     allow(&folder.path().join("c.toml"), 0o000);
-    let line = run(folder.path(), &["serve", "--config", "c.toml"]).refuses(2);
+    let line = run(folder.path(), &["serve", "--config", "c.toml"]).fails_with(2);
     assert_eq!(
         line,
         "animal-store: --config c.toml: permission denied: cannot read the file"
@@ -189,13 +189,13 @@ fn files_that_root_creates_belong_to_the_owner_of_their_folder() {
     let folder = folder();
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a folder");
-    // Who is not root owns all of them anyway.
+    // Without root, the user owns all of them anyway.
     let _ = chown(&data, Some(12_345), Some(23_456));
     let owner = |path: &Path| fs::metadata(path).map(|file| (file.uid(), file.gid()));
     let expected = owner(&data).expect("a folder");
-    let words = ["--database", "sqlite:data/shop.db"];
-    crate::run(folder.path(), &[], &[&["migrate"], &words[..]].concat()).exits(0);
-    let _server = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--database", "sqlite:data/shop.db"];
+    crate::run(folder.path(), &[], &[&["migrate"], &args[..]].concat()).exits(0);
+    let _server = Process::serve(PROGRAM, folder.path(), &args);
     for name in ["shop.db", "shop.db-wal", "shop.db-shm", "shop.db.lock"] {
         let found = owner(&data.join(name)).expect(name);
         assert_eq!(found, expected, "{name}");

@@ -1,4 +1,4 @@
-//! The ports that a server listens on: who may reach them, and what happens when one is taken.
+//! The ports that a server listens on: access to them, and what happens when one is taken.
 
 use std::net::TcpListener;
 
@@ -16,18 +16,18 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
         "--admin-listen",
         "0.0.0.0:0",
     ];
-    let line = run(folder.path(), &[], &all).refuses(2);
+    let line = run(folder.path(), &[], &all).fails_with(2);
     assert!(
         line.contains("--admin-listen 0.0.0.0:0") && line.contains("--admin-token"),
         "{line}"
     );
     for open in ["[::]:0", "[::ffff:0.0.0.0]:0", "192.0.2.1:0"] {
-        run(folder.path(), &[], &["serve", "--admin-listen", open]).refuses(2);
+        run(folder.path(), &[], &["serve", "--admin-listen", open]).fails_with(2);
     }
 
     let token = "correct-horse-battery";
-    let words = [&all[..], &["--admin-token", token]].concat();
-    let process = Process::start(PROGRAM, folder.path(), &words, &[]);
+    let args = [&all[..], &["--admin-token", token]].concat();
+    let process = Process::start(PROGRAM, folder.path(), &args, &[]);
     let admin = ([127, 0, 0, 1], process.admin.port()).into();
     let ask = |key: Option<&str>, page: &str| Client::new(admin, key.map(str::to_owned)).get(page);
     ask(None, "/metrics").is_error(401, "missing_admin_token");
@@ -72,8 +72,8 @@ fn a_port_that_is_taken_by_another_server_or_program_is_reported_with_its_option
             ("--listen", "--admin-listen"),
             ("--admin-listen", "--listen"),
         ] {
-            let words = ["serve", "--no-first-key", option, &taken, other, free];
-            let line = run(folder.path(), &[], &words).refuses(1);
+            let args = ["serve", "--no-first-key", option, &taken, other, free];
+            let line = run(folder.path(), &[], &args).fails_with(1);
             assert!(line.contains(&format!("{option} {taken}")), "{line}");
         }
     }
@@ -85,18 +85,18 @@ fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
     let folder = folder();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let words = [
+    let args = [
         "serve",
         "--listen",
         &address,
         "--admin-listen",
         "127.0.0.1:0",
     ];
-    run(folder.path(), &[], &words).refuses(1);
+    run(folder.path(), &[], &args).fails_with(1);
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.greeting.contains("First API key"),
+        process.banner.contains("First API key"),
         "{}",
-        process.greeting
+        process.banner
     );
 }

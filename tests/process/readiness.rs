@@ -7,7 +7,7 @@ use harness::{Connection, Process, eventually};
 use crate::{PROGRAM, folder, logged};
 
 #[test]
-fn not_ready_during_a_drain_is_no_error_in_the_log() {
+fn not_ready_during_a_drain_is_not_logged_as_an_error() {
     let folder = folder();
     let mut server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
     let mut connection = Connection::new(server.address);

@@ -1,4 +1,4 @@
-//! Files that cannot be used are refused in one line and never touched; files that only look odd are taken.
+//! Files that cannot be used are refused in one line and never touched; files that only look unusual are accepted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{FREE_PORTS, PROGRAM, large_key, run};
 
-/// Where `serve` and `keys` look by default.
+/// The default database of `serve` and `keys`.
 const FILE: &str = "animal-store.db";
 
 /// Up to this size a file is checked whole.
@@ -19,7 +19,7 @@ const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
 
 const PAGE: u64 = 4096;
 
-/// A folder with a database of ours, of about so many bytes.
+/// A folder with a database of about this many bytes.
 fn folder_with_animals(bytes: u64) -> TempDir {
     let folder = TempDir::new().expect("a folder");
     large_key(folder.path());
@@ -42,7 +42,7 @@ fn open(folder: &Path) -> Connection {
     Connection::open(folder.join(FILE)).expect("a database")
 }
 
-/// Closes it with nothing left in its log.
+/// Closes it with an empty log.
 fn close(database: Connection) {
     database
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
@@ -62,14 +62,14 @@ pub(crate) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(content).collect()
 }
 
-/// Has the file refused, by `serve` and by `keys`, with one line that holds these words. Nothing in the folder changes.
+/// Checks that `serve` and `keys` refuse the file with one line that contains this text, and change nothing in the folder.
 #[track_caller]
 fn is_refused(folder: &Path, words: &[&str]) {
     let before = contents(folder);
     let serve = [&["serve"][..], &FREE_PORTS].concat();
     let create = ["keys", "create", "--name", "new", "--plan", "free"];
     for command in [&serve[..], &["keys", "list"], &create] {
-        let line = run(folder, &[], command).refuses(1);
+        let line = run(folder, &[], command).fails_with(1);
         for word in words {
             assert!(line.contains(word), "{command:?}: no {word} in {line:?}");
         }
@@ -111,10 +111,10 @@ fn a_folder_is_refused() {
 }
 
 #[test]
-fn a_file_in_a_folder_that_is_not_there_is_refused() {
+fn a_file_in_a_folder_that_does_not_exist_is_refused() {
     let folder = TempDir::new().expect("a folder");
-    let words = ["serve", "--database", "sqlite:not/there.db"];
-    let line = run(folder.path(), &[], &[&words[..], &FREE_PORTS].concat()).refuses(1);
+    let args = ["serve", "--database", "sqlite:not/there.db"];
+    let line = run(folder.path(), &[], &[&args[..], &FREE_PORTS].concat()).fails_with(1);
     assert!(line.contains("cannot open not/there.db"), "{line}");
     assert!(contents(folder.path()).is_empty());
 }
@@ -124,7 +124,7 @@ fn a_url_of_another_program_creates_no_file() {
     let folder = TempDir::new().expect("a folder");
     for url in ["sqlite://x.db", "sqlite::memory:", "sqlite:x.db?mode=rwc"] {
         for command in ["serve", "migrate"] {
-            let line = run(folder.path(), &[], &[command, "--database", url]).refuses(2);
+            let line = run(folder.path(), &[], &[command, "--database", url]).fails_with(2);
             assert!(line.contains("sqlite:x.db"), "{url}: {line}");
         }
     }
@@ -134,7 +134,7 @@ fn a_url_of_another_program_creates_no_file() {
 #[test]
 fn a_command_that_needs_a_database_does_not_create_it() {
     let folder = TempDir::new().expect("a folder");
-    for words in [
+    for args in [
         &["keys", "list"][..],
         &["keys", "show", "1"],
         &["keys", "usage"],
@@ -144,7 +144,7 @@ fn a_command_that_needs_a_database_does_not_create_it() {
         &["orders", "place", "--pet", "1"],
         &["pets", "set-status", "1", "sold"],
     ] {
-        let line = run(folder.path(), &[], words).refuses(1);
+        let line = run(folder.path(), &[], args).fails_with(1);
         assert_eq!(
             line,
             "animal-store: there is no database at animal-store.db: run `animal-store migrate` or start the server to create it"
@@ -222,7 +222,7 @@ fn a_truncated_file_is_refused_and_not_touched_however_large_it_is() {
 }
 
 #[test]
-fn a_large_file_that_is_whole_is_taken() {
+fn a_large_file_that_is_intact_is_accepted() {
     let folder = folder_with_animals(CHECKED_WHOLE + 1_000 * PAGE);
     let key = large_key(folder.path());
     let process = Process::serve(PROGRAM, folder.path(), &[]);
@@ -231,19 +231,19 @@ fn a_large_file_that_is_whole_is_taken() {
 }
 
 #[test]
-fn an_empty_file_is_taken_as_new() {
+fn an_empty_file_counts_as_new() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join(FILE), "").expect("a file");
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.greeting.contains("First API key"),
+        process.banner.contains("First API key"),
         "{}",
-        process.greeting
+        process.banner
     );
 }
 
 #[test]
-fn the_log_that_kill_9_leaves_beside_a_file_is_recovered() {
+fn the_log_that_kill_9_leaves_next_to_a_file_is_recovered() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
@@ -259,7 +259,7 @@ fn the_log_that_kill_9_leaves_beside_a_file_is_recovered() {
 }
 
 #[test]
-fn a_server_that_ends_in_order_leaves_one_file() {
+fn a_server_that_shuts_down_gracefully_leaves_one_file() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
@@ -292,9 +292,9 @@ fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
             "{FILE} is {state}, but {FILE}-wal is there: put {FILE} back, or remove {FILE}-wal (its commits are lost)"
         );
         is_refused(folder.path(), &[&message]);
-        run(folder.path(), &[], &["migrate"]).refuses(1);
+        run(folder.path(), &[], &["migrate"]).fails_with(1);
 
-        // Either of the two that it names helps.
+        // Both actions that the message names help.
         fs::rename(folder.path().join("moved"), &file).expect("moved back");
         let server = Process::serve(PROGRAM, folder.path(), &[]);
         assert_eq!(server.client(Some(&key)).get("/v1/pets").json()[2]["id"], 3);
@@ -302,6 +302,6 @@ fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
         fs::remove_file(&file).expect("removed");
         fs::remove_file(folder.path().join(format!("{FILE}-wal"))).expect("removed");
         let server = Process::serve(PROGRAM, folder.path(), &[]);
-        assert!(server.greeting.contains("First API key"));
+        assert!(server.banner.contains("First API key"));
     }
 }

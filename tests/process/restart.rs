@@ -1,4 +1,4 @@
-//! A server that is restarted while clients open new connections: each connection that was made gets its response.
+//! A server that is restarted while clients open new connections: each connection that was established gets its response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::{PROGRAM, folder};
 /// Clients that open one connection after the other.
 const CLIENTS: usize = 4;
 
-/// Whether the server took a connection and gave no response.
+/// Whether the server accepted a connection and sent no response.
 fn is_lost(address: SocketAddr) -> Option<std::io::Error> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
     let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -28,7 +28,7 @@ fn is_lost(address: SocketAddr) -> Option<std::io::Error> {
     }
 }
 
-/// Restarts a server so often under load, and gives the requests that were served and those that were lost.
+/// Restarts a server this many times under load. Returns the numbers of requests that were served and lost.
 fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize) {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address");
@@ -53,7 +53,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize
             });
         }
         let listen = address.to_string();
-        let words = [
+        let args = [
             "serve",
             "--listen",
             &listen,
@@ -63,7 +63,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize
             "error",
         ];
         for _ in 0..times {
-            let mut process = Process::start(PROGRAM, folder, &words, vars);
+            let mut process = Process::start(PROGRAM, folder, &args, vars);
             std::thread::sleep(Duration::from_millis(100));
             process.signal("TERM");
             assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
@@ -74,7 +74,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize
 }
 
 #[test]
-fn a_restart_resets_no_connection_that_was_made() {
+fn a_restart_resets_no_established_connection() {
     let folder = folder();
     let times = match std::env::var_os("ANIMAL_STORE_TEST_LONG") {
         Some(_) => 200,

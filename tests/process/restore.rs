@@ -1,4 +1,4 @@
-//! `animal-store restore`: what it replaces, keeps and says.
+//! `animal-store restore`: what it replaces, keeps and prints.
 
 mod crash;
 mod refusal;
@@ -18,7 +18,7 @@ use crate::{PROGRAM, folder, large_key, run};
 
 const SOURCE: &str = "animal-store.db";
 
-/// What the name of a database that was replaced has after its name.
+/// The beginning of the name of a database that was replaced.
 const KEPT: &str = "animal-store.db.before-restore-";
 
 /// Animals in the backup, and in the database.
@@ -84,13 +84,13 @@ fn animals_served(folder: &Path) -> i64 {
 }
 
 #[test]
-fn a_restore_says_what_it_did_and_keeps_mode_and_owner() {
+fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
     let (folder, key) = with_backup();
-    for words in [
+    for args in [
         &["keys", "create", "--name", "later", "--plan", "free"][..],
         &["keys", "revoke", "1"],
     ] {
-        run(folder.path(), &[], words).exits(0);
+        run(folder.path(), &[], args).exits(0);
     }
     let source = folder.path().join(SOURCE);
     fs::set_permissions(&source, Permissions::from_mode(0o640)).expect("it is ours");
@@ -149,15 +149,15 @@ fn a_restore_says_what_it_did_and_keeps_mode_and_owner() {
 }
 
 #[test]
-fn a_restore_waits_for_nobody_who_serves_and_asks_first() {
+fn a_restore_does_not_wait_for_a_server_and_asks_for_confirmation() {
     let (folder, _) = with_backup();
     let server = Process::serve(PROGRAM, folder.path(), &[]);
-    let line = restore(folder.path()).refuses(1);
+    let line = restore(folder.path()).fails_with(1);
     let in_use = format!("animal-store.db is in use by process {}", server.id());
     assert!(line.contains(&in_use), "{line}");
     drop(server);
     let before = names(folder.path());
-    let line = run(folder.path(), &[], &["restore", "monday.db"]).refuses(2);
+    let line = run(folder.path(), &[], &["restore", "monday.db"]).fails_with(2);
     assert_eq!(
         line,
         "animal-store: monday.db would replace animal-store.db: use --yes to confirm"
@@ -195,7 +195,7 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
     other
         .execute_batch("BEGIN; SELECT * FROM pets")
         .expect("a read");
-    let line = restore(folder.path()).refuses(1);
+    let line = restore(folder.path()).fails_with(1);
     assert!(
         line.contains("cannot restore animal-store.db: another process has it open: end that one first (`fuser animal-store.db` shows it)"),
         "{line}"
@@ -205,7 +205,7 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
     other
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
         .expect("a lock");
-    let line = restore(folder.path()).refuses(1);
+    let line = restore(folder.path()).fails_with(1);
     assert!(
         line.contains(
             "cannot open animal-store.db: another process has locked it: end that one first"
@@ -283,12 +283,12 @@ fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_no
     // Others than root cannot give it away.
     let _ = chown(&data, Some(12_345), Some(23_456));
     let owner = data.metadata().expect("a folder");
-    let words = ["restore", "monday.db", "--database", "sqlite:data/new.db"];
+    let args = ["restore", "monday.db", "--database", "sqlite:data/new.db"];
     assert_eq!(
-        run(folder.path(), &[], &words).refuses(2),
+        run(folder.path(), &[], &args).fails_with(2),
         "animal-store: monday.db would become data/new.db: use --yes to confirm"
     );
-    let command = format!("exec {PROGRAM} {}", words.join(" "));
+    let command = format!("exec {PROGRAM} {}", args.join(" "));
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
     assert_eq!(code, Some(0), "{shown}");
     assert!(
@@ -304,12 +304,12 @@ fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_no
 
 #[test]
 fn of_a_database_that_is_missing_the_log_is_kept_and_named() {
-    for words in [&[][..], &["--json"]] {
+    for args in [&[][..], &["--json"]] {
         let (folder, _) = with_backup();
         let log = fs::read(folder.path().join("animal-store.db-wal")).expect("a log");
         fs::remove_file(folder.path().join(SOURCE)).expect("a file");
-        let words = [&["restore", "monday.db", "--yes"], words].concat();
-        let output = run(folder.path(), &[], &words).exits(0);
+        let args = [&["restore", "monday.db", "--yes"], args].concat();
+        let output = run(folder.path(), &[], &args).exits(0);
         let kept = match serde_json::from_str::<Value>(&output.stdout) {
             Ok(report) => report["kept"].as_str().expect("a name").to_owned(),
             Err(_) => {

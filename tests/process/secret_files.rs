@@ -21,12 +21,12 @@ fn folder_with(content: &str, mode: u32) -> TempDir {
     folder
 }
 
-/// Has `serve` refused with this code and one line that ends so.
+/// Checks that `serve` fails with this code and one line that ends with this.
 #[track_caller]
-fn is_refused(folder: &Path, words: &[&str], code: i32, end: &str) {
+fn is_refused(folder: &Path, args: &[&str], code: i32, end: &str) {
     let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    let words = [&["serve"], &ports[..], words].concat();
-    let line = run(folder, &[], &words).refuses(code);
+    let args = [&["serve"], &ports[..], args].concat();
+    let line = run(folder, &[], &args).fails_with(code);
     assert!(line.ends_with(end), "{line}");
     assert!(
         !folder.join("animal-store.db").exists(),
@@ -38,8 +38,8 @@ fn is_refused(folder: &Path, words: &[&str], code: i32, end: &str) {
 fn the_admin_token_is_the_first_line_of_its_file() {
     for (content, mode) in [(TOKEN.to_owned(), 0o600), (format!("{TOKEN}\r\nx"), 0o640)] {
         let folder = folder_with(&content, mode);
-        let words = ["--admin-token-file", "secret"];
-        let process = Process::serve(PROGRAM, folder.path(), &words);
+        let args = ["--admin-token-file", "secret"];
+        let process = Process::serve(PROGRAM, folder.path(), &args);
         for (token, status) in [
             (Some(TOKEN), 200),
             (Some("0123456789-abcdeg"), 401),
@@ -58,17 +58,17 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
         ("--admin-token-file", "token"),
         ("--database-password-file", "password"),
     ] {
-        let words = [option, "secret", "--database", database];
+        let args = [option, "secret", "--database", database];
         for mode in [0o604, 0o644] {
             let folder = folder_with(TOKEN, mode);
             let end =
                 format!("{option} secret: every user can read this {what}: run `chmod o-r secret`");
-            is_refused(folder.path(), &words, 1, &end);
+            is_refused(folder.path(), &args, 1, &end);
         }
         for content in ["", "\n", "\nlater"] {
             let folder = folder_with(content, 0o600);
             let end = format!("{option} secret: contains no {what} in its first line");
-            is_refused(folder.path(), &words, 1, &end);
+            is_refused(folder.path(), &args, 1, &end);
         }
         for (path, what) in [
             (".", "a directory, not a file"),
@@ -81,7 +81,7 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
         }
         let empty = TempDir::new().expect("a folder");
         let end = format!("{option} secret: file not found");
-        is_refused(empty.path(), &words, 1, &end);
+        is_refused(empty.path(), &args, 1, &end);
     }
     let folder = folder_with("short", 0o600);
     let end =
@@ -90,7 +90,7 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
 }
 
 #[test]
-fn a_secret_that_is_given_twice_is_wrong_usage() {
+fn a_secret_that_is_given_twice_is_a_usage_error() {
     let folder = folder_with(TOKEN, 0o600);
     let both = ["--admin-token-file", "secret", "--admin-token", TOKEN];
     let end = "--admin-token-file cannot be used with --admin-token: use one of them";
@@ -107,8 +107,8 @@ fn a_secret_that_is_given_twice_is_wrong_usage() {
         end,
     );
     // So it is for every command.
-    let words = [&["keys", "list"], &password[..], &url].concat();
-    let line = run(folder.path(), &[], &words).refuses(2);
+    let args = [&["keys", "list"], &password[..], &url].concat();
+    let line = run(folder.path(), &[], &args).fails_with(2);
     assert!(line.contains("--database-password-file"), "{line}");
 }
 
@@ -117,7 +117,7 @@ fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not()
     let folder = folder_with(&format!("admin-token = \"{TOKEN}\""), 0o600);
     // Nothing listens there: the node counts alone.
     let redis = "redis://:pass@127.0.0.1:1";
-    for (words, vars, options) in [
+    for (args, vars, options) in [
         (
             &["--admin-token", TOKEN][..],
             &[][..],
@@ -139,7 +139,7 @@ fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not()
         ),
         (&["--config", "secret"], &[], None),
     ] {
-        let process = Process::serve_with(PROGRAM, folder.path(), words, vars);
+        let process = Process::serve_with(PROGRAM, folder.path(), args, vars);
         let mut log = String::new();
         eventually(std::time::Duration::from_secs(5), "it is ready", || {
             log.push_str(&process.log());
@@ -199,8 +199,8 @@ fn options_of_backups_without_a_folder_are_reported() {
 fn a_file_of_cas_that_has_no_effect_is_reported() {
     let folder = TempDir::new().expect("a folder");
     let warning = "--ca-cert has no effect";
-    let words = ["--ca-cert", "ca.pem"];
-    let server = Process::serve(PROGRAM, folder.path(), &words);
+    let args = ["--ca-cert", "ca.pem"];
+    let server = Process::serve(PROGRAM, folder.path(), &args);
     let mut log = String::new();
     eventually(Duration::from_secs(10), "a line", || {
         log.push_str(&server.log());
@@ -210,8 +210,8 @@ fn a_file_of_cas_that_has_no_effect_is_reported() {
 
     let certificate = Certificate::new();
     std::fs::write(folder.path().join("ca.pem"), certificate.pem).expect("a file");
-    let words = [&words[..], &["--redis", "rediss://127.0.0.1:1"]].concat();
-    let mut server = Process::serve(PROGRAM, folder.path(), &words);
+    let args = [&args[..], &["--redis", "rediss://127.0.0.1:1"]].concat();
+    let mut server = Process::serve(PROGRAM, folder.path(), &args);
     server.signal("TERM");
     assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
     let log = server.log();

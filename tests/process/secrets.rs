@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{PROGRAM, large_key, run};
 
-/// The parts of a secret that do not occur by chance. The first eight characters of a key are no secret.
+/// The parts of a secret that do not occur by chance. The first eight characters of a key are not secret.
 fn traces(secret: &str) -> [&str; 2] {
     let middle = secret.len() / 2;
     [&secret[8..middle + 4], &secret[middle..]]
@@ -29,7 +29,7 @@ fn is_clean(what: &str, bytes: &[u8], secrets: &[&str]) {
     }
 }
 
-/// Sends a secret to every place where it could be put, right and wrong; gives everything that came back.
+/// Sends a secret in every place where a client could put it, right or wrong. Returns all responses.
 fn send_everywhere(client: &Client, secret: &str) -> Vec<Response> {
     let good = json!({"name": "Rex", "categoryId": 1});
     let holder = client.with_key(Some(secret));
@@ -106,7 +106,7 @@ fn send_everywhere(client: &Client, secret: &str) -> Vec<Response> {
             &format!("{{\"name\":\"{}\\n\",\"categoryId\":1}}", secret),
         ),
     ];
-    // What is no HTTP at all.
+    // Not HTTP at all.
     let mut connection = client.connect();
     connection.send(format!("GET /v1/pets HTTP/1.1\r\n{secret} {secret}\r\n\r\n").as_bytes());
     responses.push(connection.response());
@@ -134,7 +134,7 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
         let fresh = output.stdout.trim();
         is_clean("rotate", output.stderr.as_bytes(), &[fresh, &rotated]);
         let token = "an-admin-token!of-length.0123456789-abcdefghijklmnopq";
-        let words = [
+        let args = [
             "--no-first-key",
             "--log-level",
             "trace",
@@ -143,7 +143,7 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
             "--admin-token",
             token,
         ];
-        let mut process = Process::serve(PROGRAM, folder.path(), &words);
+        let mut process = Process::serve(PROGRAM, folder.path(), &args);
         let client = process.client(Some(&key));
         let unknown = Secret::generate().expect("randomness");
         let secrets = [&*key, &*revoked, &*rotated, fresh, unknown.reveal(), token];
@@ -174,12 +174,12 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
                 &secrets,
             );
         }
-        for words in [
+        for args in [
             &["keys", "list"][..],
             &["keys", "list", "--json"],
             &["keys", "show", "1"],
         ] {
-            let output = run(folder.path(), &[], words).exits(0);
+            let output = run(folder.path(), &[], args).exits(0);
             is_clean(
                 "keys",
                 (output.stdout + &output.stderr).as_bytes(),
@@ -197,7 +197,7 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
         let log = process.log();
         assert!(log.contains("createPet"), "{log}");
         is_clean("the log", log.as_bytes(), &secrets);
-        is_clean("the greeting", process.greeting.as_bytes(), &secrets);
+        is_clean("the banner", process.banner.as_bytes(), &secrets);
         // The search finds what is there.
         let found = std::panic::catch_unwind(|| is_clean("this", key.as_bytes(), &secrets));
         assert!(found.is_err());
@@ -215,8 +215,8 @@ fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
             "postgres://me:a@secretpw@h/db",
             "postgres://me:1/secretpw@h/db",
         ] {
-            let words = ["copy", option, url, other, "sqlite:x.db"];
-            let line = harness::run(PROGRAM, folder.path(), &words).refuses(2);
+            let args = ["copy", option, url, other, "sqlite:x.db"];
+            let line = harness::run(PROGRAM, folder.path(), &args).fails_with(2);
             assert!(line.contains(option), "{line}");
             assert!(!line.contains("secretpw"), "{line}");
         }

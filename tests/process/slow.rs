@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use harness::{App, Client, Connection, Response};
 
-/// The timeout that a test sets, and the other one, which must not be what ends its connection.
+/// The timeout that is tested, and the other one, which no test waits for.
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
@@ -18,14 +18,14 @@ fn with_timeouts(request: Duration, idle: Duration) -> (App, Client) {
     (app, key)
 }
 
-/// Panics unless `began` lies one timeout back: not less, and not much more.
+/// Panics unless one timeout has passed since `began`: not less, and not much more.
 #[track_caller]
 fn is_on_time(began: Instant) {
     let took = began.elapsed();
     assert!(took >= SHORT.mul_f32(0.9) && took < SHORT * 4, "{took:?}");
 }
 
-/// A head that asks for a body of so many bytes.
+/// The head of a request with a body of this many bytes.
 fn head(key: &Client, length: usize) -> String {
     let key = key.key.as_deref().expect("a key");
     format!(
@@ -68,7 +68,7 @@ fn a_connection_without_a_first_byte_is_closed() {
 }
 
 #[test]
-fn half_a_head_gets_408_and_the_connection_closed() {
+fn an_incomplete_head_gets_408_and_the_connection_is_closed() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut connection = key.connect();
@@ -79,7 +79,7 @@ fn half_a_head_gets_408_and_the_connection_closed() {
 }
 
 #[test]
-fn a_head_that_trickles_gets_408_though_each_byte_comes_in_time() {
+fn a_head_that_trickles_gets_408_though_each_byte_arrives_in_time() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let stream = TcpStream::connect(key.address).expect("a connection");
@@ -90,7 +90,7 @@ fn a_head_that_trickles_gets_408_though_each_byte_comes_in_time() {
 }
 
 #[test]
-fn half_a_head_after_a_response_gets_408_too() {
+fn an_incomplete_head_after_a_response_gets_408_too() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let mut connection = key.connect();
     assert_eq!(
@@ -107,7 +107,7 @@ fn half_a_head_after_a_response_gets_408_too() {
 }
 
 #[test]
-fn a_body_that_trickles_gets_408_though_each_byte_comes_in_time() {
+fn a_body_that_trickles_gets_408_though_each_byte_arrives_in_time() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut stream = TcpStream::connect(key.address).expect("a connection");
@@ -157,7 +157,7 @@ fn a_connection_that_is_silent_after_a_response_is_closed() {
 }
 
 #[test]
-fn the_admin_listener_does_not_wait_forever_either() {
+fn the_admin_listener_has_timeouts_too() {
     let (app, _) = with_timeouts(SHORT, LONG);
     let began = Instant::now();
     let mut silent = Connection::new(app.admin_address());
@@ -185,7 +185,7 @@ fn a_client_that_does_not_read_its_responses_is_disconnected() {
         .set_write_timeout(Some(Duration::from_secs(5)))
         .expect("a timeout");
     let began = Instant::now();
-    // Each response has a hundred kilobytes: what the system takes on its own is soon used up.
+    // Each response has a hundred kilobytes: the buffers of the system are soon full.
     let request = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut sent = 0;
     let closed = loop {
@@ -203,7 +203,7 @@ fn a_client_that_does_not_read_its_responses_is_disconnected() {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
     assert!(matches!(kind, BrokenPipe | ConnectionReset), "{kind:?}");
     assert!(began.elapsed() >= SHORT.mul_f32(0.9));
-    assert_eq!(app.anyone().get("/livez").status, 200);
+    assert_eq!(app.anonymous().get("/livez").status, 200);
 }
 
 #[test]
@@ -214,18 +214,18 @@ fn a_client_that_reads_its_response_too_slowly_is_disconnected_though_it_reads_s
     receives
         .set_recv_buffer_size(4_096)
         .expect("a small buffer");
-    // Ten times what the system takes on its own.
+    // Ten times what the system buffers.
     let requests = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(300);
     stream.write_all(&requests).expect("room for requests");
     let began = Instant::now();
-    let (mut taken, mut some) = (0, [0; 16]);
+    let (mut total, mut some) = (0, [0; 16]);
     while let Ok(1..) = stream.read(&mut some) {
-        taken += some.len();
-        assert!(began.elapsed() < LONG, "{taken} bytes, and still open");
+        total += some.len();
+        assert!(began.elapsed() < LONG, "{total} bytes, and still open");
         // A sixth of the slowest rate that is accepted.
         std::thread::sleep(Duration::from_millis(100));
-        if taken > 160 {
-            // The connection is gone when what was on its way is all there is.
+        if total > 160 {
+            // After a close, only what is buffered can still be read.
             let rest = std::io::copy(&mut stream, &mut std::io::sink());
             let rest = rest.unwrap_or_default();
             assert!(rest < 10_000_000, "{rest}");
@@ -247,15 +247,15 @@ fn a_client_that_reads_its_response_slowly_but_steadily_gets_all_of_it() {
     let last = b"GET /docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let requests = [&requests[..], last].concat();
     stream.write_all(&requests).expect("room for requests");
-    let (mut taken, mut some) = (0, [0; 32 << 10]);
+    let (mut total, mut some) = (0, [0; 32 << 10]);
     let began = Instant::now();
     loop {
         match stream.read(&mut some).expect("the response") {
             0 => break,
-            n => taken += n,
+            n => total += n,
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(taken > whole, "{taken} of {whole}");
+    assert!(total > whole, "{total} of {whole}");
     assert!(began.elapsed() > SHORT * 2, "{:?}", began.elapsed());
 }

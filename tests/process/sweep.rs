@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::{PROGRAM, folder, is_long, large_key, run};
 
-/// The longest wait, on a machine that has other things to do as well. One DELETE of all takes many times that.
+/// The longest wait, on a machine that may be busy. One DELETE of all takes many times that.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Of a hundred creations, ninety-nine take no longer than this beyond three times what they take with nothing to sweep.
@@ -23,7 +23,7 @@ fn open(folder: &Path) -> Connection {
     file
 }
 
-/// Lets no one else write for so long, while something happens.
+/// Holds the write lock for this time while something happens.
 pub(crate) fn while_locked<T>(folder: &Path, time: Duration, happens: impl FnOnce() -> T) -> T {
     let file = open(folder);
     file.execute_batch("BEGIN IMMEDIATE").expect("a lock");
@@ -37,7 +37,7 @@ pub(crate) fn while_locked<T>(folder: &Path, time: Duration, happens: impl FnOnc
 }
 
 #[test]
-fn a_command_waits_for_the_lock_of_another_process_and_says_so() {
+fn a_command_waits_for_the_lock_of_another_process_and_reports_it() {
     let folder = folder();
     large_key(folder.path());
     let said =
@@ -73,7 +73,7 @@ fn a_command_waits_for_thirty_seconds_and_no_longer() {
 }
 
 #[test]
-fn many_expired_retries_are_swept_while_creations_and_commands_go_on() {
+fn many_expired_retries_are_swept_while_creations_and_commands_continue() {
     let rows = if is_long() { 1_000_000 } else { 100_000 };
     let folder = folder();
     let key = large_key(folder.path());

@@ -1,5 +1,5 @@
 //! The server under a service manager: notifications, the watchdog, and sockets that stay open across a restart. A test plays
-//! systemd, because no test can rely on a machine that runs it; the units are held to systemd's own tools.
+//! systemd, because no test can rely on a machine that runs it; the units are checked with systemd's own tools.
 
 mod restarts;
 mod units;
@@ -16,7 +16,7 @@ use harness::{Client, eventually};
 
 use crate::{PROGRAM, folder, run};
 
-/// Takes its input as the one socket that is passed, and becomes the program.
+/// Passes its standard input as the only socket, and becomes the program.
 const ACTIVATE: &str = r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
 
 /// A service manager: it holds the socket of the API, and reads notifications.
@@ -118,7 +118,7 @@ const SOON: Duration = Duration::from_secs(10);
 const SHOP: &str = "https://shop.example";
 
 #[test]
-fn the_service_manager_is_notified_of_the_start_the_shutdown_and_signs_of_life() {
+fn the_service_manager_is_notified_of_the_start_and_the_shutdown_and_gets_keep_alives() {
     let manager = Manager::new();
     let mut service = manager.start(&[("WATCHDOG_USEC", "400000")]);
     let lines = manager.wait_for("READY=1", SOON);
@@ -138,7 +138,7 @@ fn the_service_manager_is_notified_of_the_start_the_shutdown_and_signs_of_life()
 }
 
 #[test]
-fn a_server_without_a_watchdog_sends_no_signs_of_life() {
+fn a_server_without_a_watchdog_sends_no_keep_alives() {
     let manager = Manager::new();
     let another = [("WATCHDOG_USEC", "400000"), ("WATCHDOG_PID", "1")];
     for vars in [&[][..], &another] {
@@ -167,7 +167,7 @@ fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
 }
 
 #[test]
-fn a_server_whose_worker_is_stuck_gives_no_sign_of_life() {
+fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
     let manager = Manager::new();
     let vars = [
         ("WATCHDOG_USEC", "400000"),
@@ -327,9 +327,9 @@ fn a_socket_that_cannot_be_used_is_reported_in_one_line() {
         assert!(line.contains(what) && line.lines().count() == 1, "{line}");
     }
     // One that is meant for another process is ignored.
-    let words = ["serve", "--listen", "192.0.2.1:1"];
+    let args = ["serve", "--listen", "192.0.2.1:1"];
     let vars = [("LISTEN_FDS", "1"), ("LISTEN_PID", "1")];
-    let line = run(folder.path(), &vars, &words).refuses(1);
+    let line = run(folder.path(), &vars, &args).fails_with(1);
     assert!(line.contains("--listen 192.0.2.1:1"), "{line}");
     assert!(!Path::new("animal-store.db").exists());
 }

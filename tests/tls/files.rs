@@ -8,12 +8,12 @@ use harness::Certificate;
 
 use crate::{folder, logged, metric, run, serve};
 
-/// Has `serve` refused with one line that has these words.
+/// Checks that `serve` fails with one line that contains these texts.
 #[track_caller]
 fn is_refused(folder: &Path, words: &[&str]) {
     let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let line = run(folder, &[&["serve"], &ports[..], &tls].concat()).refuses(1);
+    let line = run(folder, &[&["serve"], &ports[..], &tls].concat()).fails_with(1);
     for word in words {
         assert!(line.contains(word), "no {word} in {line}");
     }
@@ -85,7 +85,7 @@ fn a_key_that_does_not_match_is_refused() {
 }
 
 #[test]
-fn a_key_that_every_user_can_read_is_refused_and_one_of_a_group_is_taken() {
+fn a_key_that_every_user_can_read_is_refused_and_one_of_a_group_is_accepted() {
     let folder = folder();
     Certificate::new().write(folder.path());
     let key = folder.path().join("key.pem");
@@ -98,9 +98,9 @@ fn a_key_that_every_user_can_read_is_refused_and_one_of_a_group_is_taken() {
 }
 
 #[test]
-fn one_option_without_the_other_is_wrong_usage() {
+fn one_option_without_the_other_is_a_usage_error() {
     for (given, missing) in [("--tls-cert", "--tls-key"), ("--tls-key", "--tls-cert")] {
-        let line = run(folder().path(), &["serve", given, "x.pem"]).refuses(2);
+        let line = run(folder().path(), &["serve", given, "x.pem"]).fails_with(2);
         assert!(
             line.contains(&format!("{given} requires {missing}")),
             "{line}"

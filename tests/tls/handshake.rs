@@ -1,4 +1,4 @@
-//! What a handshake agrees on, and what is served then.
+//! What a handshake negotiates, and what is served then.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -42,7 +42,7 @@ fn tls_1_2_and_1_3_are_served_and_alpn_chooses_the_protocol() {
 }
 
 #[test]
-fn links_say_https_unless_a_trusted_proxy_says_http() {
+fn links_use_https_unless_a_trusted_proxy_forwards_http() {
     let certificate = Certificate::new();
     let folder = folder();
     let (cert, key) = certificate.write(folder.path());
@@ -115,17 +115,17 @@ fn the_startup_lines_name_https_and_healthcheck_works_over_it() {
     let process = serve_admin(folder.path(), "0.0.0.0:0", &token);
     let (api, admin) = (process.address, process.admin);
     assert!(
-        process.greeting.contains(&format!("https://{api}/v1")),
+        process.banner.contains(&format!("https://{api}/v1")),
         "{}",
-        process.greeting
+        process.banner
     );
     assert!(
-        process.greeting.contains(&format!("https://{admin}")),
+        process.banner.contains(&format!("https://{admin}")),
         "{}",
-        process.greeting
+        process.banner
     );
     let admin = format!("https://127.0.0.1:{}", admin.port());
-    for words in [
+    for args in [
         &["healthcheck", &format!("https://{api}/readyz")][..],
         &["healthcheck", &format!("https://localhost:{}", api.port())],
         &["healthcheck", &admin],
@@ -138,9 +138,9 @@ fn the_startup_lines_name_https_and_healthcheck_works_over_it() {
             "cert.pem",
         ],
     ] {
-        assert_eq!(run(folder.path(), words).exits(0).stdout, "");
+        assert_eq!(run(folder.path(), args).exits(0).stdout, "");
     }
-    let line = run(folder.path(), &["healthcheck", &format!("http://{api}")]).refuses(1);
+    let line = run(folder.path(), &["healthcheck", &format!("http://{api}")]).fails_with(1);
     assert!(line.contains("400"), "{line}");
 }
 
@@ -152,7 +152,7 @@ fn the_admin_listener_on_loopback_stays_plain_and_elsewhere_it_has_the_certifica
     let process = serve(folder.path(), &[]);
     assert!(
         process
-            .greeting
+            .banner
             .contains(&format!("http://{}", process.admin))
     );
     assert_eq!(Client::new(process.admin, None).get("/livez").status, 200);

@@ -24,7 +24,7 @@ fn start(
 }
 
 #[test]
-fn a_plain_request_gets_a_readable_400_and_the_connection_closed() {
+fn a_plain_request_gets_a_readable_400_and_the_connection_is_closed() {
     let (app, key, ..) = start(|_| {});
     let mut connection = Connection::new(app.address());
     connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -89,7 +89,7 @@ fn a_handshake_that_does_not_end_is_closed_in_time_though_bytes_trickle() {
 }
 
 #[test]
-fn nine_hundred_silent_sockets_delay_nobody_and_are_closed_in_time() {
+fn nine_hundred_silent_sockets_delay_no_other_and_are_closed_in_time() {
     let (app, key, ..) = start(|config| config.request_timeout = Duration::from_secs(2));
     let silent: Vec<TcpStream> = (0..900)
         .map(|number| {

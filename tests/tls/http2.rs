@@ -29,7 +29,7 @@ fn code(body: &[u8]) -> String {
 fn curl_speaks_http_2() {
     let (app, key, certificate, folder) = raw_server();
     std::fs::write(folder.path().join("ca.pem"), &certificate.pem).expect("a file");
-    let run = |words: &[&str]| {
+    let run = |args: &[&str]| {
         let output = Command::new("curl")
             .current_dir(folder.path())
             .args([
@@ -46,7 +46,7 @@ fn curl_speaks_http_2() {
                     key.key.as_deref().expect("a key")
                 ),
             ])
-            .args(words)
+            .args(args)
             .output()
             .expect("curl runs");
         assert!(output.status.success(), "{output:?}");
@@ -70,7 +70,7 @@ fn curl_speaks_http_2() {
 }
 
 #[test]
-fn a_client_that_asks_first_gets_a_100_or_the_response_before_it_sends() {
+fn a_client_that_expects_100_continue_gets_it_or_the_response_before_it_sends() {
     let (_app, key, certificate, _folder) = raw_server();
     let body = br#"{"name":"Rex","categoryId":1}"#;
     let length = body.len().to_string();
@@ -89,7 +89,7 @@ fn a_client_that_asks_first_gets_a_100_or_the_response_before_it_sends() {
             assert_eq!(raw.response(1).0, 201);
         }
     }
-    // One that does not ask gets no interim response.
+    // One that does not expect it gets no interim response.
     let mut raw = Raw::connect(&key, &certificate, &[]);
     raw.post(1, &[("content-length", &length)]);
     raw.set_patience(Duration::from_millis(300));
@@ -101,8 +101,8 @@ fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
     let (certificate, folder) = (Certificate::new(), crate::folder());
     certificate.write(folder.path());
     let token = "0123456789abcdef";
-    let words = ["--admin-token", token, "--admin-host", "a.example"];
-    let process = crate::serve_admin(folder.path(), "0.0.0.0:0", &words);
+    let args = ["--admin-token", token, "--admin-host", "a.example"];
+    let process = crate::serve_admin(folder.path(), "0.0.0.0:0", &args);
     let address = ([127, 0, 0, 1], process.admin.port()).into();
     let client = Client::new(address, Some(token.into()));
     let mut raw = Raw::connect(&client, &certificate, &[]);
@@ -137,7 +137,7 @@ fn rejected_streams_are_counted() {
     }
     let head = raw.next_of(HEADERS).expect("a head");
     assert_eq!(status_of(&head.payload), 503);
-    // How many, depends on when those before have been released.
+    // How many depends on when earlier ones were released.
     let count = rejected();
     assert!((1.0..=4.0).contains(&count), "{count}");
 }
@@ -267,7 +267,7 @@ fn malformed_requests_reset_their_stream_and_no_other() {
         raw.get(3, "/v1/pets");
         assert_eq!(raw.response(3).0, 200, "{fields:?}");
     }
-    // What no field can be is an error of the connection.
+    // A malformed field is an error of the connection.
     for field in [("Upper", "case"), (":unknown", "x")] {
         let mut raw = Raw::connect(&key, &certificate, &[]);
         let block = encode(&[&get[..], &[field]].concat());
@@ -302,7 +302,7 @@ fn a_head_has_no_body_and_a_large_head_is_431() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_413_at_once_and_the_connection_goes_on() {
+fn a_body_that_is_too_large_is_413_immediately_and_the_connection_stays_open() {
     let (_app, key, certificate, _folder) = raw_server();
     for announced in [true, false] {
         let mut raw = Raw::connect(&key, &certificate, &[]);
@@ -326,7 +326,7 @@ fn a_body_that_is_too_large_is_413_at_once_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_response_before_the_body_was_read_reaches_a_client_that_goes_on_sending() {
+fn a_response_before_the_body_was_read_reaches_a_client_that_continues_to_send() {
     let (_app, key, certificate, _folder) = raw_server();
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let block = raw.head("POST", "/v1/nothing", &[("content-length", "30")]);

@@ -20,7 +20,7 @@ fn memory(process: &Process) -> u64 {
 }
 
 /// A server as a process of its own, a client with a key that no test exhausts, and its certificate.
-fn process(words: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
+fn process(args: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
     let folder = folder();
     let certificate = Certificate::new();
     certificate.write(folder.path());
@@ -30,14 +30,14 @@ fn process(words: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) 
     let key = run(folder.path(), &[&create[..], &limits].concat())
         .exits(0)
         .stdout;
-    let process = serve(folder.path(), &[&["--log-level", "error"], words].concat());
+    let process = serve(folder.path(), &[&["--log-level", "error"], args].concat());
     let client = process
         .client(Some(key.trim()))
         .over(&certificate.http2_client());
     (process, client, certificate, folder)
 }
 
-/// Sends until the server closes the connection, or so many times. Returns how often.
+/// Sends until the server closes the connection, at most this many times. Returns how often.
 fn flood(raw: &mut Raw, times: usize, mut bytes: impl FnMut(usize) -> Vec<u8>) -> usize {
     (0..times)
         .find(|number| raw.send(&bytes(*number)).is_err())
@@ -147,7 +147,7 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
         }
     }
     assert_eq!(ended, 10_000);
-    // More at a time than are allowed: those are refused, and the client may retry them.
+    // More at a time than are allowed: the rest is rejected, and the client may retry it.
     let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
     raw.next_of(SETTINGS).expect("settings");
     raw.send_frame(SETTINGS, ACK, 0, &[]);
@@ -163,7 +163,7 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
     let ended = (223..=20_001)
         .step_by(2)
         .any(|stream| send(&mut raw, stream).is_err());
-    assert!(ended, "a client that goes on is disconnected");
+    assert!(ended, "a client that continues is disconnected");
     assert_eq!(key.get("/v1/pets").status, 200);
     let more = memory(&process).saturating_sub(before) >> 20;
     println!("10,000 streams: {more} MiB");
@@ -247,7 +247,7 @@ fn large_pages_that_are_not_read_cost_little_whatever_their_windows() {
         for connection in 0..30 {
             let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, window)]);
             for number in 0..100_u32 {
-                // Each page is another one, so that none is shared.
+                // No two pages are the same, so that none is shared.
                 let after = i64::from((connection * 100 + number) % 100);
                 let cursor = Cursor::after(after).bound_to(Scope::Pets(None));
                 raw.get(

@@ -61,7 +61,7 @@ fn a_body_that_trickles_is_408_and_other_streams_are_served_meanwhile() {
 }
 
 #[test]
-fn a_client_without_a_preface_or_with_half_of_it_is_closed() {
+fn a_client_without_a_preface_or_with_an_incomplete_one_is_disconnected() {
     let (_app, key, certificate, _folder) = with_timeouts(SHORT, LONG);
     for sent in [&b""[..], b"PRI * HTTP/2.0\r\n"] {
         let mut raw = Raw::silent(key.address, &certificate);
@@ -73,7 +73,8 @@ fn a_client_without_a_preface_or_with_half_of_it_is_closed() {
 }
 
 #[test]
-fn half_a_head_is_closed_in_time_though_other_requests_are_in_flight_and_its_bytes_trickle() {
+fn a_connection_with_an_incomplete_head_is_closed_in_time_though_other_requests_are_in_flight_and_its_bytes_trickle()
+ {
     let (_app, key, certificate, _folder) = with_timeouts(SHORT, LONG);
     for busy in [false, true] {
         let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
@@ -134,7 +135,7 @@ fn a_response_that_is_not_read_has_its_stream_reset_and_others_are_served_meanwh
         raw.get(1, LARGE);
         let head = raw.next_of(HEADERS).expect("a response");
         assert_eq!(head.stream, 1);
-        // Others get their responses: these have windows of their own.
+        // Others get their responses, because they have their own windows.
         let mut stream = 3;
         let reset = loop {
             raw.get(stream, "/v1/pets");
@@ -191,7 +192,7 @@ fn a_client_that_does_not_read_its_socket_is_closed() {
         raw.get(stream, LARGE);
     }
     let began = Instant::now();
-    // What the system takes on its own is megabytes, and the rest is never read.
+    // The system buffers megabytes, and the rest is never read.
     let closed = loop {
         if let Err(error) = raw.send(&frame(PING, 0, 0, &[7; 8])) {
             break error;

@@ -4,7 +4,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue has failed"
 )]
 
 mod files;
@@ -32,8 +32,8 @@ fn folder() -> TempDir {
 }
 
 /// Runs the program to its end.
-fn run(folder: &Path, words: &[&str]) -> Output {
-    harness::run(PROGRAM, folder, words)
+fn run(folder: &Path, args: &[&str]) -> Output {
+    harness::run(PROGRAM, folder, args)
 }
 
 /// A server with a certificate inside this process, and a client with a key that trusts it.
@@ -46,18 +46,18 @@ fn start(certificate: &Certificate) -> (App, Client, TempDir) {
 }
 
 /// A server with the certificate of this folder, as a process of its own.
-fn serve(folder: &Path, words: &[&str]) -> Process {
-    serve_admin(folder, "127.0.0.1:0", words)
+fn serve(folder: &Path, args: &[&str]) -> Process {
+    serve_admin(folder, "127.0.0.1:0", args)
 }
 
 /// The same, with the admin listener at this address.
-fn serve_admin(folder: &Path, admin: &str, words: &[&str]) -> Process {
+fn serve_admin(folder: &Path, admin: &str, args: &[&str]) -> Process {
     let listen = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", admin];
     let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    Process::start(PROGRAM, folder, &[&listen[..], &tls, words].concat(), &[])
+    Process::start(PROGRAM, folder, &[&listen[..], &tls, args].concat(), &[])
 }
 
-/// Waits until the log has a line with all of these words, and gives all that was logged until then.
+/// Waits until the log has a line with all of these texts, and returns all that was logged until then.
 #[track_caller]
 fn logged(process: &Process, words: &[&str]) -> String {
     let mut log = String::new();

@@ -238,7 +238,7 @@ pub(crate) fn encode(fields: &[(&str, &str)]) -> Vec<u8> {
 /// The status is the first field of a block: an entry of the static table, or a literal with an indexed name.
 pub(crate) fn status_of(block: &[u8]) -> u16 {
     match block[0] {
-        // The decoder of the client has not been told of dynamic entries: the first response of a connection is literal.
+        // This decoder has no dynamic table: the first response of a connection is literal.
         index @ 0x88..=0x8e => [200, 204, 206, 304, 400, 404, 500][usize::from(index - 0x88)],
         0x20..=0x3f => status_of(&block[1..]),
         0x40..=0x7f | 0x00..=0x1f => {

@@ -21,7 +21,7 @@ fn client(process: &Process, certificate: &Certificate) -> Client {
 }
 
 #[test]
-fn sighup_replaces_the_certificate_at_once_and_open_connections_stay() {
+fn sighup_replaces_the_certificate_immediately_and_open_connections_stay() {
     let folder = folder();
     let (old, new) = (Certificate::until(2040), Certificate::until(2041));
     old.write(folder.path());

@@ -105,7 +105,7 @@ fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
         .expect("a row");
     drop(file);
     let other = postgres.create_database("other");
-    let line = copy(folder.path(), FROM, &other, &[]).refuses(1);
+    let line = copy(folder.path(), FROM, &other, &[]).fails_with(1);
     assert!(
         line.contains("--to: ") && line.contains("PostgreSQL"),
         "{line}"
@@ -142,7 +142,7 @@ fn a_target_that_does_not_have_what_was_written_stays_empty() {
                   AS $$ BEGIN new.name := 'another'; RETURN new; END $$;
                   CREATE TRIGGER change BEFORE INSERT ON pets FOR EACH ROW EXECUTE FUNCTION change()";
     postgres.psql("changes", change);
-    let line = copy(folder.path(), FROM, &to, &[]).refuses(1);
+    let line = copy(folder.path(), FROM, &to, &[]).fails_with(1);
     assert!(line.contains("--to: pets has "), "{line}");
     assert_eq!(
         postgres.psql("changes", "SELECT count(*) FROM pets").trim(),

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{FROM, command, copy, dump_server};
 
 #[test]
-fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused() {
+fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_refused() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     command(folder.path(), FROM, "migrate");
@@ -98,7 +98,7 @@ fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused(
             "choose another file with --to sqlite:PATH",
         ),
     ] {
-        let line = copy(folder.path(), from, to, &[]).refuses(code);
+        let line = copy(folder.path(), from, to, &[]).fails_with(code);
         assert!(line.contains(part), "{from} {to}: {line}");
         assert!(!line.contains("--database"), "{from} {to}: {line}");
     }
@@ -106,7 +106,7 @@ fn a_target_that_has_data_the_source_itself_and_what_is_no_database_are_refused(
     // Nothing was made of a source that could not be read.
     assert!(!folder.path().join("new.db").exists());
     let secret = ["--database-password-file", "text.db"];
-    let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).refuses(2);
+    let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).fails_with(2);
     assert!(line.contains("--database-password-file requires"), "{line}");
 }
 
@@ -129,7 +129,7 @@ fn a_database_with_the_id_of_the_source_is_another_one_and_one_that_is_written_i
             postgres.psql("postgres", sleeping) == "1"
         });
         command(folder.path(), FROM, "migrate");
-        let line = copy(folder.path(), FROM, &to, &[]).refuses(1);
+        let line = copy(folder.path(), FROM, &to, &[]).fails_with(1);
         assert_eq!(
             line,
             "animal-store: --to: another process is writing to it: try again when that has ended"

@@ -69,10 +69,10 @@ fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_c
     for command in commands {
         let folder = folder();
         std::fs::write(folder.path().join("a.csv"), "name,categoryId\n").expect("a file");
-        let words = command.split(' ').chain(arguments(&command).split(' '));
-        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
-        let words = [&words[..], &wrong, &["--database", &url]].concat();
-        let line = run(PROGRAM, folder.path(), &words).refuses(1);
+        let args = command.split(' ').chain(arguments(&command).split(' '));
+        let args: Vec<_> = args.filter(|arg| !arg.is_empty()).collect();
+        let args = [&args[..], &wrong, &["--database", &url]].concat();
+        let line = run(PROGRAM, folder.path(), &args).fails_with(1);
         assert!(line.ends_with(&not_signed), "{command}: {line}");
     }
     is_refused(
@@ -114,7 +114,7 @@ fn a_self_signed_certificate_that_is_named_itself_is_trusted() {
     let ca = authority.ca();
     is_refused(&url, &["--ca-cert", shown(&ca)], "ca.pem");
 
-    // What it says is checked nevertheless.
+    // Its name and dates are checked nevertheless.
     let elsewhere = url.replace("127.0.0.1", "db.example") + "&hostaddr=127.0.0.1";
     let not_named = "its certificate is for localhost, 127.0.0.1, not for db.example";
     is_refused(&elsewhere, &["--ca-cert", shown(&cert)], not_named);
@@ -188,7 +188,7 @@ fn a_server_without_the_key_of_its_certificate_is_refused_in_every_mode() {
         let url = thief(&signed, version);
         for mode in ["require", "verify-ca", "verify-full"] {
             let url = with(&url, &format!("sslmode={mode}&sslrootcert={}", shown(&ca)));
-            let line = migrate(&url, &[]).refuses(1);
+            let line = migrate(&url, &[]).fails_with(1);
             assert!(line.contains("its certificate"), "{mode}: {line}");
         }
     }
@@ -205,8 +205,8 @@ fn a_node_logs_why_it_refuses_a_certificate_and_recovers_when_it_is_replaced() {
     let ca = ["--ca-cert", shown(&ca)];
     let create = ["keys", "create", "--name", "a", "--plan", "business"];
     migrate(&url, &ca).exits(0);
-    let words = [&create[..], &ca, &["--database", &url]].concat();
-    let key = run(PROGRAM, folder().path(), &words).exits(0).stdout;
+    let args = [&create[..], &ca, &["--database", &url]].concat();
+    let key = run(PROGRAM, folder().path(), &args).exits(0).stdout;
     let process = serve(&url, &ca);
     let client = process.client(Some(key.trim_end()));
     assert_eq!(client.create(&rex()).status, 201);

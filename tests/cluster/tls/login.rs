@@ -9,7 +9,7 @@ use super::redis::{counts_alone, counts_in};
 use super::{connections, folder, is_refused, migrate, serve, shown, with};
 use crate::PROGRAM;
 
-/// Lets those in who have a certificate with the name of their role.
+/// Admits clients that have a certificate with the name of their role.
 const WITH_CERTIFICATE: &str = "hostssl all all 127.0.0.1/32 trust clientcert=verify-full";
 
 #[test]

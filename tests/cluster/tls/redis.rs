@@ -28,7 +28,7 @@ pub(super) fn counts_alone(process: &Process, cause: &str) {
 }
 
 #[test]
-fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_with_the_cause_in_the_log() {
+fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_and_the_cause_is_logged() {
     let (authority, other, folder) = (Authority::new(), Authority::new(), folder());
     let (right, wrong) = (authority.ca(), other.ca());
     let plain = Redis::start();
@@ -62,8 +62,8 @@ fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_with_the_ca
             targets.push((cluster.clone(), &shards));
         }
         for (url, servers) in targets {
-            let words = ["--no-first-key", "--redis", &url, "--ca-cert", shown(ca)];
-            let process = Process::serve(PROGRAM, folder.path(), &words);
+            let args = ["--no-first-key", "--redis", &url, "--ca-cert", shown(ca)];
+            let process = Process::serve(PROGRAM, folder.path(), &args);
             match &*cause {
                 "" => counts_in(servers),
                 cause => counts_alone(&process, &format!("Redis at 127.0.0.1: {cause}")),
@@ -71,15 +71,15 @@ fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_with_the_ca
         }
     }
     let url = plain.url().replace("redis:", "rediss:");
-    let words = [
+    let args = [
         "--no-first-key",
         "--redis",
         &url,
         "--ca-cert",
         shown(&right),
     ];
-    let process = Process::serve(PROGRAM, folder.path(), &words);
-    // It takes the handshake for a command, and waits for its end.
+    let process = Process::serve(PROGRAM, folder.path(), &args);
+    // It mistakes the handshake for a command, and waits for its end.
     counts_alone(&process, "no response within");
     drop(process);
     let line = run(
@@ -87,7 +87,7 @@ fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_with_the_ca
         folder.path(),
         &["serve", "--redis", "rediss://a", "--ca-cert", "none.pem"],
     )
-    .refuses(1);
+    .fails_with(1);
     assert!(
         line.ends_with("--redis: none.pem: file not found"),
         "{line}"

@@ -19,12 +19,12 @@ use animal_store::store::{Database, Mode, NewKey, Store};
 use animal_store::systemd::ServiceManager;
 use tempfile::TempDir;
 
-use crate::{ByHand, Certificate, Client, Proxy, TlsClient};
+use crate::{Certificate, Client, Proxy, SqlClient, TlsClient};
 
-/// When a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
+/// The time at which a test begins: Monday, 16 November 2026, 12:00:10 UTC. Ten seconds into a minute, twelve hours into a day.
 pub const START: Timestamp = Timestamp::from_secs(1_794_830_410);
 
-/// A plan that no test exhausts by accident.
+/// A plan with these limits.
 pub fn enterprise(per_minute: u32, per_day: u32) -> Plan {
     Plan::Enterprise(Limits::new(per_minute, per_day).expect("limits"))
 }
@@ -43,7 +43,7 @@ pub struct App {
     running: Option<Running>,
     runtime: tokio::runtime::Runtime,
     log: Lines,
-    /// How clients connect, if the tests run over HTTP/2.
+    /// The TLS configuration of clients, if the tests run over HTTP/2.
     tls: Option<TlsClient>,
     _folder: TempDir,
 }
@@ -93,9 +93,9 @@ impl App {
             _folder: folder,
         };
         app.launch();
-        let anyone = app.anyone();
+        let anonymous = app.anonymous();
         let key = app.key(enterprise(1_000_000, 1_000_000));
-        (app, anyone, key)
+        (app, anonymous, key)
     }
 
     fn launch(&mut self) {
@@ -125,12 +125,12 @@ impl App {
         self.launch();
     }
 
-    /// Where the API is.
+    /// The address of the API.
     pub fn address(&self) -> SocketAddr {
         self.running().address
     }
 
-    /// Where the API is, as a link begins.
+    /// The origin of the API, with which links begin.
     pub fn origin(&self) -> String {
         let scheme = if self.config.tls.is_some() {
             "https"
@@ -140,36 +140,36 @@ impl App {
         format!("{scheme}://{}", self.address())
     }
 
-    /// Where the admin listener is.
+    /// The address of the admin listener.
     pub fn admin_address(&self) -> SocketAddr {
         self.running().admin_address
     }
 
-    /// The file with the data.
+    /// The file of the database.
     pub fn database(&self) -> PathBuf {
         match &self.config.database {
             Database::Sqlite(path) => path.clone(),
-            other => panic!("{other} is no file"),
+            other => panic!("{other} is not a file"),
         }
     }
 
-    /// Where the data is, as `--database` takes it.
+    /// The database, as `--database` takes it.
     pub fn database_url(&self) -> String {
         url_of(&self.config.database)
     }
 
-    /// The data as others have it open, who know nothing of the server.
-    pub fn by_hand(&self) -> ByHand {
-        ByHand::open(&self.config.database)
+    /// Another client of the database.
+    pub fn sql_client(&self) -> SqlClient {
+        SqlClient::open(&self.config.database)
     }
 
-    /// What the server has logged of requests so far; all of it once it has stopped.
+    /// The request log so far. It is complete once the server has stopped.
     pub fn log(&self) -> String {
         String::from_utf8(self.log.0.lock().expect("log").clone()).expect("text")
     }
 
     /// A client without a key.
-    pub fn anyone(&self) -> Client {
+    pub fn anonymous(&self) -> Client {
         self.client(None)
     }
 
@@ -186,7 +186,7 @@ impl App {
         self.issue(plan, None).1
     }
 
-    /// A new key of this plan that ends by itself after so long: its number, and a client that has it.
+    /// A new key of this plan that expires after this time: its ID, and a client that has it.
     pub fn issue(&self, plan: Plan, expires: Option<Duration>) -> (KeyId, Client) {
         let secret = Secret::generate().expect("randomness");
         let now = self.clock.now();
@@ -202,18 +202,18 @@ impl App {
         (record.id, self.client(Some(secret.reveal().to_owned())))
     }
 
-    /// The data of the server, opened a second time, as the command line opens it.
+    /// The database of the server, opened a second time, as the command line opens it.
     pub fn second_store(&self) -> Store {
         let opening = Store::open(&self.config.database, Mode::ReadWrite, 1);
         self.runtime.block_on(opening).expect("the data opens")
     }
 
-    /// The store under the server.
+    /// The store of the server.
     pub fn store(&self) -> &Store {
         self.running().store()
     }
 
-    /// Waits for something the library does.
+    /// Waits for a future of the library.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -231,8 +231,8 @@ impl Drop for App {
     }
 }
 
-/// Where a test's data is: in a file of its own, or, where `ANIMAL_STORE_TEST_POSTGRES` is the address of a server, in a
-/// database of its own there. So every test of the service is a test of both engines.
+/// The database of a test: a file of its own, or, if `ANIMAL_STORE_TEST_POSTGRES` is the address of a server, a database of its own
+/// there. So every test of the service is a test of both engines.
 pub fn database_for(folder: &TempDir) -> Database {
     let Ok(server) = std::env::var(POSTGRES) else {
         return Database::Sqlite(folder.path().join("animals.db"));
@@ -253,13 +253,13 @@ pub fn database_for(folder: &TempDir) -> Database {
     format!("{server}/{name}").parse().expect("a database")
 }
 
-/// How soon a server applies what others have changed: within a second, and where there may be several nodes within five.
-pub fn promised() -> Duration {
+/// The time within which a server applies the changes of other processes: a second, and five where there may be several nodes.
+pub fn propagation_time() -> Duration {
     let may_be_several = std::env::var_os(POSTGRES).is_some();
     Duration::from_secs(if may_be_several { 5 } else { 1 })
 }
 
-/// What [`database_for`] gave, as `--database` takes it.
+/// A database of [`database_for`], as `--database` takes it.
 pub(crate) fn url_of(database: &Database) -> String {
     match database {
         Database::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -273,8 +273,8 @@ pub(crate) fn url_of(database: &Database) -> String {
     }
 }
 
-/// Where a test's counters are: in the server's memory, or, where `ANIMAL_STORE_TEST_REDIS` is the address of a Redis, in a
-/// numbered database of its own there.
+/// Where a test's counters are: in the server's memory, or, if `ANIMAL_STORE_TEST_REDIS` is the address of a Redis, in a numbered
+/// database of its own there.
 pub fn redis_url() -> Option<RedisUrl> {
     let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
     Some(database_of(&server))
@@ -292,7 +292,7 @@ pub fn redis_behind_proxy() -> Option<(RedisUrl, Proxy)> {
     Some((database_of(&behind), proxy))
 }
 
-/// A database of this server that no one else has.
+/// A database of this Redis that nobody else uses.
 fn database_of(server: &str) -> RedisUrl {
     let number = std::process::Command::new("redis-cli")
         .args(["-u", server, "INCR", "databases"])

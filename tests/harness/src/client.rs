@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/1.1 over a socket, plain or with TLS, and holds every response to what all responses promise.
+//! A client that speaks HTTP/1.1 over a socket, plain or with TLS, and checks what every response must have.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::http2::Http2;
 use crate::{Connection, Response, TlsClient};
 
-/// Who sends requests: with a key or without.
+/// A client, with a key or without.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where to.
+    /// The address of the server.
     pub address: SocketAddr,
     /// The secret, if it has one.
     pub key: Option<String>,
-    /// How it encrypts, if it does.
+    /// Its TLS configuration, if it uses TLS.
     pub tls: Option<TlsClient>,
 }
 
@@ -102,7 +102,7 @@ impl Client {
         self.request("POST", "/v1/pets").json(body).send()
     }
 
-    /// Creates so many animals, named by their number.
+    /// Creates this many animals, named by their number.
     pub fn create_many(&self, count: usize) {
         for number in 1..=count {
             let made =
@@ -119,7 +119,7 @@ impl Client {
         Http2::connect(self.tls.as_ref().expect("TLS"), self.address)
     }
 
-    /// An open connection, for bytes of the test's own making.
+    /// An open connection, for raw bytes.
     pub fn connect(&self) -> Connection {
         match &self.tls {
             Some(tls) => tls.connect(self.address).into(),
@@ -135,7 +135,7 @@ impl Request<'_> {
         self
     }
 
-    /// Names another host than the address it is sent to.
+    /// Sets a `Host` other than the address.
     pub fn host(mut self, host: &str) -> Self {
         for (_, value) in self.headers.iter_mut().filter(|(name, _)| name == "Host") {
             host.clone_into(value);
@@ -143,7 +143,7 @@ impl Request<'_> {
         self
     }
 
-    /// Sets a body as it is, with no type.
+    /// Sets a body without a `Content-Type`.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = Some(body.into());
         self
@@ -169,8 +169,8 @@ impl Request<'_> {
 
     fn send_over_http2(&self, request: http::Request<()>, connection: &mut Http2) -> Response {
         let body = self.body.clone().unwrap_or_default();
-        let asked = format!("{} {}", self.method, self.target);
-        let response = connection.send(request, body, asked);
+        let request_line = format!("{} {}", self.method, self.target);
+        let response = connection.send(request, body, request_line);
         self.check(&response);
         response
     }
@@ -197,8 +197,8 @@ impl Request<'_> {
         let mut bytes = head.into_bytes();
         bytes.extend(self.body.as_deref().unwrap_or_default());
         connection.send(&bytes);
-        let asked = format!("{} {}", self.method, self.target);
-        let response = connection.response_to(&asked)?;
+        let request_line = format!("{} {}", self.method, self.target);
+        let response = connection.response_to(&request_line)?;
         self.check(&response);
         Ok(response)
     }
@@ -210,7 +210,7 @@ impl Request<'_> {
         crate::document::check(&self.method, path, response);
     }
 
-    /// The same request for HTTP/2, if it can be one: HTTP/2 has no two hosts, no malformed one, and no headers of a connection.
+    /// The same request for HTTP/2, if it can be sent so: HTTP/2 allows neither two hosts nor a malformed one, nor headers of a connection.
     fn for_http2(&self) -> Option<http::Request<()>> {
         let mut hosts = self
             .headers

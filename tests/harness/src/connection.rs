@@ -5,11 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::Response;
-use crate::wire::Wire;
+use crate::stream::Stream;
 
 /// A socket and what has been read from it.
 #[derive(Debug)]
-pub struct Connection(BufReader<Wire>);
+pub struct Connection(BufReader<Stream>);
 
 impl Connection {
     /// Connects.
@@ -22,7 +22,7 @@ impl Connection {
         let _ = self.0.get_mut().write_all(bytes);
     }
 
-    /// Closes our side: nothing more will be sent.
+    /// Closes the connection for writing.
     pub fn end(&mut self) {
         self.0.get_mut().end();
     }
@@ -37,18 +37,18 @@ impl Connection {
     pub fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 1]) {
             Ok(read) => read == 0,
-            // Nothing came and nothing ended: it is open.
+            // Neither data nor the end arrived: it is open.
             Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
         }
     }
 
-    pub(crate) fn response_to(&mut self, asked: &str) -> Result<Response, String> {
+    pub(crate) fn response_to(&mut self, request_line: &str) -> Result<Response, String> {
         let mut line = || {
             let mut line = String::new();
             match self.0.read_line(&mut line) {
                 Ok(_) if line.ends_with('\n') => Ok(line.trim_end().to_owned()),
-                Ok(_) => Err(format!("{asked}: the response broke off: {line:?}")),
-                Err(error) => Err(format!("{asked}: no response: {error}")),
+                Ok(_) => Err(format!("{request_line}: the response is cut off: {line:?}")),
+                Err(error) => Err(format!("{request_line}: no response: {error}")),
             }
         };
         let first = line()?;
@@ -56,7 +56,7 @@ impl Connection {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| format!("{asked}: not a response: {first:?}"))?;
+        let status = status.ok_or_else(|| format!("{request_line}: not a response: {first:?}"))?;
         let mut headers = Vec::new();
         loop {
             let line = line()?;
@@ -69,15 +69,15 @@ impl Connection {
             status,
             headers,
             body: Vec::new(),
-            asked: asked.to_owned(),
+            request_line: request_line.to_owned(),
         };
         let has_body =
-            !asked.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
+            !request_line.starts_with("HEAD ") && status >= 200 && status != 204 && status != 304;
         if let Some(length) = response.header("content-length").filter(|_| has_body) {
             response.body = vec![0; length.parse().expect("a length")];
             self.0
                 .read_exact(&mut response.body)
-                .map_err(|error| format!("{asked}: half a body: {error}"))?;
+                .map_err(|error| format!("{request_line}: the body is cut off: {error}"))?;
         }
         Ok(response)
     }
@@ -89,12 +89,12 @@ impl From<TcpStream> for Connection {
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
-        Wire::Plain(stream).into()
+        Stream::Plain(stream).into()
     }
 }
 
-impl From<Wire> for Connection {
-    fn from(wire: Wire) -> Self {
-        Self(BufReader::new(wire))
+impl From<Stream> for Connection {
+    fn from(stream: Stream) -> Self {
+        Self(BufReader::new(stream))
     }
 }

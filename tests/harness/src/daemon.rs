@@ -1,4 +1,4 @@
-//! A server program that a test starts, stalls and ends.
+//! A server program that a test starts, pauses and stops.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::eventually;
 
-/// How long a server may take for anything.
+/// The time limit for everything that a server does.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits for the end of its input, which is the end of the test process, however that came. Then it wakes the daemon and
-/// its children, which may be stalled, ends the daemon, and removes its folder.
+/// Waits for the end of its input, which is the end of the test process, for whatever reason. Then it resumes the daemon and its
+/// children, which may be stalled, stops the daemon, and removes its folder.
 const WATCH: &str = r#"
 read -r _
 for stat in /proc/[0-9]*/stat; do
@@ -38,18 +38,18 @@ rm -rf "$3"
 pub(crate) struct Daemon {
     child: Child,
     watcher: Child,
-    /// The signal that ends it at once.
-    farewell: Signal,
+    /// The signal that stops it at once.
+    stop_signal: Signal,
     log: PathBuf,
 }
 
 impl Daemon {
     /// Starts it. What it prints goes to the file `log` in its folder.
-    pub(crate) fn spawn(mut command: Command, folder: &Path, farewell: Signal) -> Self {
+    pub(crate) fn spawn(mut command: Command, folder: &Path, stop_signal: Signal) -> Self {
         let log = folder.join("log");
         let output = File::options().append(true).create(true).open(&log);
         let output = output.expect("a log file");
-        // Groups of their own: what is sent to the group of the tests is not for the server, and the watcher must live on.
+        // Process groups of their own: signals to the group of the tests must not reach them.
         let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a log file"))
@@ -59,7 +59,7 @@ impl Daemon {
             .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
         let watcher = Command::new("sh")
             .args(["-c", WATCH, "watcher"])
-            .args([child.id().to_string(), farewell.as_raw().to_string()])
+            .args([child.id().to_string(), stop_signal.as_raw().to_string()])
             .arg(folder)
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -71,7 +71,7 @@ impl Daemon {
         Self {
             child,
             watcher,
-            farewell,
+            stop_signal,
             log,
         }
     }
@@ -84,7 +84,7 @@ impl Daemon {
             let ended = self.child.try_wait().expect("a child");
             if ended.is_some() || began.elapsed() > TIMEOUT {
                 let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                panic!("no server within {TIMEOUT:?}, its end: {ended:?}, its log:\n{log}");
+                panic!("no server within {TIMEOUT:?}, exit status: {ended:?}, log:\n{log}");
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -93,12 +93,12 @@ impl Daemon {
     /// Stops it and its children where they are. Their sockets stay open.
     #[track_caller]
     pub(crate) fn stall(&self) {
-        // The parent first: once it stands, no child comes after those that are listed.
+        // The parent first: once it is stopped, it starts no more children.
         stop(&[self.id()]);
         stop(&children(self.id()));
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(crate) fn resume(&self) {
         for id in children(self.id()) {
             let _ = kill_process(id, Signal::CONT);
@@ -112,11 +112,11 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
-    /// Ends it, and returns when it is gone. It does not panic: a test that fails would not be heard.
+    /// Stops it, and returns when it has exited. It does not panic, which would hide the failure of a test.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.resume();
-            let _ = kill_process(self.id(), self.farewell);
+            let _ = kill_process(self.id(), self.stop_signal);
             let began = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < TIMEOUT {
                 std::thread::sleep(Duration::from_millis(2));
@@ -129,8 +129,8 @@ impl Drop for Daemon {
     }
 }
 
-/// A port without a listener. It is below those that the system gives to outgoing connections: none of them takes it,
-/// nor connects to itself, while the server is away.
+/// A port without a listener. It is below those that the system assigns to outgoing connections: none of them takes it, or connects
+/// to itself, while the server is down.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let own = std::process::id().wrapping_mul(16);
@@ -165,10 +165,10 @@ fn children(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The state of a process and the id of its parent; none if it is gone.
+/// The state of a process and the ID of its parent; none if it has exited.
 fn stat(id: Pid) -> Option<(String, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).ok()?;
-    // The name before them is in brackets, and can hold anything.
-    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    // The name before them is in parentheses, and can contain anything.
+    let mut args = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((args.next()?.to_owned(), args.next()?.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! Holds responses to the OpenAPI document: their status, and each of their headers.
+//! Compares responses with the OpenAPI document: their status, and each of their headers.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::Response;
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_slice(&Document::new(None, None).json).expect("JSON"));
 
-/// Headers of HTTP itself, which no document lists; the last is that of a proxy in front.
+/// Headers of HTTP itself, which the document does not list. The last one is added by a proxy in front.
 const OF_HTTP: [&str; 6] = [
     "vary",
     "date",
@@ -20,8 +20,7 @@ const OF_HTTP: [&str; 6] = [
     "server",
 ];
 
-/// Panics unless the document knows that this request can have this response. A request that is no operation of the
-/// document's is not its affair.
+/// Panics unless the document describes this response to this request. A request that is not an operation of the document is ignored.
 #[track_caller]
 pub(crate) fn check(method: &str, path: &str, response: &Response) {
     let template = match path.strip_prefix("/v1/pets") {
@@ -44,7 +43,7 @@ pub(crate) fn check(method: &str, path: &str, response: &Response) {
     let documented = resolve(&operation["responses"][response.status.to_string()]);
     assert!(
         documented.is_object(),
-        "the document does not know this status: {response}"
+        "the document does not describe this status: {response}"
     );
     if response.status >= 400 && !response.body.is_empty() {
         let known =
@@ -52,7 +51,7 @@ pub(crate) fn check(method: &str, path: &str, response: &Response) {
         let known = known.as_array().expect("codes");
         assert!(
             known.contains(&response.code().into()),
-            "the document does not know this code: {response}"
+            "the document does not describe this code: {response}"
         );
     }
     let headers = documented["headers"].as_object().expect("headers");
@@ -60,7 +59,7 @@ pub(crate) fn check(method: &str, path: &str, response: &Response) {
         let known = headers.keys().any(|known| known.eq_ignore_ascii_case(name));
         assert!(
             known || OF_HTTP.contains(&name.as_str()) || name.starts_with("access-control-"),
-            "the document does not know {name}: {response}"
+            "the document does not describe {name}: {response}"
         );
     }
     for (name, header) in headers {
@@ -68,12 +67,12 @@ pub(crate) fn check(method: &str, path: &str, response: &Response) {
         let sent = response.header(&name.to_ascii_lowercase()).is_some();
         assert!(
             sent || !required,
-            "the document promises {name}: {response}"
+            "the document requires {name}: {response}"
         );
     }
 }
 
-/// What a `$ref` leads to.
+/// Resolves a `$ref`.
 fn resolve(value: &Value) -> &Value {
     match value["$ref"].as_str() {
         Some(reference) => resolve(DOCUMENT.pointer(&reference[1..]).expect("a component")),

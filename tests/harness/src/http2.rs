@@ -42,7 +42,7 @@ impl Http2 {
         &mut self,
         request: http::Request<()>,
         body: Vec<u8>,
-        asked: String,
+        request_line: String,
     ) -> Response {
         let sending = async {
             let (response, mut sender) = self.client.send_request(request, body.is_empty())?;
@@ -66,11 +66,11 @@ impl Http2 {
                     .map(|(name, value)| (name.to_string(), text(value)))
                     .collect(),
                 body,
-                asked: asked.clone(),
+                request_line: request_line.clone(),
             })
         };
         self.runtime
             .block_on(sending)
-            .unwrap_or_else(|error: h2::Error| panic!("{asked}: {error}"))
+            .unwrap_or_else(|error: h2::Error| panic!("{request_line}: {error}"))
     }
 }

@@ -1,15 +1,13 @@
-//! What the tests stand on: a server on a real socket and a real file, a clock that a test moves, and a client that
-//! looks at every response it gets.
+//! The test harness: a server on a real socket and a real file, a clock that a test moves, and a client that checks every response.
 //!
 //! ```no_run
-//! let (app, anyone, key) = harness::App::start();
-//! assert_eq!(anyone.get("/v1/pets").status, 401);
+//! let (app, anonymous, key) = harness::App::start();
+//! assert_eq!(anonymous.get("/v1/pets").status, 401);
 //! assert_eq!(key.get("/v1/pets").json(), serde_json::json!([]));
 //! app.clock.advance(std::time::Duration::from_secs(60));
 //! ```
 
 mod app;
-mod by_hand;
 mod client;
 mod connection;
 mod daemon;
@@ -23,12 +21,14 @@ mod prometheus;
 mod proxy;
 mod redis;
 mod response;
+mod sql_client;
+mod stream;
 mod terminal;
 mod tls;
-mod wire;
 
-pub use app::{App, START, database_for, enterprise, promised, redis_behind_proxy, redis_url};
-pub use by_hand::ByHand;
+pub use app::{
+    App, START, database_for, enterprise, propagation_time, redis_behind_proxy, redis_url,
+};
 pub use client::{Client, Request};
 pub use connection::Connection;
 pub use load::{beside_imports, creations, figures};
@@ -39,5 +39,6 @@ pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use redis::Redis;
 pub use response::Response;
+pub use sql_client::SqlClient;
 pub use terminal::run as on_terminal;
 pub use tls::{Authority, Certificate, Signed, TlsClient};

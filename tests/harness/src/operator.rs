@@ -1,4 +1,4 @@
-//! An operator: commands typed one after the other, on data of their own.
+//! An operator, who runs commands on a database of their own.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use tempfile::TempDir;
 
 use crate::app::{database_for, url_of};
 use crate::process::{DATABASE, Output, run_on};
-use crate::{ByHand, Process};
+use crate::{Process, SqlClient};
 
-/// A folder to type in, and data: on the engine that the tests run on.
+/// A working folder, and a database of the engine that the tests run on.
 #[derive(Debug)]
 pub struct Operator {
     program: &'static str,
@@ -36,38 +36,37 @@ impl Operator {
         }
     }
 
-    /// Runs the program with these words.
-    pub fn run(&self, words: &[&str]) -> Output {
+    /// Runs the program with these arguments.
+    pub fn run(&self, args: &[&str]) -> Output {
         let database = url_of(&self.database);
-        run_on(&database, self.program, self.folder.path(), words)
+        run_on(&database, self.program, self.folder.path(), args)
     }
 
-    /// The same with words that have spaces between them.
-    pub fn typed(&self, words: &str) -> Output {
-        self.run(&words.split_whitespace().collect::<Vec<_>>())
+    /// Runs the program with arguments that are separated by spaces.
+    pub fn run_line(&self, args: &str) -> Output {
+        self.run(&args.split_whitespace().collect::<Vec<_>>())
     }
 
-    /// The same; it succeeds, and has nothing to say beside its result.
+    /// Returns what a command prints. It must succeed, and print nothing to standard error.
     #[track_caller]
-    pub fn says(&self, words: &str) -> String {
-        let output = self.typed(words).exits(0);
+    pub fn stdout_of(&self, args: &str) -> String {
+        let output = self.run_line(args).exits(0);
         assert_eq!(output.stderr, "");
         output.stdout.trim_end().to_owned()
     }
 
-    /// Runs the program on a terminal of so many columns, where this is typed; gives its exit code and what the
-    /// terminal shows.
-    pub fn on_terminal(&self, columns: u16, words: &str, typed: &str) -> (Option<i32>, String) {
+    /// Runs the program on a terminal of this width, where this is typed. Returns its exit code and what the terminal shows.
+    pub fn on_terminal(&self, columns: u16, args: &str, typed: &str) -> (Option<i32>, String) {
         let database = url_of(&self.database);
-        let words = format!("stty cols {columns} rows 24; exec {} {words}", self.program);
+        let args = format!("stty cols {columns} rows 24; exec {} {args}", self.program);
         let vars = [(DATABASE, &*database)];
-        crate::terminal::run(self.folder.path(), &words, &vars, typed)
+        crate::terminal::run(self.folder.path(), &args, &vars, typed)
     }
 
     /// A server on the same data.
-    pub fn serve(&self, words: &[&str]) -> Process {
+    pub fn serve(&self, args: &[&str]) -> Process {
         let vars = [(DATABASE, &*url_of(&self.database))];
-        Process::serve_with(self.program, self.folder.path(), words, &vars)
+        Process::serve_with(self.program, self.folder.path(), args, &vars)
     }
 
     /// The folder.
@@ -75,8 +74,8 @@ impl Operator {
         self.folder.path()
     }
 
-    /// The data as others have it open.
-    pub fn by_hand(&self) -> ByHand {
-        ByHand::open(&self.database)
+    /// Another client of the database.
+    pub fn sql_client(&self) -> SqlClient {
+        SqlClient::open(&self.database)
     }
 }

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use crate::daemon::{Daemon, TIMEOUT, free_port};
 use crate::{Signed, eventually};
 
-/// Who runs the server when the tests run as root, whom PostgreSQL refuses.
+/// The user that runs the server if the tests run as root, as which PostgreSQL does not start.
 const USER: &str = "postgres";
 
-/// How a cluster is made. Small segments are copied faster. `cargo clean` removes the template made with other words.
+/// The options of `initdb`. Small segments are copied faster. After a change, `cargo clean` removes the template made before.
 const INITDB: [&str; 8] = [
     "--no-sync",
     "--no-instructions",
@@ -46,24 +46,24 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a cluster, starts its server on a free port, and waits until it takes connections.
+    /// Creates a cluster, starts its server on a free port, and waits until it accepts connections.
     #[track_caller]
     pub fn start() -> Self {
         let postgres = Self::new(false);
-        postgres.make_cluster();
+        postgres.create_cluster();
         postgres.start_again();
         postgres
     }
 
-    /// The same with TLS. Clients are let in by the rules of `pg_hba.conf`; on its socket, everybody is.
+    /// The same with TLS. Clients are admitted by these rules of `pg_hba.conf`; on its Unix socket, all are.
     #[track_caller]
     pub fn start_with_tls(certificate: &Signed, rules: &str) -> Self {
         let postgres = Self::new(true);
-        postgres.make_cluster();
+        postgres.create_cluster();
         postgres.set_certificate(certificate);
         let rules = format!("local all all trust\n{rules}\n");
         std::fs::write(postgres.data().join("pg_hba.conf"), rules).expect("a file");
-        postgres.hand_over();
+        postgres.chown();
         postgres.start_again();
         postgres
     }
@@ -84,7 +84,7 @@ impl Postgres {
         for (from, name) in [(cert, "server.crt"), (key, "server.key"), (ca, "ca.crt")] {
             copy(from, &self.data().join(name));
         }
-        self.hand_over();
+        self.chown();
     }
 
     /// A second server that follows this one, on a port of its own. From now on a commit returns when both have it, so
@@ -92,7 +92,7 @@ impl Postgres {
     #[track_caller]
     pub fn standby(&self) -> Self {
         let standby = Self::new(false);
-        standby.hand_over();
+        standby.chown();
         let mut backup = standby.command("pg_basebackup");
         backup.args(["--pgdata=data", "--write-recovery-conf", "--no-sync"]);
         backup.args(["--checkpoint=fast", "--username=animals"]);
@@ -110,13 +110,13 @@ impl Postgres {
         standby
     }
 
-    /// Makes a standby a server that takes writes, and waits until it does.
+    /// Makes a standby accept writes, and waits until it does.
     #[track_caller]
     pub fn promote(&self) {
         assert_eq!(self.psql("postgres", "select pg_promote()"), "t");
     }
 
-    /// Where the database `postgres` is.
+    /// The URL of the database `postgres`.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
@@ -126,7 +126,7 @@ impl Postgres {
         self.port
     }
 
-    /// Makes an empty database, and gives its URL.
+    /// Creates an empty database, and returns its URL.
     #[track_caller]
     pub fn create_database(&self, name: &str) -> String {
         self.psql("postgres", &format!("create database \"{name}\""));
@@ -147,12 +147,12 @@ impl Postgres {
         run(psql)
     }
 
-    /// Ends it as a crash would: transactions that run are lost, connections break, the next start recovers.
+    /// Stops it as a crash would: running transactions are lost, connections break, the next start recovers.
     pub fn stop_immediately(&self) {
         self.daemon().take();
     }
 
-    /// Starts it again on the same port and data, and waits until it takes connections.
+    /// Starts it again on the same port and data, and waits until it accepts connections.
     #[track_caller]
     pub fn start_again(&self) {
         let mut running = self.daemon();
@@ -178,13 +178,13 @@ impl Postgres {
         self.start_again();
     }
 
-    /// Stops all its processes where they are: connections stay open and new ones are taken, but nothing responds.
+    /// Pauses all its processes: connections stay open and new ones are accepted, but nothing responds.
     #[track_caller]
     pub fn stall(&self) {
         self.daemon().as_ref().expect("it runs").stall();
     }
 
-    /// Lets it go on after [`stall`](Self::stall).
+    /// Resumes it after [`stall`](Self::stall).
     #[track_caller]
     pub fn resume(&self) {
         self.daemon().as_ref().expect("it runs").resume();
@@ -198,13 +198,13 @@ impl Postgres {
         self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server says so in the eighth line of the file with its process id.
+    /// The server writes its state to the eighth line of the file with its process ID.
     fn is_ready(&self, id: u32) -> bool {
         let file = std::fs::read_to_string(self.data().join("postmaster.pid"));
         let file = file.unwrap_or_default();
         let mut lines = file.lines();
         lines.next() == Some(id.to_string().as_str())
-            && lines.nth(6).map(str::trim).is_some_and(takes_connections)
+            && lines.nth(6).map(str::trim).is_some_and(accepts_connections)
     }
 
     fn data(&self) -> PathBuf {
@@ -212,18 +212,18 @@ impl Postgres {
     }
 
     /// Copies a cluster made once for all tests: `initdb` takes longer than all the rest.
-    fn make_cluster(&self) {
+    fn create_cluster(&self) {
         let template = self.template();
         if template.exists() {
             copy(&template, &self.data());
-            self.hand_over();
+            self.chown();
             return;
         }
-        self.hand_over();
+        self.chown();
         let mut initdb = self.command("initdb");
         initdb.args(INITDB);
         run(initdb);
-        // Others may be at it too. Whoever is first to rename a whole copy has made it.
+        // Other tests may do the same. The first one to rename a complete copy wins.
         let folder = template.parent().expect("a folder");
         let own = TempDir::new_in(folder).expect("a folder");
         let made = own.path().join("data");
@@ -232,7 +232,7 @@ impl Postgres {
         assert!(renamed.is_ok() || template.exists(), "{renamed:?}");
     }
 
-    /// In the target folder, which is where the test runs from.
+    /// In the target folder, from which the test runs.
     fn template(&self) -> PathBuf {
         let program = std::env::current_exe().expect("a program");
         let target = program
@@ -246,8 +246,8 @@ impl Postgres {
         folder.join(format!("postgres-template-{version}"))
     }
 
-    /// Gives the folder to the user who runs the server.
-    fn hand_over(&self) {
+    /// Gives the folder to the user that runs the server.
+    fn chown(&self) {
         if geteuid().is_root() {
             let mut chown = Command::new("chown");
             chown.args(["-R", USER]).arg(self.folder.path());
@@ -255,7 +255,7 @@ impl Postgres {
         }
     }
 
-    /// A program of PostgreSQL's in the folder, as a user that PostgreSQL takes, with no settings from around.
+    /// A program of PostgreSQL in the folder, as a user that PostgreSQL accepts, with an empty environment.
     fn command(&self, program: &str) -> Command {
         let program = self.binaries.join(program);
         let mut command = if geteuid().is_root() {
@@ -288,8 +288,8 @@ fn binaries() -> PathBuf {
     folder.into()
 }
 
-/// Whether this is how the file with the process id says so, of a server or of a standby.
-fn takes_connections(state: &str) -> bool {
+/// Whether this state, in the file with the process ID, is that of a server or a standby that accepts connections.
+fn accepts_connections(state: &str) -> bool {
     ["ready", "standby"].contains(&state)
 }
 

@@ -31,9 +31,9 @@ impl Output {
         self
     }
 
-    /// Panics unless it failed with this code and one line on standard error, and gives that line.
+    /// Panics unless it failed with this code and one line on standard error, and returns that line.
     #[track_caller]
-    pub fn refuses(self, code: i32) -> String {
+    pub fn fails_with(self, code: i32) -> String {
         let output = self.exits(code);
         assert_eq!(output.stdout, "", "{output:#?}");
         assert_eq!(output.stderr.lines().count(), 1, "{output:#?}");
@@ -43,17 +43,17 @@ impl Output {
 
 /// Runs the program in a folder to its end, with none of this process's `ANIMAL_STORE_…` variables.
 #[track_caller]
-pub fn run(program: &str, folder: &Path, words: &[&str]) -> Output {
-    finish(command(program, folder, words), TIMEOUT)
+pub fn run(program: &str, folder: &Path, args: &[&str]) -> Output {
+    finish(command(program, folder, args), TIMEOUT)
 }
 
 /// The environment variable of `--database`.
 pub(crate) const DATABASE: &str = "ANIMAL_STORE_DATABASE";
 
-/// The same on this database, unless the words name another.
+/// The same on this database, unless the arguments name another.
 #[track_caller]
-pub(crate) fn run_on(database: &str, program: &str, folder: &Path, words: &[&str]) -> Output {
-    let mut command = command(program, folder, words);
+pub(crate) fn run_on(database: &str, program: &str, folder: &Path, args: &[&str]) -> Output {
+    let mut command = command(program, folder, args);
     command.env(DATABASE, database);
     finish(command, TIMEOUT)
 }
@@ -86,9 +86,9 @@ fn finish(mut command: Command, timeout: Duration) -> Output {
     }
 }
 
-pub(crate) fn command(program: &str, folder: &Path, words: &[&str]) -> Command {
+pub(crate) fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command.args(args).current_dir(folder).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
             command.env_remove(name);
@@ -101,23 +101,23 @@ pub(crate) fn command(program: &str, folder: &Path, words: &[&str]) -> Command {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    /// Where the API is.
+    /// The address of the API.
     pub address: SocketAddr,
-    /// Where the admin listener is.
+    /// The address of the admin listener.
     pub admin: SocketAddr,
-    /// What it printed at the start.
-    pub greeting: String,
+    /// What it printed when it started.
+    pub banner: String,
     lines: Receiver<String>,
 }
 
 impl Process {
-    /// Starts `serve` in a folder on free ports, and waits until it says where it is.
-    pub fn serve(program: &str, folder: &Path, words: &[&str]) -> Self {
-        Self::serve_with(program, folder, words, &[])
+    /// Starts `serve` in a folder on free ports, and waits until it prints its addresses.
+    pub fn serve(program: &str, folder: &Path, args: &[&str]) -> Self {
+        Self::serve_with(program, folder, args, &[])
     }
 
     /// The same, with environment variables.
-    pub fn serve_with(program: &str, folder: &Path, words: &[&str], vars: &[(&str, &str)]) -> Self {
+    pub fn serve_with(program: &str, folder: &Path, args: &[&str], vars: &[(&str, &str)]) -> Self {
         let mut all = vec![
             "serve",
             "--listen",
@@ -125,20 +125,20 @@ impl Process {
             "--admin-listen",
             "127.0.0.1:0",
         ];
-        all.extend(words);
+        all.extend(args);
         Self::start(program, folder, &all, vars)
     }
 
-    /// Starts a program that becomes a server, with these words alone, and waits until it says where it is.
-    pub fn start(program: &str, folder: &Path, words: &[&str], vars: &[(&str, &str)]) -> Self {
-        let mut command = command(program, folder, words);
+    /// Starts a program that becomes a server, with these arguments alone, and waits until it prints its addresses.
+    pub fn start(program: &str, folder: &Path, args: &[&str], vars: &[(&str, &str)]) -> Self {
+        let mut command = command(program, folder, args);
         command
             .envs(vars.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
 
-        // The log is read all the time: a full pipe would hold nothing up, but lose lines.
+        // The log is read continuously: with a full pipe, the server would drop lines.
         let (send, lines) = mpsc::channel();
         let errors = BufReader::new(child.stderr.take().expect("a pipe"));
         std::thread::spawn(move || {
@@ -148,41 +148,41 @@ impl Process {
                 .try_for_each(|line| send.send(line))
         });
 
-        let mut greeting = String::new();
+        let mut banner = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
-        while !greeting.contains("\n  database ") {
-            let read = output.read_line(&mut greeting).expect("text");
+        while !banner.contains("\n  database ") {
+            let read = output.read_line(&mut banner).expect("text");
             if read == 0 {
                 let _ = child.wait();
                 panic!(
-                    "it did not start: {greeting}{}",
+                    "it did not start: {banner}{}",
                     lines.iter().collect::<Vec<_>>().join("\n")
                 );
             }
         }
         let address = |name: &str| {
-            let line = greeting
+            let line = banner
                 .lines()
                 .find(|line| line.trim_start().starts_with(name))
                 .expect(name);
-            let url = line.split_whitespace().last().expect("a url");
+            let url = line.split_whitespace().last().expect("a URL");
             let host = url.trim_end_matches("/v1");
             let host = host.split_once("://").map_or(host, |(_, host)| host);
             host.parse().unwrap_or_else(|_| panic!("{line}"))
         };
         let (api, admin) = (address("API"), address("admin"));
-        // It is printed in one piece, so what follows, if anything does, has been read with it.
-        greeting.push_str(&String::from_utf8_lossy(output.buffer()));
+        // It is printed in one write, so whatever follows has been read with it.
+        banner.push_str(&String::from_utf8_lossy(output.buffer()));
         Self {
             child,
             address: api,
             admin,
-            greeting,
+            banner,
             lines,
         }
     }
 
-    /// Its process id.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -206,7 +206,7 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Waits until it ends by itself, and gives its exit code.
+    /// Waits until it exits by itself, and returns its exit code.
     pub fn ends_within(&mut self, timeout: Duration) -> Option<i32> {
         let began = Instant::now();
         while began.elapsed() < timeout {
@@ -218,7 +218,7 @@ impl Process {
         panic!("it still runs after {timeout:?}");
     }
 
-    /// What it has logged since this was last asked.
+    /// What it has logged since the last call.
     pub fn log(&self) -> String {
         self.lines.try_iter().map(|line| line + "\n").collect()
     }
@@ -230,11 +230,11 @@ impl Drop for Process {
     }
 }
 
-/// Asks again until the response is yes; fails after `timeout`. For what is promised within a time.
+/// Polls a condition until it holds. Fails after `timeout`.
 #[track_caller]
-pub fn eventually(timeout: Duration, what: &str, mut yes: impl FnMut() -> bool) {
+pub fn eventually(timeout: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !yes() {
+    while !condition() {
         assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -1,4 +1,4 @@
-//! A TCP proxy that breaks connections when a test wants it.
+//! A TCP proxy that breaks connections when a test asks for it.
 
 mod forwarding;
 mod state;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use forwarding::Shared;
 use state::{Mode, State, Trigger};
 
-/// Stands between a client and a server on a port of its own. All connections end with this value.
+/// A proxy on a port of its own. It closes all connections when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -86,13 +86,13 @@ impl Proxy {
         self.shared.enter(Mode::Open);
     }
 
-    /// Holds each piece that goes to a client for so long.
+    /// Delays each chunk that goes to a client by this time.
     pub fn delay(&self, delay: Duration) {
         self.shared.state().delay = delay;
     }
 
-    /// Cuts the first connection that has passed so many bytes to its client from now on, and exactly so many. With zero
-    /// it is the first that has something to pass. The others go on.
+    /// Cuts the first connection that has passed this many bytes to its client from now on, after exactly that many. With zero it is the
+    /// first that has something to pass. The others continue.
     pub fn cut_after(&self, bytes: usize) {
         let mut state = self.shared.state();
         state.cut_after = Some(bytes);
@@ -101,8 +101,8 @@ impl Proxy {
         }
     }
 
-    /// Cuts a connection whose client sends these bytes, in one piece or in several: the server gets them and has a
-    /// moment to work on them, the client gets no response. So many times in all.
+    /// Cuts a connection whose client sends these bytes, in one chunk or in several: the server gets them and has a
+    /// moment to process them, the client gets no response. It does so this many times.
     pub fn cut_when_client_sends(&self, pattern: &[u8], times: usize) {
         assert!(!pattern.is_empty(), "every client sends nothing");
         let pattern = pattern.to_vec();
@@ -166,7 +166,7 @@ mod tests {
         stream
     }
 
-    /// What comes back for these bytes; none if the connection ends.
+    /// The response to these bytes; none if the connection ends.
     fn ask(stream: &mut TcpStream, bytes: &[u8]) -> Option<Vec<u8>> {
         stream.write_all(bytes).ok()?;
         let mut response = vec![0; bytes.len()];

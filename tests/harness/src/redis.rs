@@ -25,7 +25,7 @@ pub struct Redis {
     folder: TempDir,
 }
 
-/// How a server encrypts: then it takes nothing else.
+/// The TLS configuration of a server, which then accepts only TLS.
 #[derive(Clone, Debug)]
 struct RedisTls {
     certificate: Signed,
@@ -70,7 +70,7 @@ impl Redis {
         let addresses = all.each_ref().map(|one| format!("127.0.0.1:{}", one.port));
         let mut create = Command::new("redis-cli");
         create.args(["--cluster-yes", "--cluster", "create"]);
-        create.args(addresses).args(all[0].tls_words());
+        create.args(addresses).args(all[0].tls_options());
         let made = create.output().expect("redis-cli runs");
         assert!(made.status.success(), "{made:?}");
         eventually(Duration::from_secs(10), "a cluster", || {
@@ -92,7 +92,7 @@ impl Redis {
         redis
     }
 
-    /// Where it is, as a URL.
+    /// Its URL.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() {
             "rediss"
@@ -102,8 +102,8 @@ impl Redis {
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// What `redis-cli` needs to connect.
-    fn tls_words(&self) -> Vec<OsString> {
+    /// The options with which `redis-cli` connects.
+    fn tls_options(&self) -> Vec<OsString> {
         let Some(RedisTls { certificate, .. }) = &self.tls else {
             return Vec::new();
         };
@@ -121,21 +121,21 @@ impl Redis {
         self.port
     }
 
-    /// What `redis-cli` prints for this command. Panics if the server refuses it.
+    /// What `redis-cli` prints for this command. Panics if it fails.
     #[track_caller]
-    pub fn cli(&self, words: &[&str]) -> String {
+    pub fn cli(&self, args: &[&str]) -> String {
         let output = Command::new("redis-cli")
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-e"])
-            .args(self.tls_words())
-            .args(words)
+            .args(self.tls_options())
+            .args(args)
             .output()
             .expect("redis-cli runs");
-        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(output.status.success(), "{args:?}: {output:?}");
         let text = String::from_utf8(output.stdout).expect("text");
         text.trim_end().to_owned()
     }
 
-    /// Kills it as `kill -9` does. All it knew is lost.
+    /// Kills it as `kill -9` does. Its data is lost.
     pub fn kill(&self) {
         self.daemon().take();
     }
@@ -170,7 +170,7 @@ impl Redis {
             command.args(["--tls-cluster", "yes"]);
         }
         match self.is_shard {
-            // Left to itself, it would talk to the others on a port that may be taken.
+            // By default, it would talk to the others on a port that may be taken.
             true => command
                 .args(["--cluster-enabled", "yes", "--cluster-port"])
                 .arg(free_port().to_string()),
@@ -186,13 +186,13 @@ impl Redis {
         *running = Some(daemon);
     }
 
-    /// Stops it where it is: connections stay open and new ones are taken, but nothing responds.
+    /// Pauses it: connections stay open and new ones are accepted, but nothing responds.
     #[track_caller]
     pub fn stall(&self) {
         self.daemon().as_ref().expect("it runs").stall();
     }
 
-    /// Lets it go on after [`stall`](Self::stall).
+    /// Resumes it after [`stall`](Self::stall).
     #[track_caller]
     pub fn resume(&self) {
         self.daemon().as_ref().expect("it runs").resume();

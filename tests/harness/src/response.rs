@@ -1,11 +1,11 @@
-//! A response, and what every response promises.
+//! A response, and what every response must have.
 
 use std::fmt;
 
 use animal_store::percent::decode_path;
 use serde_json::Value;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The status.
@@ -14,15 +14,15 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
-    pub(crate) asked: String,
+    pub(crate) request_line: String,
 }
 
 impl Response {
-    /// The value of a header that comes at most once.
+    /// The value of a header that is sent at most once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(other, _)| other == name);
         let value = values.next().map(|(_, value)| value.as_str());
-        assert!(values.next().is_none(), "{name} comes twice: {self}");
+        assert!(values.next().is_none(), "{name} is sent twice: {self}");
         value
     }
 
@@ -33,7 +33,7 @@ impl Response {
             .unwrap_or_else(|| panic!("no {name}: {self}"));
         value
             .parse()
-            .unwrap_or_else(|_| panic!("{name} is no number: {self}"))
+            .unwrap_or_else(|_| panic!("{name} is not a number: {self}"))
     }
 
     /// Limit, remaining and reset, from the rate headers.
@@ -47,7 +47,7 @@ impl Response {
 
     /// The body as JSON.
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self}"))
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {self}"))
     }
 
     /// The `code` of an error.
@@ -69,7 +69,9 @@ impl Response {
     /// The IDs in a list.
     pub fn ids(&self) -> Vec<i64> {
         let list = self.json();
-        let list = list.as_array().unwrap_or_else(|| panic!("no list: {self}"));
+        let list = list
+            .as_array()
+            .unwrap_or_else(|| panic!("not a list: {self}"));
         list.iter()
             .map(|pet| pet["id"].as_i64().expect("an id"))
             .collect()
@@ -93,7 +95,7 @@ impl Response {
         self
     }
 
-    /// What every response promises.
+    /// Checks what every response must have.
     #[track_caller]
     pub(crate) fn check(&self, target: &str) {
         let has = |name: &str| self.header(name).is_some();
@@ -121,7 +123,7 @@ impl Response {
                 "{self}"
             );
         }
-        if self.status >= 400 && !self.asked.starts_with("HEAD ") {
+        if self.status >= 400 && !self.request_line.starts_with("HEAD ") {
             let error = self.json();
             let fields: Vec<_> = error
                 .as_object()
@@ -139,11 +141,11 @@ impl Response {
         }
         assert_eq!(has("www-authenticate"), self.status == 401, "{self}");
         assert_eq!(has("allow"), self.status == 405, "{self}");
-        // A conflict with the rules of the admin API does not pass by itself.
-        let passes = [409, 429, 503].contains(&self.status) && !target.starts_with("/api/");
+        // A conflict with a rule of the admin API is not temporary.
+        let is_temporary = [409, 429, 503].contains(&self.status) && !target.starts_with("/api/");
         assert_eq!(
             has("retry-after"),
-            passes || [429, 503].contains(&self.status),
+            is_temporary || [429, 503].contains(&self.status),
             "{self}"
         );
     }
@@ -151,7 +153,7 @@ impl Response {
 
 impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n{}", self.asked, self.status)?;
+        writeln!(f, "{}\n{}", self.request_line, self.status)?;
         for (name, value) in &self.headers {
             writeln!(f, "{name}: {value}")?;
         }

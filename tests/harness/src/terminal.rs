@@ -6,9 +6,9 @@ use std::process::Stdio;
 
 use crate::process::command;
 
-/// Runs a line of shell on a pseudo-terminal, types something, and gives the exit code and what was shown.
+/// Runs a line of shell on a pseudo-terminal, types something, and returns the exit code and what was shown.
 pub fn run(folder: &Path, line: &str, vars: &[(&str, &str)], typed: &str) -> (Option<i32>, String) {
-    // util-linux's script is the terminal: its own log is not wanted, its exit code is the command's.
+    // The terminal is that of script (util-linux). Its exit code is that of the command; its log is discarded.
     let mut terminal = command("script", folder, &["-qec", line, "/dev/null"]);
     let mut child = terminal
         .envs(vars.iter().copied())

@@ -1,4 +1,4 @@
-//! Certificates made for a test, and a client that trusts one of them alone.
+//! Certificates for tests, and a client that trusts only one of them.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
 
 use tempfile::TempDir;
 
-use crate::wire::Wire;
+use crate::stream::Stream;
 
 /// A self-signed certificate of `localhost` and 127.0.0.1, and its key.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Certificate {
         }
     }
 
-    /// Writes both into a folder, the key for its owner alone, and gives the files: certificate, key.
+    /// Writes both into a folder, the key for its owner alone, and returns the files: certificate, key.
     pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
         let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
         std::fs::write(&cert, &self.pem).expect("a file");
@@ -118,7 +118,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, mode).expect("permissions");
 }
 
-/// How a client encrypts.
+/// The TLS configuration of a client.
 #[derive(Clone, Debug)]
 pub struct TlsClient(Arc<ClientConfig>);
 
@@ -141,12 +141,12 @@ impl TlsClient {
     }
 
     /// A connection for HTTP/1.1.
-    pub(crate) fn connect(&self, address: SocketAddr) -> Wire {
+    pub(crate) fn connect(&self, address: SocketAddr) -> Stream {
         let http1 = match self.is_http2() {
             true => self.offering(b"http/1.1"),
             false => self.clone(),
         };
-        Wire::Tls(Box::new(http1.handshake(address).expect("a handshake")))
+        Stream::Tls(Box::new(http1.handshake(address).expect("a handshake")))
     }
 
     /// Whether it speaks HTTP/2 alone.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{is_secret, json_of, keys, line, with_a_key};
 
 #[test]
-fn set_plan_gives_another_plan() {
+fn set_plan_changes_the_plan() {
     let (operator, _) = with_a_key();
     assert_eq!(
         line(keys(&operator, "set-plan 1 pro")),
@@ -66,16 +66,16 @@ fn revoke_ends_a_key_permanently() {
     );
     assert!(
         keys(&operator, "rotate 1")
-            .refuses(1)
+            .fails_with(1)
             .contains("key 1 is revoked")
     );
 }
 
 #[test]
-fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
+fn a_rotation_during_a_grace_period_is_rejected_without_a_terminal() {
     let (operator, _) = with_a_key();
     let second = line(keys(&operator, "rotate 1"));
-    let message = keys(&operator, "rotate 1").refuses(2);
+    let message = keys(&operator, "rotate 1").fails_with(2);
     assert!(
         message.starts_with("animal-store: key 1 (me) was rotated recently: ")
             && message.ends_with(": use --yes to confirm"),
@@ -87,12 +87,12 @@ fn a_rotation_while_a_grace_is_running_is_refused_where_nobody_can_be_asked() {
         "the secret that the client has is still the current one"
     );
     is_secret(&line(keys(&operator, "rotate 1 --yes --grace 0s")));
-    // No grace is running any more: nothing to ask.
+    // The grace period has ended: no confirmation is needed.
     is_secret(&line(keys(&operator, "rotate 1")));
 }
 
 #[test]
-fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
+fn on_a_terminal_a_rotation_during_a_grace_period_asks_for_confirmation() {
     let (operator, _) = with_a_key();
     let second = line(keys(&operator, "rotate 1"));
     let prefix = || json_of(keys(&operator, "show 1 --json"))["prefix"].clone();
@@ -112,7 +112,7 @@ fn on_a_terminal_a_rotation_while_a_grace_is_running_asks_first() {
 }
 
 #[test]
-fn unban_says_what_it_did() {
+fn unban_reports_what_it_did() {
     let (operator, _) = with_a_key();
     assert_eq!(
         line(keys(&operator, "unban 1")),
@@ -126,7 +126,7 @@ fn unban_says_what_it_did() {
     let secret = line(keys(&operator, "create --name hasty --plan free"));
     let client = server.client(Some(&secret));
     while client.get("/v1/pets").json()["code"] != "key_banned" {}
-    harness::eventually(harness::promised(), "the ban is stored", || {
+    harness::eventually(harness::propagation_time(), "the ban is stored", || {
         json_of(keys(&operator, "show 2 --json"))["state"] == "banned"
     });
     let until = json_of(keys(&operator, "show 2 --json"))["bannedUntil"].clone();

@@ -30,7 +30,7 @@ fn create_with_json_prints_exactly_the_published_fields_in_their_order() {
 }
 
 #[test]
-fn create_knows_every_plan_and_its_figures() {
+fn create_accepts_every_plan_and_prints_its_limits() {
     let operator = operator();
     for (plan, per_minute, per_day) in [
         ("free", 60, 1_000),
@@ -50,7 +50,7 @@ fn create_knows_every_plan_and_its_figures() {
 }
 
 #[test]
-fn create_with_expires_shows_when() {
+fn create_with_expires_shows_the_expiry() {
     let (operator, _) = with_a_key();
     let key = json_of(keys(
         &operator,

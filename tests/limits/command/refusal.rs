@@ -1,4 +1,4 @@
-//! What none of the commands on keys does, and what is said instead.
+//! Errors of the commands on keys.
 
 use harness::{Operator, run};
 
@@ -7,7 +7,7 @@ use super::{PROGRAM, keys, operator, with_a_key};
 #[test]
 fn a_key_that_does_not_exist_is_reported_in_one_line_with_exit_1() {
     let (operator, _) = with_a_key();
-    for words in [
+    for args in [
         "show 9",
         "usage 9",
         "set-plan 9 pro",
@@ -17,9 +17,9 @@ fn a_key_that_does_not_exist_is_reported_in_one_line_with_exit_1() {
         "show 9 --json",
     ] {
         assert_eq!(
-            keys(&operator, words).refuses(1),
+            keys(&operator, args).fails_with(1),
             "animal-store: unknown key 9: see keys list",
-            "{words}"
+            "{args}"
         );
     }
 }
@@ -27,7 +27,7 @@ fn a_key_that_does_not_exist_is_reported_in_one_line_with_exit_1() {
 #[test]
 fn a_missing_database_is_reported_in_one_line_with_exit_1_and_none_is_created() {
     let folder = tempfile::TempDir::new().expect("a folder");
-    for words in [
+    for args in [
         "list",
         "show 1",
         "usage",
@@ -36,21 +36,22 @@ fn a_missing_database_is_reported_in_one_line_with_exit_1_and_none_is_created() 
         "revoke 1",
         "unban 1",
     ] {
-        let words: Vec<_> = ["keys"].into_iter().chain(words.split(' ')).collect();
-        let message = run(PROGRAM, folder.path(), &words).refuses(1);
+        let args: Vec<_> = ["keys"].into_iter().chain(args.split(' ')).collect();
+        let message = run(PROGRAM, folder.path(), &args).fails_with(1);
         assert!(
             message.contains("there is no database at animal-store.db"),
-            "{words:?}: {message}"
+            "{args:?}: {message}"
         );
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn wrong_usage_is_reported_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created() {
+fn a_usage_error_is_reported_in_one_line_that_names_the_option_with_exit_2_and_nothing_is_created()
+{
     let operator = Operator::without_data(PROGRAM);
     let long = format!("create --plan free --name {}", "x".repeat(101));
-    for (words, named) in [
+    for (args, named) in [
         ("create --name me --plan gold", "--plan"),
         ("create --name me", "--plan"),
         ("create --plan free", "--name"),
@@ -88,27 +89,27 @@ fn wrong_usage_is_reported_in_one_line_that_names_the_option_with_exit_2_and_not
         ("show", "<ID>"),
         ("forge", "forge"),
     ] {
-        let message = keys(&operator, words).refuses(2);
-        assert!(message.contains(named), "{words}: {message}");
+        let message = keys(&operator, args).fails_with(2);
+        assert!(message.contains(named), "{args}: {message}");
     }
     assert_eq!(std::fs::read_dir(operator.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_name_that_cannot_be_seen_is_refused() {
+fn a_blank_name_or_one_with_control_characters_is_rejected() {
     let operator = operator();
     for name in ["", "  ", "a\tb", "a\nb"] {
         let message = operator
             .run(&["keys", "create", "--plan", "free", "--name", name])
-            .refuses(2);
+            .fails_with(2);
         assert!(message.contains("--name"), "{message}");
     }
 }
 
 #[test]
-fn an_expiry_in_no_time_is_refused() {
+fn an_expiry_of_zero_is_rejected() {
     let operator = operator();
-    let message = keys(&operator, "create --name me --plan free --expires 0s").refuses(2);
+    let message = keys(&operator, "create --name me --plan free --expires 0s").fails_with(2);
     assert!(message.contains("--expires"), "{message}");
 }
 
@@ -119,6 +120,6 @@ fn a_key_that_has_expired_is_not_rotated() {
     harness::eventually(std::time::Duration::from_secs(5), "it expires", || {
         keys(&operator, "show 1").stdout.contains("expired")
     });
-    let message = keys(&operator, "rotate 1").refuses(1);
+    let message = keys(&operator, "rotate 1").fails_with(1);
     assert!(message.contains("has expired"), "{message}");
 }

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::{json_of, keys, line, operator, rows, with_a_key};
 
-/// The lines that a command shows on a terminal of so many columns; none is wider.
-fn on_terminal(operator: &harness::Operator, columns: u16, words: &str) -> Vec<String> {
-    let (code, shown) = operator.on_terminal(columns, &format!("keys {words}"), "");
+/// The lines that a command shows on a terminal of this many columns; none is wider.
+fn on_terminal(operator: &harness::Operator, columns: u16, args: &str) -> Vec<String> {
+    let (code, shown) = operator.on_terminal(columns, &format!("keys {args}"), "");
     assert_eq!(code, Some(0), "{shown}");
     for line in shown.lines() {
         let width = line.chars().count();
@@ -34,8 +34,8 @@ fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
             ],
         ),
     ] {
-        let words = ["keys", "create", "--name", name, "--plan"];
-        operator.run(&[&words[..], plan].concat()).exits(0);
+        let args = ["keys", "create", "--name", name, "--plan"];
+        operator.run(&[&args[..], plan].concat()).exits(0);
     }
     let titles = |lines: &[String]| -> Vec<String> {
         let titles = lines[1]
@@ -110,7 +110,7 @@ fn list_shows_every_key_by_id_and_never_a_secret() {
 }
 
 #[test]
-fn show_prints_all_of_one_key() {
+fn show_prints_everything_about_one_key() {
     let (operator, secret) = with_a_key();
     let rows = rows(keys(&operator, "show 1"));
     let prefix = format!("{}…", &secret[..8]);
@@ -140,13 +140,13 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
         .map(|_| {
             let (id, key) = app.issue(harness::enterprise(2, 9), None);
             crate::served(&key, 2);
-            crate::refused(&key, 1);
+            crate::rejected(&key, 1);
             id
         })
         .collect();
     let database = app.database_url();
     drop_after(app, |operator| {
-        let of = |words: &str| keys(operator, &format!("usage {words} --database {database}"));
+        let of = |args: &str| keys(operator, &format!("usage {args} --database {database}"));
         let row = |id: i64| {
             vec![
                 "2026-11-16".to_owned(),
@@ -166,7 +166,7 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
     });
 }
 
-/// Stops a server, so that all it counted is stored, and keeps its data until `then` is done.
+/// Stops a server, so that all usage is stored, and keeps its data until `then` returns.
 fn drop_after(mut app: harness::App, then: impl FnOnce(&Operator)) {
     app.stop();
     then(&operator());

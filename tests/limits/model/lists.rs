@@ -8,13 +8,13 @@ use super::{DAY, HOUR, MINUTE};
 /// One key, as lists of moments in milliseconds.
 #[derive(Default)]
 pub(super) struct Model {
-    /// Admitted, and refused by a window, each with the moment that counts for the minute.
+    /// Admitted, and rejected by a window, each with the moment that counts for the minute.
     minute: Period,
     /// Admitted, with the moment that counts for the day.
     day: Period,
-    /// Refused by a window since the server started, the last ban began, or the last unban: what the node that decides
+    /// Rejected by a window since the server started, the last ban began, or the last unban: what the node that decides
     /// alone has seen, and what Redis has.
-    refused: [Vec<i64>; 2],
+    rejected: [Vec<i64>; 2],
     /// Bans, from and until, since the last unban.
     pub(super) bans: Vec<(i64, i64)>,
     /// The requests that are not stored yet: when, and whether it was admitted.
@@ -26,14 +26,14 @@ pub(super) struct Model {
 /// What was admitted in the windows of one length.
 #[derive(Default)]
 struct Period {
-    /// The latest moment seen. A request that comes earlier counts as if it came then.
+    /// The latest moment so far. A request before it counts as if it were at that moment.
     latest: Option<i64>,
     admitted: Vec<i64>,
 }
 
 impl Period {
-    /// The moment that a request counts at. The latest may lie so far ahead that the clock must have been wrong: then it
-    /// is now, and what happened in its window happened now. Returns from which moment to which that was.
+    /// Moves to the moment at which a request counts. The latest one may be so far ahead that the clock must have been wrong: then
+    /// what happened in its window is moved to now. Returns the moments before and after such a move.
     fn enter(&mut self, length: i64, now: i64) -> Option<(i64, i64)> {
         let latest = self.latest.map_or(now, |latest| latest.max(now));
         let is_possible = latest.div_euclid(length) <= now.div_euclid(length) + 1;
@@ -76,7 +76,7 @@ pub(super) fn end_of(period: i64, moment: i64) -> i64 {
     (moment.div_euclid(period) + 1) * period
 }
 
-fn how_many(moments: &[i64], period: i64, now: i64) -> u32 {
+fn count_in(moments: &[i64], period: i64, now: i64) -> u32 {
     let within = moments
         .iter()
         .filter(|moment| is_same(period, **moment, now));
@@ -92,7 +92,7 @@ impl Model {
     /// Limit, requests left and end of the minute and of the day.
     fn windows(&self, limits: (u32, u32)) -> [(u32, u32, i64); 2] {
         let window = |limit: u32, length, period: &Period| {
-            let used = how_many(&period.admitted, length, period.moment());
+            let used = count_in(&period.admitted, length, period.moment());
             let end = end_of(length, period.moment());
             (limit, limit.saturating_sub(used), end)
         };
@@ -102,7 +102,7 @@ impl Model {
         ]
     }
 
-    pub(super) fn ask(
+    pub(super) fn request(
         &mut self,
         limits: (u32, u32),
         policy: BanPolicy,
@@ -110,9 +110,9 @@ impl Model {
         decider: Decider,
     ) -> Expected {
         if let Some((from, to)) = self.minute.enter(MINUTE, now) {
-            for refused in &mut self.refused {
-                refused.retain(|moment| is_same(MINUTE, *moment, from));
-                refused.fill(to);
+            for rejected in &mut self.rejected {
+                rejected.retain(|moment| is_same(MINUTE, *moment, from));
+                rejected.fill(to);
             }
         }
         self.day.enter(DAY, now);
@@ -164,9 +164,9 @@ impl Model {
             return Admission::Admitted;
         };
         let moment = self.minute.moment();
-        let refused = &mut self.refused[decider as usize];
-        refused.push(moment);
-        if policy.after == 0 || how_many(refused, MINUTE, moment) <= policy.after {
+        let rejected = &mut self.rejected[decider as usize];
+        rejected.push(moment);
+        if policy.after == 0 || count_in(rejected, MINUTE, moment) <= policy.after {
             let by = match day.1 {
                 0 => limit::Period::Day,
                 _ => limit::Period::Minute,
@@ -174,12 +174,12 @@ impl Model {
             let until = Timestamp::from_millis(until);
             return Admission::RateLimited { by, until };
         }
-        let first = i64::try_from(policy.first.as_millis()).expect("a span");
+        let first = i64::try_from(policy.first.as_millis()).expect("a duration");
         let length = match self.bans.last() {
             Some((from, until)) if now - from < DAY => (2 * (until - from)).min(HOUR).max(first),
             _ => first,
         };
-        self.refused = Default::default();
+        self.rejected = Default::default();
         self.bans.push((now, now + length));
         let new = Some(ban(now, now + length));
         let until = later(now + length);
@@ -188,12 +188,12 @@ impl Model {
 
     pub(super) fn unban(&mut self) {
         self.bans.clear();
-        self.refused = Default::default();
+        self.rejected = Default::default();
     }
 
-    /// Redis has lost what it knew. What the node knows too, it learns from that.
-    pub(super) fn redis_forgets(&mut self) {
-        self.refused[Decider::Redis as usize].clear();
+    /// Redis has lost its data. It gets from the node what that has.
+    pub(super) fn lose_redis(&mut self) {
+        self.rejected[Decider::Redis as usize].clear();
     }
 
     pub(super) fn restart(&mut self, now: i64) {
@@ -213,7 +213,7 @@ impl Model {
             latest,
             admitted: Vec::new(),
         };
-        self.refused = Default::default();
+        self.rejected = Default::default();
     }
 
     /// The latest moment that a request counted at.
@@ -227,8 +227,8 @@ impl Model {
         u32::try_from(self.day.admitted.len()).ok()
     }
 
-    /// Requests and refusals on a day that are not stored yet.
-    pub(super) fn untold_on(&self, day: Day) -> (usize, usize) {
+    /// Requests and rejections on a day that are not stored yet.
+    pub(super) fn unstored_on(&self, day: Day) -> (usize, usize) {
         let that_day = self
             .unstored
             .iter()

@@ -1,8 +1,8 @@
-//! The verdicts that a run has met.
+//! The decisions of a run, by kind.
 
 use animal_store::limit::{Admission, BanPolicy};
 
-/// How often each admission was met: a run that never bans would prove nothing about bans.
+/// How often each kind of decision occurred: a run that never bans would prove nothing about bans.
 #[derive(Debug, Default)]
 pub(super) struct Met {
     pub(super) admitted: usize,

@@ -1,4 +1,4 @@
-//! A key that both are asked about, and whether they agree.
+//! A key in the limiter and in the model, and whether both decide the same.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -17,12 +17,12 @@ pub(super) struct Pair {
     pub(super) meter: Meter,
     pub(super) model: Model,
     pub(super) limits: (u32, u32),
-    /// When an operator last unbanned it, as the store dates that.
+    /// When an operator last unbanned it, by the date in the store.
     pub(super) unbanned: Option<i64>,
 }
 
 impl Pair {
-    pub(super) fn ask(
+    pub(super) fn request(
         &mut self,
         limiter: &Tested,
         policy: BanPolicy,
@@ -35,7 +35,7 @@ impl Pair {
             admission,
             shown,
             moved,
-        } = self.model.ask(self.limits, policy, now, decider);
+        } = self.model.request(self.limits, policy, now, decider);
         prop_assert_eq!(decision.admission, admission, "decided by {:?}", decider);
         prop_assert_eq!(decision.moved, moved);
         let rate = (
@@ -46,19 +46,19 @@ impl Pair {
         prop_assert!(shown.contains(&rate), "{:?} is not in {:?}", rate, shown);
         prop_assert_eq!(decision.first_unstored, is_first);
         if limiter.is_late(decider) {
-            // It may have counted what it did not confirm: a key that it does not know is a beginning.
+            // It may have counted what it did not confirm: a key that is new to it starts from zero.
             self.lose_redis();
         }
         Ok(admission)
     }
 
-    /// Redis loses all it knew of the key.
+    /// Makes Redis lose all data of the key.
     pub(super) fn lose_redis(&mut self) {
-        self.id = new_number();
-        self.model.redis_forgets();
+        self.id = new_id();
+        self.model.lose_redis();
     }
 
-    /// An operator unbans the key. The store dates that: not before the ban, and after the unban before.
+    /// An operator unbans the key. The store dates it no earlier than the ban, and later than the previous unban.
     pub(super) fn unban(&mut self, now: i64) {
         let ban = self.model.bans.last().map(|(from, _)| *from);
         let after_last = self.unbanned.map(|last| last + 1);
@@ -77,7 +77,7 @@ impl Pair {
             let sums = same_day.fold((0, 0), |sums, on| {
                 (sums.0 + on.requests as usize, sums.1 + on.rejected as usize)
             });
-            prop_assert_eq!(sums, self.model.untold_on(day));
+            prop_assert_eq!(sums, self.model.unstored_on(day));
         }
         for on in &usage {
             stored += on.requests as usize + on.rejected as usize;
@@ -90,9 +90,9 @@ impl Pair {
     pub(super) fn restart(&mut self, now: i64) -> Result<(), TestCaseError> {
         self.store()?;
         self.model.restart(now);
-        // All that was only in memory is forgotten, the server's own and Redis'.
+        // All that was only in memory is lost, in the server and in Redis.
         self.meter = Meter::default();
-        self.id = new_number();
+        self.id = new_id();
         let ban = self
             .model
             .bans
@@ -108,8 +108,8 @@ impl Pair {
     }
 }
 
-/// A number that no other key of this run has.
-pub(super) fn new_number() -> KeyId {
+/// An ID that no other key of this run has.
+pub(super) fn new_id() -> KeyId {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     KeyId(NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! The limiter beside the model.
+//! The limiter that is compared with the model.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
@@ -15,19 +15,19 @@ use tokio::task::LocalSet;
 
 use super::lists::Decider;
 
-/// The limiter that is tested: the one in memory or, where `ANIMAL_STORE_TEST_REDIS` names one, that in Redis.
+/// The limiter that is tested: the one in memory, or, if `ANIMAL_STORE_TEST_REDIS` is set, the one in Redis.
 pub(super) struct Tested {
     limiter: Limiter,
     clock: Clock,
     runtime: Runtime,
-    /// Where the limiter looks after its connection.
+    /// The tasks that maintain the connection of the limiter.
     tasks: LocalSet,
     redis: Option<Wire>,
-    /// Whether Redis was away or lost something since that was last asked.
+    /// Whether Redis was unavailable or lost something since the last call of `may_differ`.
     may_differ: Cell<bool>,
 }
 
-/// The way to Redis.
+/// The connection to Redis.
 struct Wire {
     health: Arc<Health>,
     proxy: &'static Proxy,
@@ -45,13 +45,13 @@ impl Tested {
         let clock = Clock::manual(Timestamp::default());
         let health = Arc::default();
         static REDIS: OnceLock<Option<(RedisUrl, Proxy)>> = OnceLock::new();
-        let there = REDIS.get_or_init(harness::redis_behind_proxy).as_ref();
-        let redis = there.map(|(_, proxy)| Wire {
+        let configured = REDIS.get_or_init(harness::redis_behind_proxy).as_ref();
+        let redis = configured.map(|(_, proxy)| Wire {
             health: Arc::clone(&health),
             proxy,
             is_cut: Cell::new(false),
         });
-        let limiter = match there {
+        let limiter = match configured {
             Some((url, _)) => Limiter::Redis(Redis::new(
                 url.client().expect("no files"),
                 "model",
@@ -80,8 +80,8 @@ impl Tested {
         self.redis.is_some()
     }
 
-    /// Redis cannot be reached any more.
-    pub(super) fn redis_goes(&self) {
+    /// Makes Redis unavailable.
+    pub(super) fn redis_fails(&self) {
         if let Some(wire) = &self.redis {
             wire.proxy.cut();
             wire.is_cut.set(true);
@@ -89,7 +89,7 @@ impl Tested {
         }
     }
 
-    /// Redis can be reached again, and the limiter has noticed.
+    /// Makes Redis available again, and waits until the limiter has detected that.
     pub(super) fn redis_returns(&self) {
         if let Some(wire) = &self.redis {
             wire.proxy.restore();
@@ -103,12 +103,12 @@ impl Tested {
         }
     }
 
-    /// Whether the node may know of other windows than Redis does: that was away, since this was last asked.
+    /// Whether the windows of the node may differ from those of Redis, which was unavailable since the last call.
     pub(super) fn may_differ(&self) -> bool {
         self.may_differ.take()
     }
 
-    /// Whether Redis was there, and yet did not decide in time. If so, returns when it can be asked again.
+    /// Whether Redis was available, but did not decide in time. If so, waits until it responds again.
     pub(super) fn is_late(&self, decider: Decider) -> bool {
         let wire = self.redis.as_ref();
         let is_late = decider == Decider::Node && wire.is_some_and(|wire| !wire.is_cut.get());

@@ -218,8 +218,8 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
     let refuses = |code: i32, vars: &[&str]| {
         let program = program();
         let serve = [&*program, "serve", "--listen", "127.0.0.1:0"];
-        let words = [&["10", "env"], vars, &serve].concat();
-        run("timeout", folder.path(), &words).refuses(code)
+        let args = [&["10", "env"], vars, &serve].concat();
+        run("timeout", folder.path(), &args).fails_with(code)
     };
     let endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let valid = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://127.0.0.1:4318";
@@ -314,7 +314,7 @@ fn a_collector_that_rejects_fails_or_sends_nonsense_costs_spans_and_a_line_in_th
             b"HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000),
             "export_failed",
         ),
-        // Text of some proxy is no rejection.
+        // The text of a proxy is not a rejection.
         (ok(5, b"hello"), ""),
     ] {
         let vars = [("OTEL_EXPORTER_OTLP_TIMEOUT", "300")];

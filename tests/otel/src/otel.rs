@@ -4,7 +4,7 @@
 #![expect(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a test that cannot continue has failed"
 )]
 
 mod collector;
@@ -38,15 +38,15 @@ struct Deployment {
 }
 
 /// Starts a server that exports to a new collector, with these options and environment variables.
-fn deploy(words: &[&str], vars: &[(&str, &str)]) -> Deployment {
-    deploy_to(Collector::start(), "http", words, vars)
+fn deploy(args: &[&str], vars: &[(&str, &str)]) -> Deployment {
+    deploy_to(Collector::start(), "http", args, vars)
 }
 
 /// The same with this collector, which is reached by `http` or `https`.
 fn deploy_to(
     collector: Collector,
     scheme: &str,
-    words: &[&str],
+    args: &[&str],
     vars: &[(&str, &str)],
 ) -> Deployment {
     let url = format!("{scheme}://{}", collector.address);
@@ -57,7 +57,7 @@ fn deploy_to(
     ];
     all.extend(vars);
     let folder = TempDir::new().expect("a folder");
-    let (process, key) = serve(&folder, words, &all);
+    let (process, key) = serve(&folder, args, &all);
     Deployment {
         client: process.client(Some(&key)),
         process,
@@ -68,9 +68,9 @@ fn deploy_to(
 }
 
 /// Starts a server in this folder, and issues a key.
-fn serve(folder: &TempDir, words: &[&str], vars: &[(&str, &str)]) -> (Process, String) {
-    let process = Process::serve_with(&program(), folder.path(), words, vars);
-    let database = words
+fn serve(folder: &TempDir, args: &[&str], vars: &[(&str, &str)]) -> (Process, String) {
+    let process = Process::serve_with(&program(), folder.path(), args, vars);
+    let database = args
         .iter()
         .skip_while(|word| **word != "--database")
         .take(2);

@@ -104,8 +104,8 @@ fn over_http2_a_request_continues_its_trace_too() {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
         ("OTEL_BSP_SCHEDULE_DELAY", "100"),
     ];
-    let words = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let process = Process::serve_with(&program(), folder.path(), &words, &vars);
+    let args = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let process = Process::serve_with(&program(), folder.path(), &args, &vars);
     let client = process.client(None).over(&certificate.http2_client());
     let (trace, span, header) = parent(1, "01");
     let request = client.request("GET", "/docs");
@@ -154,8 +154,8 @@ fn a_creation_has_the_span_of_its_commit_although_other_requests_share_the_commi
 fn on_several_nodes_the_spans_are_those_of_redis_and_postgresql() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     let (redis, database) = (redis_url(&redis), postgres.create_database("traces"));
-    let words = ["--redis", &redis.0, "--database", &database];
-    let deployment = deploy(&words, &[]);
+    let args = ["--redis", &redis.0, "--database", &database];
+    let deployment = deploy(&args, &[]);
     let Deployment {
         client, collector, ..
     } = &deployment;

@@ -65,7 +65,7 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
     let killed = killed_at_each(original.path(), &RESTORE, |folder, when| {
         let opened = run(folder, &[], &["migrate"]);
         if opened.code != Some(0) {
-            let line = opened.refuses(1);
+            let line = opened.fails_with(1);
             refused.insert(line.contains("run `animal-store restore FILE` again"));
             restore(folder).exits(0);
         }
@@ -100,10 +100,10 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
         ("inject=link,linkat:error=EPERM", "Operation not permitted"),
     ] {
         let (folder, _) = with_backup();
-        let words = ["-f", "-o", "/dev/null", "-e", inject];
+        let args = ["-f", "-o", "/dev/null", "-e", inject];
         let command = [PROGRAM, "restore", "monday.db", "--yes"];
         let line =
-            harness::run("strace", folder.path(), &[&words[..], &command].concat()).refuses(1);
+            harness::run("strace", folder.path(), &[&args[..], &command].concat()).fails_with(1);
         assert!(line.contains(part), "{inject}: {line}");
         assert_eq!(animals_served(folder.path()), AFTER, "{inject}");
         assert_eq!(kept(folder.path()).len(), 0, "{inject}");
@@ -120,11 +120,11 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
 fn a_command_that_starts_while_a_restore_replaces_the_file_does_not_remove_the_kept_one() {
     let (folder, _) = with_backup();
     let inject = "inject=rename,renameat,renameat2:delay_enter=3000000";
-    let words = ["-f", "-o", "/dev/null", "-e", inject];
+    let args = ["-f", "-o", "/dev/null", "-e", inject];
     let command = [PROGRAM, "restore", "monday.db", "--yes"];
-    let words = [&words[..], &command].concat();
+    let args = [&args[..], &command].concat();
     std::thread::scope(|scope| {
-        let restore = scope.spawn(|| harness::run("strace", folder.path(), &words));
+        let restore = scope.spawn(|| harness::run("strace", folder.path(), &args));
         harness::eventually(
             Duration::from_secs(30),
             "the old file has a second name",

@@ -10,7 +10,7 @@ use crate::calls::names;
 use crate::run;
 
 #[test]
-fn what_is_no_backup_changes_nothing() {
+fn what_is_not_a_backup_changes_nothing() {
     let (folder, _) = with_backup();
     let path = |name: &str| folder.path().join(name);
     let good = fs::read(path("monday.db")).expect("a file");
@@ -62,7 +62,7 @@ fn what_is_no_backup_changes_nothing() {
         ("link.db", 2, "link.db is the database itself"),
         ("./animal-store.db", 2, "is the database itself"),
     ] {
-        let line = run(folder.path(), &[], &["restore", name, "--yes"]).refuses(code);
+        let line = run(folder.path(), &[], &["restore", name, "--yes"]).fails_with(code);
         assert!(line.contains(part), "{name}: {line}");
         assert_eq!(names(folder.path()), before, "{name}");
     }
@@ -72,11 +72,11 @@ fn what_is_no_backup_changes_nothing() {
         ("sqlite:folder", "it is a folder"),
         ("sqlite:nowhere/a.db", "its folder does not exist"),
     ] {
-        let words = ["restore", "monday.db", "--yes", "--database", target];
-        let line = run(folder.path(), &[], &words).refuses(1);
+        let args = ["restore", "monday.db", "--yes", "--database", target];
+        let line = run(folder.path(), &[], &args).fails_with(1);
         assert!(line.contains(part), "{target}: {line}");
     }
-    let words = [
+    let args = [
         "restore",
         "monday.db",
         "--yes",
@@ -84,7 +84,7 @@ fn what_is_no_backup_changes_nothing() {
         "postgres://me:secret@db/a",
     ];
     assert_eq!(
-        run(folder.path(), &[], &words).refuses(2),
+        run(folder.path(), &[], &args).fails_with(2),
         "animal-store: restore is for the embedded database: restore postgres://db:5432/a with pg_restore --clean --if-exists --dbname=URL FILE"
     );
     assert_eq!(names(folder.path()), before);

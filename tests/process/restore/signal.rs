@@ -26,7 +26,7 @@ fn a_signal_at_the_end_of_the_checks_stops_a_restore() {
     // The lock of the server that was killed is no longer needed.
     before.retain(|name| !name.ends_with(".lock"));
     // The copy is on disk, then it is checked, then it gets its owner.
-    let line = restore_with_signal(folder.path(), "fsync", "fchown").refuses(1);
+    let line = restore_with_signal(folder.path(), "fsync", "fchown").fails_with(1);
     assert_eq!(
         line,
         "animal-store: stopped by SIGTERM: nothing was restored"

@@ -27,7 +27,7 @@ fn request(address: SocketAddr) -> std::io::Result<()> {
     }
 }
 
-/// Restarts a server so often, and gives the requests that were served and the failures.
+/// Restarts a server this many times. Returns the number of requests that were served, and the failures.
 fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
     let manager = Manager::new();
     let address = manager.address();

@@ -1,4 +1,4 @@
-//! The units in `packaging/`, held to systemd's own tools and to the program.
+//! The units in `packaging/`, checked with systemd's own tools and the program.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,8 +14,8 @@ fn unit(name: &str) -> String {
     std::fs::read_to_string(format!("{FOLDER}{name}")).expect(name)
 }
 
-fn analyze(words: &[&str]) -> String {
-    let output = Command::new("systemd-analyze").args(words).output();
+fn analyze(args: &[&str]) -> String {
+    let output = Command::new("systemd-analyze").args(args).output();
     let output = output.expect("systemd-analyze runs");
     String::from_utf8(output.stdout).expect("text")
 }
@@ -36,7 +36,7 @@ fn the_exposure_of_the_service_is_at_most_1_5() {
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_units() {
+fn systemd_finds_no_problems_in_the_units() {
     let folder = folder();
     for name in ["animal-store.service", "animal-store.socket"] {
         let text = unit(name).replace("/usr/bin/animal-store", PROGRAM);
@@ -67,16 +67,16 @@ fn the_service_issues_no_first_key_and_its_options_exist() {
     let start = text
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart="));
-    let mut words = start.expect("a command").split(' ');
-    assert_eq!(words.next(), Some("/usr/bin/animal-store"));
+    let mut args = start.expect("a command").split(' ');
+    assert_eq!(args.next(), Some("/usr/bin/animal-store"));
     let folder = folder();
-    let words: Vec<&str> = words.skip(1).collect();
-    assert!(words.contains(&"--no-first-key"), "{words:?}");
-    let server = Process::serve(PROGRAM, folder.path(), &words);
-    assert!(!server.greeting.contains("as_"), "{}", server.greeting);
+    let args: Vec<&str> = args.skip(1).collect();
+    assert!(args.contains(&"--no-first-key"), "{args:?}");
+    let server = Process::serve(PROGRAM, folder.path(), &args);
+    assert!(!server.banner.contains("as_"), "{}", server.banner);
 }
 
-/// The system calls that a filter of the unit stands for.
+/// The system calls of a filter of the unit.
 fn members(set: &str, into: &mut BTreeSet<String>) {
     for line in analyze(&["syscall-filter", "--no-pager", set])
         .lines()

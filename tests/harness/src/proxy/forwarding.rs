@@ -1,5 +1,5 @@
 //! The threads of a proxy: one that accepts, and three for each connection: one to the server, two to the
-//! client, since a delay holds each piece for itself and not those behind it as well.
+//! client, since a delay is that of each chunk, and does not add up.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::state::{Connection, Mode, State};
 
-/// How long a server has to work on what it got, before its client is cut off.
+/// How long a server has to process what it got before its client is cut off.
 const WORK: Duration = Duration::from_millis(20);
 
-/// Pieces of a connection that may be under way at once.
-const PIECES: usize = 16;
+/// The maximum number of chunks of a connection in flight.
+const MAX_CHUNKS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -68,7 +68,7 @@ impl Shared {
         let (from_client, to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
         let handle = server.try_clone().ok()?;
         self.state().connections.get_mut(&id)?.streams.push(handle);
-        let there = thread::spawn({
+        let upload = thread::spawn({
             let shared = Arc::clone(self);
             move || {
                 let whole = shared.to_server(id, from_client, to_server);
@@ -78,12 +78,12 @@ impl Shared {
             }
         });
         self.to_client(id, server, client)?;
-        there.join().ok()
+        upload.join().ok()
     }
 
     fn to_server(&self, id: usize, mut client: TcpStream, mut server: TcpStream) -> Option<()> {
         let mut buffer = vec![0; 64 * 1024];
-        // The last piece, after as much of those before it as a pattern across the border could begin in.
+        // The last chunk, and as much of those before it as a pattern that spans chunks could begin in.
         let mut sent = Vec::new();
         loop {
             let length = client.read(&mut buffer).ok()?;
@@ -96,7 +96,7 @@ impl Shared {
             sent.extend_from_slice(&buffer[..length]);
             let cut = state.is_triggered(&sent);
             if cut {
-                // Before the server has the bytes: its response must not slip through.
+                // Before the server has the bytes: its response must not be forwarded.
                 state.connections.get_mut(&id)?.muted = true;
             }
             drop(state);
@@ -109,10 +109,10 @@ impl Shared {
     }
 
     fn to_client(&self, id: usize, server: TcpStream, mut client: TcpStream) -> Option<()> {
-        let pieces = pieces(server);
+        let chunks = chunks(server);
         loop {
-            let (arrived, piece) = pieces.recv().ok()?;
-            let length = piece.len();
+            let (arrived, chunk) = chunks.recv().ok()?;
+            let length = chunk.len();
             let delay = self.state().delay;
             thread::sleep(delay.saturating_sub(arrived.elapsed()));
             let mut state = self.when_open(id)?;
@@ -128,14 +128,14 @@ impl Shared {
             }
             let (allowed, cut) = state.allow(id, length)?;
             drop(state);
-            client.write_all(&piece[..allowed]).ok()?;
+            client.write_all(&chunk[..allowed]).ok()?;
             if cut {
                 self.state().cut(id);
             }
         }
     }
 
-    /// Waits while all is stalled. None once the connection is cut.
+    /// Waits while the proxy is stalled. None once the connection is cut.
     fn when_open(&self, id: usize) -> Option<MutexGuard<'_, State>> {
         let state = self
             .changed
@@ -147,20 +147,20 @@ impl Shared {
     }
 }
 
-/// What a server sends, and when each piece of it arrived; the last one is empty.
-fn pieces(mut server: TcpStream) -> mpsc::Receiver<(Instant, Vec<u8>)> {
-    let (send, pieces) = mpsc::sync_channel(PIECES);
+/// What a server sends, and when each chunk of it arrived; the last one is empty.
+fn chunks(mut server: TcpStream) -> mpsc::Receiver<(Instant, Vec<u8>)> {
+    let (send, chunks) = mpsc::sync_channel(MAX_CHUNKS);
     thread::spawn(move || {
         loop {
-            let mut piece = vec![0; 64 * 1024];
-            let Ok(length) = server.read(&mut piece) else {
+            let mut chunk = vec![0; 64 * 1024];
+            let Ok(length) = server.read(&mut chunk) else {
                 return;
             };
-            piece.truncate(length);
-            if send.send((Instant::now(), piece)).is_err() || length == 0 {
+            chunk.truncate(length);
+            if send.send((Instant::now(), chunk)).is_err() || length == 0 {
                 return;
             }
         }
     });
-    pieces
+    chunks
 }

@@ -1,4 +1,4 @@
-//! What a client writes to and reads from: a socket, or TLS over one.
+//! The stream under a connection: a socket, or TLS over one.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,13 +7,13 @@ use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 /// A socket, plain or encrypted.
 #[derive(Debug)]
-pub(crate) enum Wire {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Wire {
-    /// Closes our side: nothing more will be sent.
+impl Stream {
+    /// Closes the connection for writing.
     pub(crate) fn end(&mut self) {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -27,7 +27,7 @@ impl Wire {
     }
 }
 
-impl Read for Wire {
+impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
@@ -36,7 +36,7 @@ impl Read for Wire {
     }
 }
 
-impl Write for Wire {
+impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.write(bytes),

@@ -1,4 +1,4 @@
-//! Whether a page can be used by everyone: what axe finds, and elements that are laid out over each other.
+//! Checks of accessibility: what axe finds, and elements that overlap.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) fn violations(browser: &Browser) -> Value {
     browser.run(script, json!([levels]))
 }
 
-/// Elements that are laid out over each other, or beyond the right edge.
+/// Elements that overlap, or extend beyond the right edge.
 pub(crate) const MISPLACED: &str = r"
     const found = [];
     if (document.documentElement.scrollWidth > innerWidth) found.push('the page scrolls sideways');
@@ -39,27 +39,27 @@ pub(crate) const MISPLACED: &str = r"
     return found";
 
 #[track_caller]
-pub(crate) fn is_sound(browser: &Browser, state: &str) {
-    let looks = [
+pub(crate) fn is_accessible(browser: &Browser, state: &str) {
+    let viewports = [
         (1440, "light"),
         (768, "light"),
         (360, "light"),
         (360, "dark"),
         (1440, "dark"),
     ];
-    is_sound_in(browser, state, &looks);
+    is_accessible_in(browser, state, &viewports);
 }
 
 /// The same for a state that differs from another one in a small part.
 #[track_caller]
-pub(crate) fn is_sound_too(browser: &Browser, state: &str) {
-    is_sound_in(browser, state, &[(1440, "light"), (360, "dark")]);
+pub(crate) fn is_accessible_too(browser: &Browser, state: &str) {
+    is_accessible_in(browser, state, &[(1440, "light"), (360, "dark")]);
 }
 
 #[track_caller]
-fn is_sound_in(browser: &Browser, state: &str, looks: &[(u32, &str)]) {
-    for &(width, scheme) in looks {
-        browser.look(width, 900, scheme);
+fn is_accessible_in(browser: &Browser, state: &str, viewports: &[(u32, &str)]) {
+    for &(width, scheme) in viewports {
+        browser.set_viewport(width, 900, scheme);
         let found = browser.run(MISPLACED, json!([]));
         assert_eq!(found, json!([]), "{state}, {width} pixels");
         // The colours of a scheme are the same in every width.
@@ -68,5 +68,5 @@ fn is_sound_in(browser: &Browser, state: &str, looks: &[(u32, &str)]) {
             assert_eq!(found, json!([]), "{state}, {width} pixels, {scheme}");
         }
     }
-    browser.look(1440, 900, "light");
+    browser.set_viewport(1440, 900, "light");
 }

@@ -1,4 +1,4 @@
-//! What a server's data looks like to others: an operator with a tool of their own, or another process.
+//! Another client of a server's database: an operator with a tool of their own, or another process.
 
 use std::error::Error;
 
@@ -7,16 +7,16 @@ use rusqlite::types::ValueRef;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-/// Every table there is, for a lock that lets everyone read and no one write, as `BEGIN IMMEDIATE` does.
-const HOLD: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, use_batches, idempotency, orders \
+/// Locks every table: everyone can read and nobody else can write, as with `BEGIN IMMEDIATE`.
+const LOCK_ALL: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, use_batches, idempotency, orders \
                     IN EXCLUSIVE MODE";
 
-/// Nodes look at this number, and no trigger raises it: docs/clusters.md asks operators who change an animal by hand to.
+/// Nodes poll this number, and no trigger raises it: docs/clusters.md asks operators who change an animal with SQL to do so.
 const RAISE: &str = "UPDATE revisions SET number = number + 1 WHERE what = 'pets'";
 
-/// A database, opened a second time and changed with plain SQL.
+/// A second connection to a database, for plain SQL.
 #[derive(Debug)]
-pub struct ByHand(Tool);
+pub struct SqlClient(Tool);
 
 #[derive(Debug)]
 enum Tool {
@@ -24,8 +24,8 @@ enum Tool {
     Postgres(Client, Runtime),
 }
 
-impl ByHand {
-    /// Opens a database that is there.
+impl SqlClient {
+    /// Opens an existing database.
     #[track_caller]
     pub fn open(database: &Database) -> Self {
         Self(match database {
@@ -39,7 +39,7 @@ impl ByHand {
         })
     }
 
-    /// Changes the animals, or anything else, as the docs say that one does by hand. The error is what the engine says.
+    /// Changes animals, or anything else, as the docs tell operators to. The error is that of the engine.
     pub fn change(&self, sql: &str) -> Result<(), String> {
         match &self.0 {
             Tool::Sqlite(_) => self.run(sql),
@@ -48,7 +48,7 @@ impl ByHand {
         }
     }
 
-    /// Adds an animal without a word to anyone.
+    /// Adds an animal, and does not raise the revision.
     #[track_caller]
     pub fn add_pet(&self, name: &str, category: i64, status: &str) {
         let added = match &self.0 {
@@ -64,7 +64,7 @@ impl ByHand {
         added.expect("an animal");
     }
 
-    /// Adds so many keys, all of plan enterprise. Nobody has their secrets.
+    /// Adds this many keys, all of plan enterprise. Nobody has their secrets.
     #[track_caller]
     pub fn add_keys(&self, count: u32) {
         let added = match &self.0 {
@@ -86,7 +86,7 @@ impl ByHand {
         added.expect("keys");
     }
 
-    /// Gives every key of plan enterprise another limit by the minute, in one transaction.
+    /// Changes the limit per minute of every key of plan enterprise, in one transaction.
     #[track_caller]
     pub fn change_all_keys(&self, per_minute: u32) {
         let changed = match &self.0 {
@@ -102,32 +102,32 @@ impl ByHand {
         changed.expect("changed keys");
     }
 
-    /// Lets no one else write, until this is [released](Self::release) or dropped. Reads go on.
+    /// Blocks all other writers until it is [unlocked](Self::unlock) or dropped. Reads continue.
     #[track_caller]
-    pub fn hold(&self) {
+    pub fn lock_all(&self) {
         let held = match &self.0 {
             Tool::Sqlite(_) => self.run("BEGIN IMMEDIATE"),
-            Tool::Postgres(..) => self.run(HOLD),
+            Tool::Postgres(..) => self.run(LOCK_ALL),
         };
         held.expect("a lock");
     }
 
-    /// Lets no one else write to this table of PostgreSQL's, until this is [released](Self::release) or dropped.
+    /// Blocks all other writers of a table of PostgreSQL until it is [unlocked](Self::unlock) or dropped.
     #[track_caller]
     pub fn lock(&self, table: &str) {
         self.run(&format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE"))
             .expect("a lock");
     }
 
-    /// Lets everyone write again.
+    /// Releases the lock.
     #[track_caller]
-    pub fn release(&self) {
+    pub fn unlock(&self) {
         self.run("ROLLBACK").expect("no lock");
     }
 
     /// The rows of a query, every column as text. None of them may be null.
     #[track_caller]
-    pub fn ask(&self, query: &str) -> Vec<Vec<String>> {
+    pub fn query(&self, query: &str) -> Vec<Vec<String>> {
         match &self.0 {
             Tool::Sqlite(file) => rows_of_file(file, query).expect(query),
             Tool::Postgres(client, runtime) => {
@@ -142,13 +142,13 @@ impl ByHand {
             Tool::Sqlite(file) => file.execute_batch(sql).map_err(|error| error.to_string()),
             Tool::Postgres(client, runtime) => runtime
                 .block_on(client.batch_execute(sql))
-                // By itself it says only "db error"; its cause says which.
+                // Its text is only "db error"; its source says which.
                 .map_err(|error| error.source().map_or(error.to_string(), |e| e.to_string())),
         }
     }
 }
 
-/// A connection, and what moves it: it ends with this runtime, and with it whatever it held.
+/// A connection and its runtime. When the runtime is dropped, the connection closes, and its locks are released.
 fn connect(server: &Config) -> (Client, Runtime) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
