@@ -76,7 +76,7 @@ impl Admin {
         }
     }
 
-    async fn show(
+    async fn route(
         &self,
         head: &Head<'_>,
         body: &mut RequestBody,
@@ -95,7 +95,7 @@ impl Admin {
             return Err(ApiError::MethodNotAllowed("GET, HEAD"));
         }
         if let Some(file) = file {
-            // The page itself holds no secrets; but under a foreign name it would not work.
+            // The page itself holds no secrets, but its requests would fail under a foreign host name.
             self.api.guard.check_host(head)?;
             return Ok(file);
         }
@@ -117,7 +117,7 @@ impl Service for Admin {
         body: &mut RequestBody,
         exchange: &Exchange,
     ) -> Response {
-        let result = catch_panic(pin!(self.show(head, body, exchange.peer))).await;
+        let result = catch_panic(pin!(self.route(head, body, exchange.peer))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {

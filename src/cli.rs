@@ -1,4 +1,4 @@
-//! The command line: one file for each command. Errors are one line: wrong usage with exit code 2, failures with exit code 1.
+//! The command line: one file for each command. Errors are one line: usage errors with exit code 2, failures with exit code 1.
 
 mod allocator;
 mod backup;
@@ -151,7 +151,7 @@ fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
-        matches.map_err(|error| wrong_usage(&error, &command, &args))
+        matches.map_err(|error| usage_error(&error, &command, &args))
     };
     let mut matches = read(command())?;
     if let Some((named, path)) = config_file(&matches) {
@@ -159,7 +159,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         matches = read(command)?;
     }
     let cli = Cli::from_arg_matches(&matches);
-    let mut cli = cli.map_err(|error| wrong_usage(&error, &command(), &args))?;
+    let mut cli = cli.map_err(|error| usage_error(&error, &command(), &args))?;
     if let (Command::Serve(options), Some((_, matches))) = (&mut cli.command, matches.subcommand())
     {
         let is_flag = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -224,7 +224,7 @@ fn complete(command: clap::Command, with_variable: &[&str]) -> clap::Command {
         .mut_subcommands(|sub| complete(sub, with_variable))
 }
 
-fn wrong_usage(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
+fn usage_error(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
     if error.use_stderr() {
         let line = usage::one_line_about(error, command, args);
         return Failure::Usage(format!("{line} (see --help)"));

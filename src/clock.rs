@@ -128,7 +128,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// A reading of another clock, and how long it took. It is half of that old, give or take the other half.
+/// A reading of another clock, and how long it took. Its age is half of that, plus or minus the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The time it showed.

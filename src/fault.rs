@@ -22,7 +22,7 @@ pub enum Fault {
     DropsQueue,
     /// Waits for PostgreSQL without a timeout.
     NoTimeouts,
-    /// Creates an animal on PostgreSQL without the record that settles a retry.
+    /// Creates an animal on PostgreSQL without the record that makes a retry safe.
     NoRetryRecord,
     /// Deletes old records by a clock that has just started.
     SweepsAtOnce,

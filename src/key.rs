@@ -62,7 +62,7 @@ impl Secret {
         KeyHash(Sha256::digest(&self.0).into())
     }
 
-    /// Its first eight characters, by which a holder recognises a key in a list.
+    /// Its first eight characters, by which a holder recognizes a key in a list.
     pub fn prefix(&self) -> &str {
         &self.0[..PREFIX]
     }

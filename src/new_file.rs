@@ -15,7 +15,7 @@ use rustix::io::Errno;
 /// The suffix of the temporary name, before a random number.
 pub(crate) const UNFINISHED: &str = ".new-";
 
-/// What the names of the files end with that SQLite has next to a database.
+/// The suffixes of the files that SQLite has next to a database.
 const LOGS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The interval at which a file is synced while it is written.
@@ -48,7 +48,7 @@ pub enum NewFileError {
 }
 
 impl NewFileError {
-    /// Whether another name, or `--force`, would help: wrong usage.
+    /// Whether another name, or `--force`, would help: a usage error.
     pub(crate) const fn is_usage(&self) -> bool {
         !matches!(self, Self::Failed(..))
     }
@@ -117,7 +117,7 @@ impl NewFile {
         })
     }
 
-    /// Where it is until it is complete.
+    /// Its path until it is complete.
     pub(crate) fn temporary(&self) -> &Path {
         &self.temporary
     }
@@ -216,8 +216,8 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes the files that processes have left behind that were killed before they could publish or remove them, with SQLite's
-/// next to them; only those whose final name `is_ours`, and that no process holds.
+/// Removes the files that killed processes have left behind, with SQLite's files next to them; only those whose final name `is_ours`,
+/// and that no process holds.
 pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();

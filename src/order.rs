@@ -38,8 +38,8 @@ impl OrderState {
     /// Every state.
     pub const ALL: [Self; 3] = [Self::Open, Self::Complete, Self::Cancelled];
 
-    /// The word used in the database.
-    pub const fn word(self) -> &'static str {
+    /// Its name in the database.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
             Self::Complete => "complete",
@@ -47,9 +47,9 @@ impl OrderState {
         }
     }
 
-    /// The state of this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word() == word)
+    /// The state with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }
 
@@ -111,7 +111,7 @@ impl Order {
             report["shipDate"] = date.to_string().into();
         }
         report["complete"] = (self.state == OrderState::Complete).into();
-        report["state"] = self.state.word().into();
+        report["state"] = self.state.as_str().into();
         report
     }
 }

@@ -101,8 +101,8 @@ impl PetStatus {
     /// Every status, in the order an animal goes through them.
     pub const ALL: [Self; 3] = [Self::Available, Self::Pending, Self::Sold];
 
-    /// The word used in JSON, in queries and in the database.
-    pub const fn word(self) -> &'static str {
+    /// Its name in JSON, in queries and in the database.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Available => "available",
             Self::Pending => "pending",
@@ -119,10 +119,10 @@ pub struct InvalidStatus;
 impl FromStr for PetStatus {
     type Err = InvalidStatus;
 
-    fn from_str(word: &str) -> Result<Self, InvalidStatus> {
+    fn from_str(name: &str) -> Result<Self, InvalidStatus> {
         Self::ALL
             .into_iter()
-            .find(|status| status.word() == word)
+            .find(|status| status.as_str() == name)
             .ok_or(InvalidStatus)
     }
 }
@@ -172,7 +172,7 @@ impl Pet {
             self.id,
             &self.name,
             self.category_id,
-            self.status.word(),
+            self.status.as_str(),
         );
     }
 }

@@ -114,7 +114,7 @@ pub enum InvalidPlan {
 
 impl PlanName {
     /// The name on the command line and in the database.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
             Self::Pro => "pro",
@@ -140,7 +140,7 @@ impl PlanName {
 
 impl fmt::Display for PlanName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_plan_is_read_by_the_name_that_is_stored() {
         for plan in PlanName::value_variants() {
-            assert_eq!(plan.word().parse::<PlanName>().unwrap(), *plan);
+            assert_eq!(plan.as_str().parse::<PlanName>().unwrap(), *plan);
         }
         assert!("Free".parse::<PlanName>().is_err());
     }

@@ -142,7 +142,7 @@ impl Server {
             request: config.request_timeout,
             idle: config.idle_timeout,
         };
-        let (ended, endings) = mpsc::unbounded_channel();
+        let (ended, end_reasons) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
         let mut watchdog = watchdog.map(|time| Watchdog::new(time, notifier.clone()));
         for (number, socket) in listeners.api.into_iter().enumerate() {
@@ -214,7 +214,7 @@ impl Server {
         notifier.send(&[State::Ready, State::Status(status)]);
         Ok(Running {
             shared,
-            endings,
+            end_reasons,
             shutdown,
             threads,
             local_url,

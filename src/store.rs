@@ -108,7 +108,7 @@ impl Store {
         matches!(self.engine, Engine::Postgres(_))
     }
 
-    /// The ID of the deployment that the data belongs to. MUST be made once, when the database is created, and stay the same.
+    /// The ID of the deployment that the data belongs to. MUST be generated once, when the database is created, and stay the same.
     pub async fn deployment(&self) -> Result<DeploymentId> {
         dispatch!(self.deployment())
     }
@@ -123,7 +123,7 @@ impl Store {
         }
     }
 
-    /// Removes the registration of this node, which has ended.
+    /// Removes the registration of this node, which shuts down.
     pub async fn deregister(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(_) => Ok(()),

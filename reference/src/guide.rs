@@ -47,7 +47,7 @@ pub(crate) fn sentence(markdown: &str, document: &Document<'_>) -> String {
     inner.unwrap_or(&html).to_owned()
 }
 
-/// The sections of the guide. What stands before the first is a section, too.
+/// The sections of the guide. The text before the first heading is a section, too.
 pub(crate) fn parts(markdown: &str, document: &Document<'_>) -> Vec<Part> {
     let mut sections: Vec<Section> = Vec::new();
     let mut events = events(markdown, document);
@@ -152,7 +152,7 @@ fn verbatim(events: &mut Events<'_>) -> String {
 struct Section {
     id: String,
     title: String,
-    /// Text, and what stands beside it, as HTML.
+    /// Text, and what is next to it, as HTML.
     rows: Vec<(String, String)>,
     /// The entries of a table of errors.
     entries: String,
@@ -202,7 +202,7 @@ impl Section {
 
     fn finish(mut self) -> Part {
         self.end_row();
-        // Text behind the last code goes on beside it.
+        // Text after the last code continues next to it.
         let mut more = String::new();
         while let [_, .., (text, beside)] = &self.rows[..]
             && beside.is_empty()

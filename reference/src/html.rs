@@ -32,7 +32,7 @@ pub(crate) fn heading(level: usize, id: &str, inner: &str) -> String {
     )
 }
 
-/// A row of the page: text, what stands beside it, and more text. A narrow screen shows them in this order.
+/// A row of the page: text, what is next to it, and more text. A narrow screen shows them in this order.
 pub(crate) fn row(text: &str, beside: &str, more: &str) -> String {
     let beside = match beside {
         "" => String::new(),

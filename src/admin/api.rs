@@ -41,7 +41,7 @@ pub(super) struct AdminApi {
     pub(super) node: String,
 }
 
-/// A request to the admin API that may be answered.
+/// An authorized request to the admin API.
 struct Call<'a> {
     head: &'a Head<'a>,
     body: &'a mut RequestBody,
@@ -50,7 +50,7 @@ struct Call<'a> {
     now: Timestamp,
 }
 
-/// Timeout for the few bytes of a login to arrive. Whoever sends it need not have the token, and a shutdown waits for it.
+/// Timeout for the few bytes of a login to arrive: its sender may not have the token, and a shutdown waits for it.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout for a key to be looked up before its live data begin.
@@ -198,7 +198,7 @@ impl AdminApi {
         &self.sources.store
     }
 
-    /// Reads a body. One that is absent is an empty object.
+    /// Reads a body. An absent body counts as an empty object.
     async fn read<T: DeserializeOwned>(&self, call: &mut Call<'_>) -> Result<T, ApiError> {
         if call.body.is_read() {
             return parse(b"{}");
@@ -221,7 +221,7 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// Parses a body into a type with named members, each given at most once.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    // The members of a list would be taken in their order.
+    // serde would also take the elements of an array as members, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::InvalidRequest(
             "The body must be a JSON object".into(),
@@ -235,7 +235,7 @@ fn respond_json(status: StatusCode, value: &Value) -> Response {
     Response::json(status, value.to_string().into())
 }
 
-/// A member of a body that is invalid, and why.
+/// The error of an invalid member of a body.
 fn invalid(name: &str, problem: impl std::fmt::Display) -> ApiError {
     ApiError::InvalidRequest(format!("{name} {problem}"))
 }

@@ -1,5 +1,5 @@
-//! Who may see and change what. A page in a browser is open to other sites: DNS rebinding makes a foreign name lead here, and forms
-//! and scripts of other sites can send requests. So the name and the origin of a request are checked besides its credentials.
+//! Who may see and change what. A page in a browser is open to other sites: DNS rebinding makes a foreign name resolve to this server,
+//! and forms and scripts of other sites can send requests. So the name and the origin of a request are checked besides its credentials.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
@@ -95,9 +95,8 @@ impl Guard {
         let Some(token) = &self.token else {
             return Ok(Caller::Anonymous);
         };
-        let presented = Credentials::of(head.authorization);
-        match presented {
-            Credentials::Token(presented) if token.matches(presented) => Ok(Caller::Token),
+        match Credentials::of(head.authorization) {
+            Credentials::Token(sent) if token.matches(sent) => Ok(Caller::Token),
             Credentials::Missing => Err(self.fail(peer, ApiError::MissingAdminToken)),
             Credentials::Token(_) | Credentials::Several => {
                 Err(self.fail(peer, ApiError::InvalidAdminToken))
@@ -121,7 +120,7 @@ impl Guard {
         let is_allowed = match caller {
             Caller::Anonymous => return Err(NO_TOKEN),
             Caller::Token => self.origin(head) != Origin::Foreign,
-            // A browser sends it with every request that changes something.
+            // A browser sends its origin with every request that changes something.
             Caller::Session(_) => self.origin(head) == Origin::Own,
         };
         match is_allowed {
@@ -130,12 +129,12 @@ impl Guard {
         }
     }
 
-    /// Begins a session for who sends the token. Returns its cookie.
+    /// Begins a session for a client that sends the token. Returns its cookie.
     pub(super) fn log_in(
         &self,
         head: &Head<'_>,
         peer: IpAddr,
-        presented: &str,
+        sent: &str,
     ) -> Result<HeaderValue, ApiError> {
         let Some(token) = &self.token else {
             return Err(NO_TOKEN);
@@ -143,7 +142,7 @@ impl Guard {
         if self.origin(head) == Origin::Foreign {
             return Err(FOREIGN);
         }
-        if !token.matches(presented.as_bytes()) {
+        if !token.matches(sent.as_bytes()) {
             return Err(self.fail(peer, ApiError::InvalidAdminToken));
         }
         tracing::info!(client = %peer.to_canonical(), "logged in to the dashboard");
@@ -194,7 +193,7 @@ impl Guard {
         let Some(origin) = origins.next() else {
             return Origin::Absent;
         };
-        // Behind a proxy that speaks HTTPS, the origin has it and the listener has not.
+        // Behind a proxy that terminates TLS, the origin is https:// although the listener does not use TLS.
         let authority = origin.strip_prefix(b"https://");
         let plain = || origin.strip_prefix(b"http://").filter(|_| !self.https);
         let own = Authority::of(head).ok().flatten();
@@ -217,7 +216,7 @@ const FOREIGN: ApiError = ApiError::Forbidden("This request comes from a page of
 /// The origin of the page that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// It is not said: the client is no browser, or the request changes nothing.
+    /// None is sent: the client is not a browser, or the request changes nothing.
     Absent,
     /// The dashboard.
     Own,

@@ -22,15 +22,15 @@ use crate::log::RecentEvents;
 use crate::metrics::Watch;
 use crate::pet::PetStatus;
 
-/// Seconds that a page may be behind before it loses data.
-const BEHIND: usize = 16;
+/// How many seconds a page may lag behind before it loses data.
+const MAX_LAG: usize = 16;
 
 /// The shortest pause between two counts of the animals. It also lasts 200 times as long as a count.
-const PAUSE: Duration = Duration::from_secs(5);
+const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
 
 /// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does
 /// not respond, the overview is needed most.
-const OLDEST: Duration = Duration::from_secs(60);
+const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live data.
@@ -47,7 +47,7 @@ pub(super) struct Live {
     seen: AtomicU64,
     /// Wakes the task that counts the animals.
     opened: Notify,
-    /// Wakes who waits for a count.
+    /// Wakes requests that wait for a count.
     counted: Notify,
 }
 
@@ -58,7 +58,7 @@ impl Live {
             log,
             samples: Mutex::default(),
             pets: Mutex::default(),
-            each_second: broadcast::channel(BEHIND).0,
+            each_second: broadcast::channel(MAX_LAG).0,
             streams: Arc::default(),
             seen: AtomicU64::default(),
             opened: Notify::new(),
@@ -66,7 +66,7 @@ impl Live {
         }
     }
 
-    /// Takes a sample each second, until the server ends.
+    /// Takes a sample each second, until the server shuts down.
     pub(super) async fn sample(&self) {
         let mut ticks = interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -99,7 +99,7 @@ impl Live {
         }
     }
 
-    /// Counts the animals while a page is open, and for requests, as often as their number allows.
+    /// Counts the animals while a page is open, and for requests: the longer it takes, the less often.
     pub(super) async fn count_pets(&self) {
         loop {
             if self.streams.is_empty() {
@@ -117,20 +117,20 @@ impl Live {
         let store = Arc::clone(&self.sources.store);
         match off_thread(async move || store.count_pets().await).await {
             Ok(counts) => {
-                let pause = PAUSE.max(began.elapsed() * 200);
-                *lock(&self.pets) = Some((counts, Instant::now() + OLDEST.max(pause)));
+                let pause = MIN_COUNT_PAUSE.max(began.elapsed() * 200);
+                *lock(&self.pets) = Some((counts, Instant::now() + MAX_COUNT_AGE.max(pause)));
                 pause
             }
             // Soon: the time that a failure took says nothing about the number of animals.
             Err(error) => {
                 tracing::debug!(%error, "the animals could not be counted");
-                PAUSE
+                MIN_COUNT_PAUSE
             }
         }
     }
 
-    /// The stream of a page: everything at once, then each second what is new. It ends when `is_valid` is false, and after an event
-    /// `replaced`: that tells the page not to open it again, which would replace the next one.
+    /// The stream of a page: first everything, then each second what is new. It ends when `is_valid` is false, and after an event
+    /// `replaced`, after which the page must not open it again, because that would replace the next one.
     pub(super) fn stream<V: Fn() -> bool + 'static>(
         self: &Arc<Self>,
         viewer: Viewer,
@@ -145,9 +145,9 @@ impl Live {
         let rest = stream::unfold(
             (receiver, watch, open, false),
             move |(mut receiver, watch, open, has_ended)| {
-                let goes_on = !has_ended && is_valid();
+                let is_open = !has_ended && is_valid();
                 async move {
-                    if !goes_on {
+                    if !is_open {
                         return None;
                     }
                     let mut message = loop {
@@ -180,7 +180,7 @@ impl Live {
         Ok(first.chain(rest))
     }
 
-    /// The latest sample by names, and the state of the server. The animals are counted if that was long ago.
+    /// The latest sample by name, and the state of the server. The animals are counted again if the last count is too old.
     pub(super) async fn overview(&self) -> Value {
         let valid_until = lock(&self.pets).map(|(_, until)| until);
         if valid_until.is_none_or(|until| Instant::now() > until) {
@@ -208,7 +208,7 @@ impl Live {
             .collect();
         let pets = lock(&self.pets).map(|(counts, _)| {
             let pairs = PetStatus::ALL.into_iter().zip(counts);
-            Value::from_iter(pairs.map(|(status, count)| (status.word(), count)))
+            Value::from_iter(pairs.map(|(status, count)| (status.as_str(), count)))
         });
         json!({
             "ready": self.sources.readiness.is_ready(),

@@ -69,9 +69,9 @@ impl MetricsPage {
         );
         let states = self.readiness.states();
         let samples = states.iter().flat_map(|(check, state)| {
-            CheckState::WORDS.map(|word| {
-                let labels = [("check", *check), ("state", word)];
-                (labels, f64::from(u8::from(word == *state)))
+            CheckState::NAMES.map(|name| {
+                let labels = [("check", *check), ("state", name)];
+                (labels, f64::from(u8::from(name == *state)))
             })
         });
         page.gauges(
@@ -155,7 +155,7 @@ impl MetricsPage {
         if let Some(dropped) = trace::dropped() {
             page.counters(
                 "animal_store_spans_dropped_total",
-                "Spans that the collector of traces has not received",
+                "Spans that were not delivered to the trace collector",
                 dropped.map(|(reason, count)| ([("reason", reason)], count)),
             );
         }

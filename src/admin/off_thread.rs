@@ -5,7 +5,7 @@ use tokio::sync::Semaphore;
 
 use crate::store::{self, StoreError};
 
-/// Reads on another thread: SQLite reads where it is called, and would delay metrics and health checks. Two at a time leave the
+/// Reads on another thread: SQLite reads on the calling one, and would delay metrics and health checks. Two at a time leave the
 /// other cores to requests.
 pub(super) async fn off_thread<T: Send + 'static>(
     read: impl AsyncFnOnce() -> store::Result<T> + Send + 'static,

@@ -38,11 +38,11 @@ pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
             open as f64,
         );
     }
-    if let Some(most) = getrlimit(Resource::Nofile).current {
+    if let Some(limit) = getrlimit(Resource::Nofile).current {
         page.gauge(
             "process_max_fds",
             "Maximum number of open file descriptors",
-            most as f64,
+            limit as f64,
         );
     }
 }

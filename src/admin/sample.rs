@@ -34,7 +34,7 @@ pub(super) const NAMES: [&str; 17] = [
 const LIST_PETS: OperationLabel = OperationLabel::Operation(Operation::ListPets);
 const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 
-/// A number for each name. What is unknown, such as the latency of no request, is not a number.
+/// A number for each name. What is unknown, such as the latency of no request, is NaN.
 pub(super) type Sample = [f64; NAMES.len()];
 
 /// The number of samples that are kept, one for each second: 15 minutes.
@@ -163,13 +163,14 @@ const fn outcome(status: u16) -> usize {
     }
 }
 
-/// The duration in milliseconds below which this part of the requests lies: as Prometheus does it, linear within a bucket.
-fn quantile(buckets: &[(Option<u64>, u64)], part: f64) -> f64 {
+/// The duration in milliseconds within which this fraction of the requests ended: interpolated linearly within a bucket, as in
+/// Prometheus.
+fn quantile(buckets: &[(Option<u64>, u64)], fraction: f64) -> f64 {
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
     if total == 0 {
         return f64::NAN;
     }
-    let rank = part * total as f64;
+    let rank = fraction * total as f64;
     let (mut below, mut lower) = (0.0, 0.0);
     for (bound, count) in buckets {
         let count = *count as f64;

@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 
 use crate::http::header;
 
-/// The longest session.
-const LONGEST: Duration = Duration::from_hours(12);
+/// The maximum age of a session.
+const MAX_AGE: Duration = Duration::from_hours(12);
 
-/// The most sessions. The oldest one ends for one more.
-const MOST: usize = 64;
+/// The maximum number of sessions. One more ends the oldest.
+const MAX_SESSIONS: usize = 64;
 
 /// All sessions.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct SessionId([u8; 32]);
 #[derive(Debug)]
 struct Session {
     id: SessionId,
-    ends: Instant,
+    expires: Instant,
 }
 
 impl Sessions {
@@ -49,14 +49,14 @@ impl Sessions {
         getrandom::fill(&mut secret)?;
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut open = self.open(now);
-        if open.len() == MOST {
+        if open.len() == MAX_SESSIONS {
             open.remove(0);
         }
         open.push(Session {
             id: SessionId::of(secret.as_bytes()),
-            ends: now + LONGEST,
+            expires: now + MAX_AGE,
         });
-        Ok(self.cookie(&secret, LONGEST))
+        Ok(self.cookie(&secret, MAX_AGE))
     }
 
     /// The open session of a request with these `Cookie` headers.
@@ -74,7 +74,7 @@ impl Sessions {
         ids.find(|id| self.is_open(*id, now))
     }
 
-    /// Whether a session has neither ended nor been ended.
+    /// Whether a session has neither expired nor been ended.
     pub(super) fn is_open(&self, id: SessionId, now: Instant) -> bool {
         self.open(now).iter().any(|session| session.id == id)
     }
@@ -85,19 +85,19 @@ impl Sessions {
         self.cookie("", Duration::ZERO)
     }
 
-    fn cookie(&self, secret: &str, lasts: Duration) -> HeaderValue {
+    fn cookie(&self, secret: &str, max_age: Duration) -> HeaderValue {
         let secure = if self.https { "; Secure" } else { "" };
         header::value(format!(
             "{}={secret}; Max-Age={}; Path=/; HttpOnly; SameSite=Strict{secure}",
             self.cookie,
-            lasts.as_secs()
+            max_age.as_secs()
         ))
     }
 
-    /// The sessions that have not ended.
+    /// The sessions that have not expired.
     fn open(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
         let mut open = lock(&self.open);
-        open.retain(|session| now < session.ends);
+        open.retain(|session| now < session.expires);
         open
     }
 }
@@ -136,9 +136,9 @@ mod tests {
         let second = sessions.begin(now).unwrap();
         sessions.end(id);
         assert_eq!(find(&sessions, &others, now), None);
-        let almost = now + LONGEST - Duration::from_secs(1);
+        let almost = now + MAX_AGE - Duration::from_secs(1);
         assert!(find(&sessions, &sent(&second), almost).is_some());
-        assert_eq!(find(&sessions, &sent(&second), now + LONGEST), None);
+        assert_eq!(find(&sessions, &sent(&second), now + MAX_AGE), None);
     }
 
     #[test]
@@ -146,16 +146,16 @@ mod tests {
         let (sessions, now) = (Sessions::new(1, false), Instant::now());
         let first = sessions.begin(now).unwrap();
         let second = sessions.begin(now).unwrap();
-        for _ in 2..=MOST {
+        for _ in 2..=MAX_SESSIONS {
             sessions.begin(now).unwrap();
         }
         assert_eq!(find(&sessions, &sent(&first), now), None);
         assert!(find(&sessions, &sent(&second), now).is_some());
-        assert_eq!(sessions.open(now).len(), MOST);
+        assert_eq!(sessions.open(now).len(), MAX_SESSIONS);
     }
 
     #[test]
-    fn a_secret_that_was_not_issued_is_no_session() {
+    fn a_secret_that_was_not_issued_has_no_session() {
         let (sessions, now) = (Sessions::new(9090, false), Instant::now());
         sessions.begin(now).unwrap();
         let name = "animal_store_9090";

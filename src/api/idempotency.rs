@@ -32,7 +32,7 @@ pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
 pub(super) fn fingerprint(pet: &NewPet) -> [u8; 32] {
     Sha256::new()
         .chain_update(pet.category_id.to_be_bytes())
-        .chain_update(pet.status.word())
+        .chain_update(pet.status.as_str())
         .chain_update([0])
         .chain_update(pet.name.as_str())
         .finalize()

@@ -39,7 +39,7 @@ fn link(
     let mut digits = itoa::Buffer::new();
     let limit = digits.format(limit.get());
     let (parameter, status) = match scope {
-        Scope::Pets(Some(status)) => ("&status=", status.word()),
+        Scope::Pets(Some(status)) => ("&status=", status.as_str()),
         Scope::Pets(None) | Scope::Orders => ("", ""),
     };
     let cursor = next.bound_to(scope).text();

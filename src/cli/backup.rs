@@ -65,7 +65,7 @@ impl Backup {
     }
 }
 
-/// A file that cannot be the target is wrong usage.
+/// A target that is unsuitable is a usage error.
 fn failure(error: BackupError) -> Failure {
     match error {
         BackupError::InUse(..) => Failure::Usage(error.to_string()),

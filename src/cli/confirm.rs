@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
 
-/// Fails if there is no terminal to ask for confirmation, which is wrong usage. For commands that take long before they ask.
+/// Fails if there is no terminal to ask for confirmation, which is a usage error. For commands that take long before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
     match io::stdin().is_terminal() && io::stderr().is_terminal() {
         true => Ok(()),
@@ -34,7 +34,7 @@ pub(super) fn confirm(consequence: &str) -> Outcome {
     }
 }
 
-/// The same for a command that has something to clean up if a signal stops it, of which it says what it means.
+/// The same for a command that cleans up when a signal stops it. `stopped` is the consequence of that, for the error.
 pub(super) async fn confirm_unless_stopped(
     consequence: String,
     signals: &mut Signals,

@@ -107,7 +107,7 @@ fn print_outcome(
     status: PetStatus,
 ) -> Outcome {
     let order = outcome.map_err(anyhow::Error::from)?;
-    let (id, pet, status) = (order.id, order.pet, status.word());
+    let (id, pet, status) = (order.id, order.pet, status.as_str());
     let text = format!("order {id} is {done}: animal {pet} is {status}");
     print::result(json, || order.report(), &text)
 }
@@ -118,6 +118,6 @@ fn row(order: &Order) -> [String; 4] {
         order.id.to_string(),
         order.pet.to_string(),
         ship_date.unwrap_or_else(|| "unknown".into()),
-        order.state.word().to_owned(),
+        order.state.as_str().to_owned(),
     ]
 }

@@ -4,7 +4,7 @@ use crate::config::InvalidConfig;
 
 /// Why a command failed.
 pub(super) enum Failure {
-    /// Wrong usage, for exit code 2.
+    /// A usage error, for exit code 2.
     Usage(String),
     /// A failure, for exit code 1.
     Failed(String),

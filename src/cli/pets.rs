@@ -120,7 +120,7 @@ impl Command {
                 let set = set
                     .context("cannot set the status")?
                     .map_err(anyhow::Error::from)?;
-                let (status, before) = (status.word(), set.before.word());
+                let (status, before) = (status.as_str(), set.before.as_str());
                 let cancelled = set.order.map(|order| order.id.0);
                 let report = || json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
                 let text = format!("animal {id} is {status} (was {before})");
@@ -175,7 +175,7 @@ fn order_text(cancelled: Option<i64>) -> String {
 }
 
 fn report(pet: &Pet) -> Value {
-    json!({"id": pet.id.0, "name": pet.name, "categoryId": pet.category_id, "status": pet.status.word()})
+    json!({"id": pet.id.0, "name": pet.name, "categoryId": pet.category_id, "status": pet.status.as_str()})
 }
 
 fn row(pet: &Value) -> [String; 4] {

@@ -49,10 +49,10 @@ fn line(text: &str) -> Outcome {
     all(format!("{text}\n").as_bytes())
 }
 
-/// A number of things, by the name of one.
+/// A count with its noun, in the singular or the plural.
 pub(super) fn counted(count: u64, name: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {name}{ending}")
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {name}{plural}")
 }
 
 /// Prints the result of a command: as one line of JSON, or as `text`.

@@ -49,7 +49,7 @@ impl Progress {
         Self::new(what, ANIMALS)
     }
 
-    /// A bar that is not shown: where it would be are the results.
+    /// A bar that is not shown, because the results are printed to the same terminal.
     pub(super) fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }

@@ -16,7 +16,7 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
 
-/// What a signal means that stops it.
+/// The consequence of a signal that stops it.
 const NOTHING: &str = "nothing was restored";
 
 /// Put a backup in the place of the embedded database; no server may use it.
@@ -145,7 +145,7 @@ fn describe(revived: Option<&RevivedKeys>) -> Vec<String> {
     lines
 }
 
-/// A file that cannot be a backup is wrong usage only if it is the database itself.
+/// Only naming the database itself as the backup is a usage error.
 fn failure(error: RestoreError) -> Failure {
     match error {
         RestoreError::SameFile(_) => Failure::Usage(error.to_string()),

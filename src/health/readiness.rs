@@ -67,14 +67,14 @@ pub(crate) enum CheckState {
 }
 
 impl CheckState {
-    /// The word of each state.
-    pub(crate) const WORDS: [&'static str; 3] = ["ready", "degraded", "failed"];
+    /// The names of the states.
+    pub(crate) const NAMES: [&'static str; 3] = ["ready", "degraded", "failed"];
 
-    const fn word(&self) -> &'static str {
+    const fn as_str(&self) -> &'static str {
         match self {
-            Self::Ready => Self::WORDS[0],
-            Self::Degraded(_) => Self::WORDS[1],
-            Self::Failed(_) => Self::WORDS[2],
+            Self::Ready => Self::NAMES[0],
+            Self::Degraded(_) => Self::NAMES[1],
+            Self::Failed(_) => Self::NAMES[2],
         }
     }
 
@@ -152,10 +152,10 @@ impl Readiness {
         self.body(false).is_ok()
     }
 
-    /// The name of each check that has a result, with the word of its state.
+    /// The name of each check that has a result, with the name of its state.
     pub(crate) fn states(&self) -> Vec<(&'static str, &'static str)> {
         let checks = self.lock();
-        let states = checks.known().map(|(check, state)| (check, state.word()));
+        let states = checks.known().map(|(check, state)| (check, state.as_str()));
         states.collect()
     }
 
@@ -203,20 +203,20 @@ impl Checks {
     fn log(&mut self, check: Check, state: &CheckState) {
         let is_quiet = !check.is_logged_here() || (check != Check::Store && self.in_outage());
         let last = self.states[check as usize].as_ref();
-        let has_changed = last.map(CheckState::word) != Some(state.word());
+        let has_changed = last.map(CheckState::as_str) != Some(state.as_str());
         let logged = &mut self.logged[check as usize];
-        let (check, word) = (check.name(), state.word());
+        let (check, state_name) = (check.name(), state.as_str());
         match state.reason() {
             None if std::mem::take(logged) => {
                 tracing::info!(check, "readiness check passed again");
             }
             None => {}
             Some(reason) if !is_quiet && (has_changed || !*logged) => {
-                tracing::warn!(check, reason, "readiness check {word}");
+                tracing::warn!(check, reason, "readiness check {state_name}");
                 *logged = true;
             }
             Some(reason) if has_changed => {
-                tracing::debug!(check, reason, "readiness check {word}");
+                tracing::debug!(check, reason, "readiness check {state_name}");
             }
             Some(_) => {}
         }
@@ -232,7 +232,7 @@ impl Checks {
     fn failures(&self) -> String {
         let mut text = "Not ready.".to_owned();
         for (check, state) in self.known() {
-            text.push_str(&format!(" {check}: {}", state.word()));
+            text.push_str(&format!(" {check}: {}", state.as_str()));
             if let Some(reason) = state.reason() {
                 text.push_str(&format!(" ({reason})"));
             }
@@ -242,8 +242,8 @@ impl Checks {
     }
 
     fn json(&self) -> Value {
-        let words = self.known().map(|(check, state)| (check, state.word()));
-        let mut json = json!({"status": "ready", "checks": Map::from_iter(words.map(entry))});
+        let states = self.known().map(|(check, state)| (check, state.as_str()));
+        let mut json = json!({"status": "ready", "checks": Map::from_iter(states.map(entry))});
         let reasons = self
             .known()
             .filter_map(|(check, state)| Some((check, state.reason()?)));

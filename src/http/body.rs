@@ -1,6 +1,6 @@
 //! The body of a response: shared bytes, or a stream.
 //!
-//! hyper copies what it gets into the buffer of the connection. So it gets bodies in pieces, and polls for the next one when the
+//! hyper copies what it gets into the buffer of the connection. So it gets bodies in chunks, and polls for the next one when the
 //! client has read the last one: a client that reads nothing costs a few KiB, however large the body is.
 
 use std::fmt;
@@ -15,8 +15,8 @@ use hyper::body::{Frame, SizeHint};
 use super::held::Held;
 use super::progress::InFlightRequest;
 
-/// Bytes of a piece. Most bodies are one piece.
-const PIECE: usize = 8 * 1024;
+/// The size of a chunk in bytes. Most bodies are one chunk.
+const CHUNK: usize = 8 * 1024;
 
 /// The body of a response.
 #[derive(Debug, Default)]
@@ -135,7 +135,7 @@ impl hyper::body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let piece = match self.bytes.len() {
+        let chunk = match self.bytes.len() {
             0 => {
                 return match &mut self.stream {
                     Some(stream) if stream.is_draining() => {
@@ -149,13 +149,13 @@ impl hyper::body::Body for Body {
                     None => Poll::Ready(None),
                 };
             }
-            1..=PIECE => {
+            1..=CHUNK => {
                 self.held = Held::default();
                 std::mem::take(&mut self.bytes)
             }
-            _ => self.bytes.split_to(PIECE),
+            _ => self.bytes.split_to(CHUNK),
         };
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -178,16 +178,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_is_sent_in_small_pieces_that_share_its_memory() {
-        let bytes = Bytes::from(vec![b'x'; 3 * PIECE + 1]);
+    async fn a_body_is_sent_in_small_chunks_that_share_its_memory() {
+        let bytes = Bytes::from(vec![b'x'; 3 * CHUNK + 1]);
         let mut body = Body::from(bytes.clone());
         assert_eq!(body.size_hint().exact(), Some(bytes.len() as u64));
         let mut sent = 0;
         while let Some(frame) = body.frame().await {
-            let piece = frame.unwrap().into_data().unwrap();
-            assert!((1..=PIECE).contains(&piece.len()));
-            assert_eq!(piece.as_ptr(), bytes[sent..].as_ptr(), "a copy");
-            sent += piece.len();
+            let chunk = frame.unwrap().into_data().unwrap();
+            assert!((1..=CHUNK).contains(&chunk.len()));
+            assert_eq!(chunk.as_ptr(), bytes[sent..].as_ptr(), "a copy");
+            sent += chunk.len();
         }
         assert_eq!(sent, bytes.len());
         assert!(body.is_end_stream());

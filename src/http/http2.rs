@@ -2,7 +2,7 @@
 //! timeouts, as those of HTTP/1.
 //!
 //! The crate h2 is used without hyper: a stream must be given no more data than its client has room for, and hyper hands over a
-//! whole piece of a body as soon as there is room for one byte of it.
+//! whole chunk of a body as soon as there is room for one byte of it.
 
 mod context;
 mod frames;
@@ -33,7 +33,7 @@ use super::timeouts::{GRACE, Timeouts};
 use super::worker::Worker;
 use context::RequestContext;
 use outgoing::Outgoing;
-use send::PIECE;
+use send::CHUNK;
 use wire::Wire;
 
 /// The maximum number of concurrent streams of a connection.
@@ -61,7 +61,7 @@ fn builder() -> Builder {
         .max_header_list_size(MAX_HEAD as u32)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buffer_size(PIECE)
+        .max_send_buffer_size(CHUNK)
         .max_pending_accept_reset_streams(MAX_RESET_BY_CLIENT)
         .max_local_error_reset_streams(Some(MAX_RESET_FOR_ERRORS))
         .max_concurrent_reset_streams(MAX_REMEMBERED);

@@ -129,18 +129,18 @@ pub fn max_connections(configured: usize) -> usize {
     if limit.current.is_none_or(|current| current >= files) {
         return configured;
     }
-    let most = limit.maximum.map_or(files, |maximum| maximum.min(files));
+    let allowed = limit.maximum.map_or(files, |maximum| maximum.min(files));
     let raised = setrlimit(
         Resource::Nofile,
         Rlimit {
-            current: Some(most),
+            current: Some(allowed),
             maximum: limit.maximum,
         },
     );
     let granted = if raised.is_ok() {
-        most
+        allowed
     } else {
-        limit.current.unwrap_or(most)
+        limit.current.unwrap_or(allowed)
     };
     let others = OTHER_FILES.min(granted / 2);
     let connections = usize::try_from(granted - others)

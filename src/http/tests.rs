@@ -1,4 +1,4 @@
-//! Connections over a byte stream that is no socket, with a service that streams.
+//! Connections over a byte stream that is not a socket, with a service that streams.
 
 use std::cell::Cell;
 use std::io;
@@ -140,7 +140,7 @@ async fn read_until(client: &mut DuplexStream, end: &str) -> String {
 }
 
 #[tokio::test(flavor = "local")]
-async fn a_streamed_body_is_sent_in_chunks_and_the_connection_goes_on() {
+async fn a_streamed_body_is_sent_in_chunks_and_the_connection_stays_open() {
     let mut client = connect(&connections(1));
     for _ in 0..2 {
         send(&mut client, "/").await;
@@ -269,7 +269,7 @@ async fn a_connection_that_sends_a_response_is_evicted_after_the_idle_ones() {
 }
 
 #[tokio::test(flavor = "local")]
-async fn half_a_head_is_rejected_when_its_time_is_up() {
+async fn an_incomplete_head_is_rejected_after_the_timeout() {
     let mut client = connect_with(
         &connections(1),
         Duration::from_millis(20),

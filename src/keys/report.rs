@@ -11,11 +11,11 @@ pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
     json!({
         "id": record.id.0,
         "name": record.name,
-        "plan": record.plan.name().word(),
+        "plan": record.plan.name().as_str(),
         "perMinute": limits.per_minute(),
         "perDay": limits.per_day(),
         "prefix": record.prefix,
-        "state": KeyState::of(record, now).word(),
+        "state": KeyState::of(record, now).as_str(),
         "createdAt": record.created_at.to_string(),
         "expiresAt": text(record.expires_at),
         "revokedAt": text(record.revoked_at),
@@ -31,7 +31,7 @@ pub(crate) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Valu
     let mut report = json!({
         "id": record.id.0,
         "name": record.name,
-        "plan": record.plan.name().word(),
+        "plan": record.plan.name().as_str(),
         "perMinute": limits.per_minute(),
         "perDay": limits.per_day(),
         "key": secret.reveal(),

@@ -67,7 +67,7 @@ pub enum ActionRejection {
     #[error("there is no order {0}: see orders list")]
     UnknownOrder(OrderId),
     /// The animal of an order was removed.
-    #[error("order {} stays {}: its animal {} was removed", .0.id, .0.state.word(), .0.pet)]
+    #[error("order {} stays {}: its animal {} was removed", .0.id, .0.state.as_str(), .0.pet)]
     RemovedPet(Order),
     /// The animal has an open order, which the action would contradict.
     #[error(

@@ -54,7 +54,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
     /// Only an available animal can be ordered.
-    #[error("the animal is not available: it is {}", .0.word())]
+    #[error("the animal is not available: it is {}", .0.as_str())]
     NotAvailable(PetStatus),
     /// There is nothing to complete or to cancel.
     #[error("the animal has no open order")]

@@ -95,9 +95,9 @@ impl<'a> Fields<'a> {
             .map(|raw| serde_json::from_str::<String>(raw.get()))
         {
             None => Ok(PetStatus::Available),
-            Some(word) => word
+            Some(name) => name
                 .ok()
-                .and_then(|word| word.parse().ok())
+                .and_then(|name| name.parse().ok())
                 .ok_or(NOT_A_STATUS),
         }
         .map_err(|problem| report("status", problem));

@@ -9,8 +9,8 @@ use super::PetIds;
 const NOT_CLOSED: &str =
     "a quote is not closed: close it, and leave out line breaks in fields, also in quoted ones";
 
-const TEXT_BEHIND: &str =
-    "text behind a closing quote: put the whole field in quotes, and write each quote in it twice";
+const TEXT_AFTER: &str =
+    "text after a closing quote: put the whole field in quotes, and write each quote in it twice";
 
 const QUOTE_INSIDE: &str = "a quote in a field without quotes: put the whole field in quotes, and write each quote in it twice";
 
@@ -23,45 +23,45 @@ fn fields(line: &[u8]) -> Result<Vec<Cow<'_, str>>, &'static str> {
     let mut rest = std::str::from_utf8(line).map_err(|_| "not valid UTF-8")?;
     let mut fields = Vec::new();
     loop {
-        let (field, behind) = match rest.strip_prefix('"') {
+        let (field, after) = match rest.strip_prefix('"') {
             Some(quoted) => quoted_field(quoted)?,
             None => plain_field(rest)?,
         };
         fields.push(field);
-        rest = match behind.strip_prefix(',') {
+        rest = match after.strip_prefix(',') {
             Some(next) => next,
-            None if behind.is_empty() => return Ok(fields),
-            None => return Err(TEXT_BEHIND),
+            None if after.is_empty() => return Ok(fields),
+            None => return Err(TEXT_AFTER),
         };
     }
 }
 
-/// A field without quotes, and what is behind it.
+/// A field without quotes, and what follows it.
 fn plain_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
-    let (field, behind) = text.split_at(text.find([',', '"']).unwrap_or(text.len()));
-    match behind.starts_with('"') {
+    let (field, rest) = text.split_at(text.find([',', '"']).unwrap_or(text.len()));
+    match rest.starts_with('"') {
         true => Err(QUOTE_INSIDE),
-        false => Ok((field.into(), behind)),
+        false => Ok((field.into(), rest)),
     }
 }
 
-/// The field that an opening quote begins, and what is behind its closing quote.
+/// The field that an opening quote begins, and what follows its closing quote.
 fn quoted_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let mut from = 0;
     loop {
         let quote = from + text[from..].find('"').ok_or(NOT_CLOSED)?;
-        let (field, behind) = (&text[..quote], &text[quote + 1..]);
-        if behind.starts_with('"') {
+        let (field, rest) = (&text[..quote], &text[quote + 1..]);
+        if rest.starts_with('"') {
             from = quote + 2;
         } else if from == 0 {
-            return Ok((field.into(), behind));
+            return Ok((field.into(), rest));
         } else {
-            return Ok((field.replace("\"\"", "\"").into(), behind));
+            return Ok((field.replace("\"\"", "\"").into(), rest));
         }
     }
 }
 
-/// The places of the fields in a line.
+/// The positions of the fields in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CsvColumns {
     count: usize,
@@ -81,18 +81,18 @@ impl CsvColumns {
         let titles = fields(header).map_err(|problem| {
             format!("the header line must have columns, as in {example}: {problem}")
         })?;
-        let mut places = [None; 4];
-        for (place, title) in titles.iter().enumerate() {
-            let known = Self::NAMES.iter().zip(&mut places);
+        let mut positions = [None; 4];
+        for (position, title) in titles.iter().enumerate() {
+            let known = Self::NAMES.iter().zip(&mut positions);
             for (name, column) in known.filter(|(name, _)| *name == title) {
-                if column.replace(place).is_some() {
+                if column.replace(position).is_some() {
                     return Err(format!("the header line has the column {name} twice"));
                 }
             }
         }
         let missing =
             |name: &str| format!("the header line must have a column {name}, as in {example}");
-        let [id, name, category_id, status] = places;
+        let [id, name, category_id, status] = positions;
         if ids == PetIds::Kept && id.is_none() {
             return Err(missing("id"));
         }
@@ -138,8 +138,8 @@ mod tests {
             ("\"Rex,1", NOT_CLOSED),
             ("1,\"", NOT_CLOSED),
             ("\"a\"\",1", NOT_CLOSED),
-            ("\"Rex\"x,1", TEXT_BEHIND),
-            ("\"Rex\" ,1", TEXT_BEHIND),
+            ("\"Rex\"x,1", TEXT_AFTER),
+            ("\"Rex\" ,1", TEXT_AFTER),
             ("Rex \"x\",1", QUOTE_INSIDE),
             (" \"Rex\",1", QUOTE_INSIDE),
             ("Rex\"", QUOTE_INSIDE),

@@ -33,8 +33,8 @@ impl PetIds {
         match text.map(whole) {
             Some(Some(id @ 1..=PetId::LARGEST_KEPT)) => Some(Some(PetId(id))),
             Some(_) => {
-                let most = PetId::LARGEST_KEPT;
-                problems.push(format!("id must be an integer from 1 to {most}"));
+                let max = PetId::LARGEST_KEPT;
+                problems.push(format!("id must be an integer from 1 to {max}"));
                 None
             }
             None => {

@@ -46,7 +46,7 @@ impl PetRow {
         // An empty field is one that is omitted.
         let status = match columns.status.map(text) {
             None | Some("") => Ok(PetStatus::Available),
-            Some(word) => word.parse().map_err(|_| report("status", NOT_A_STATUS)),
+            Some(name) => name.parse().map_err(|_| report("status", NOT_A_STATUS)),
         };
         match (id, name, category_id, status) {
             (Some(id), Ok(name), Ok(category_id), Ok(status)) => Ok(Self {

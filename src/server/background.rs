@@ -28,7 +28,7 @@ use sweep::SteadyClock;
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// How long the checks take at most to detect an outage of the store.
-const NOTICED: Duration = Duration::from_secs(1);
+const DETECTION_TIME: Duration = Duration::from_secs(1);
 
 /// Loads the state that the server needs before its first request. Returns the revisions of the store that it has loaded.
 pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
@@ -131,9 +131,9 @@ async fn log_unless_outage(task: BackgroundTask, failure: &mut Option<Failure>, 
     let Some(failure) = failure.as_mut().filter(|failure| !failure.is_logged) else {
         return pending().await;
     };
-    sleep_until(failure.at + NOTICED).await;
+    sleep_until(failure.at + DETECTION_TIME).await;
     while shared.readiness.in_outage() {
-        sleep(NOTICED).await;
+        sleep(DETECTION_TIME).await;
     }
     tracing::warn!(task = task.name(), error = %failure.error, "background task failed");
     failure.is_logged = true;

@@ -24,7 +24,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 pub struct Running {
     pub(super) shared: Arc<Shared>,
     /// The reasons for which threads have ended.
-    pub(super) endings: mpsc::UnboundedReceiver<String>,
+    pub(super) end_reasons: mpsc::UnboundedReceiver<String>,
     pub(super) shutdown: watch::Sender<bool>,
     pub(super) threads: Vec<JoinHandle<()>>,
     /// The URL of the API on this machine.
@@ -53,7 +53,7 @@ impl Running {
         tokio::select! {
             () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored".into(),
             // The last sender is dropped with the last thread, which has sent its reason by then.
-            Some(reason) = self.endings.recv() => reason,
+            Some(reason) = self.end_reasons.recv() => reason,
         }
     }
 

@@ -59,7 +59,7 @@ pub enum CopyError {
     Stopped(&'static str),
     /// The connection was lost during the commit.
     #[error(
-        "--to: {0}; whether the copy is complete is unknown: run it again, and if it is refused because of rows, it is"
+        "--to: {0}; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
     )]
     Unknown(String),
     /// The target does not have what was written.
@@ -302,14 +302,14 @@ impl Session {
     async fn each(
         &self,
         table: &Table,
-        piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+        chunk: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        dispatch!(self, each(table, piece))
+        dispatch!(self, each(table, chunk))
     }
 
-    /// Writes the rows of a table of the source, and shows them to `seen`.
+    /// Writes the rows of a table of the source, and passes them to `seen`.
     async fn load(&self, source: &Self, table: &Table, mut seen: impl FnMut(&[Row])) -> Result<()> {
-        // An error of a piece that is written comes back from the reader.
+        // The reader returns the error of a chunk that could not be written.
         let mut failure = None;
         let read = match self {
             Self::Sqlite(target) => {

@@ -7,7 +7,7 @@ use super::postgres::PgImport;
 use super::sqlite::SqliteImport;
 use crate::pet::PetIds;
 
-/// An import in progress. It MUST leave nothing behind if it is dropped before it is published, or if the process is killed.
+/// An import in progress. It MUST leave nothing behind if it is dropped before it is committed, or if the process is killed.
 #[derive(Debug)]
 pub struct Import(Staging);
 
@@ -53,9 +53,9 @@ impl Import {
     }
 
     /// Copies all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for others:
-    /// dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before, and those of later
-    /// animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a running server MUST NOT
-    /// fail because of it.
+    /// if it is dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before, and those of
+    /// later animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a running server MUST
+    /// NOT fail because of it.
     pub async fn copy(&mut self) -> std::result::Result<(), ImportError> {
         match &mut self.0 {
             Staging::Sqlite(import) => import.copy().await,

@@ -64,7 +64,7 @@ impl Store {
 
     /// All animals, or those of one status, as they are at one point in time. MUST NOT delay a writer; the snapshot is held until the
     /// stream ends.
-    pub async fn pets_at_once(&self, status: Option<PetStatus>) -> Result<RowStream<'_, Pet>> {
+    pub async fn pets_snapshot(&self, status: Option<PetStatus>) -> Result<RowStream<'_, Pet>> {
         match &self.engine {
             Engine::Sqlite(engine) => {
                 let snapshot = Rc::new(engine.snapshot()?);

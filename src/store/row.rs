@@ -23,7 +23,7 @@ pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64
     };
     let per_minute = limits.map(|limits| limits.per_minute().into());
     let per_day = limits.map(|limits| limits.per_day().into());
-    (plan.name().word(), per_minute, per_day)
+    (plan.name().as_str(), per_minute, per_day)
 }
 
 /// A row of an engine.
@@ -68,19 +68,19 @@ pub(super) fn read_pet<R: Columns>(row: &R) -> Result<Pet, R::Error> {
 }
 
 pub(super) fn read_status<R: Columns>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
-    let word = row.text(column)?;
-    let invalid = |_| R::invalid(column, format!("an animal's status is {word:?}"));
-    word.parse().map_err(invalid)
+    let name = row.text(column)?;
+    let invalid = |_| R::invalid(column, format!("an animal's status is {name:?}"));
+    name.parse().map_err(invalid)
 }
 
 pub(super) fn read_order<R: Columns>(row: &R) -> Result<Order, R::Error> {
-    let word = row.text(3)?;
-    let invalid = || R::invalid(3, format!("an order's status is {word:?}"));
+    let name = row.text(3)?;
+    let invalid = || R::invalid(3, format!("an order's status is {name:?}"));
     Ok(Order {
         id: OrderId(row.int(0)?),
         pet: PetId(row.int(1)?),
         ship_date: row.time(2)?,
-        state: OrderState::from_word(word).ok_or_else(invalid)?,
+        state: OrderState::from_name(name).ok_or_else(invalid)?,
     })
 }
 

@@ -56,8 +56,8 @@ fn every_format_and_compression_can_be_read_by_other_programs() {
         );
         let written = fs::read_to_string(operator.path().join(name)).expect("a file");
         assert_eq!(written, content);
-        for (ending, program) in [("gz", "gzip"), ("zst", "zstd")] {
-            let name = format!("{name}.{ending}");
+        for (extension, program) in [("gz", "gzip"), ("zst", "zstd")] {
+            let name = format!("{name}.{extension}");
             operator.stdout_of(&format!("pets export {name}"));
             assert_eq!(decompressed(&operator, program, &name), content);
         }

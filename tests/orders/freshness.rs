@@ -85,7 +85,7 @@ fn expected(other: &SqlClient) -> Vec<(String, Value)> {
             format!("/v1/pets?limit={limit}"),
             page(pets.iter().collect()),
         ));
-        for status in PetStatus::ALL.map(PetStatus::word) {
+        for status in PetStatus::ALL.map(PetStatus::as_str) {
             let those = pets.iter().filter(|pet| pet["status"] == status).collect();
             all.push((
                 format!("/v1/pets?limit={limit}&status={status}"),

@@ -50,7 +50,7 @@ fn a_record_of_csv_that_is_not_strictly_right_is_one_bad_line_and_the_next_ones_
         (2, not_closed),
         (
             4,
-            "text behind a closing quote: put the whole field in quotes",
+            "text after a closing quote: put the whole field in quotes",
         ),
         (
             5,

@@ -38,7 +38,7 @@ fn a_second_server_is_refused_with_the_name_of_the_file_and_of_the_process_that_
         assert_eq!(
             second_is_refused(place, name),
             format!(
-                "animal-store: {name} is in use by process {}: stop that one first, or choose another file with \
+                "animal-store: {name} is in use by process {}: stop it first, or choose another file with \
                  --database sqlite:PATH",
                 first.id()
             )
@@ -175,7 +175,7 @@ fn a_command_waits_for_another_one_that_creates_the_database_but_not_for_a_serve
                 fs::remove_file(folder.path().join(FILE)).expect("removed");
             } else {
                 let line = migrate.join().expect("an end").fails_with(1);
-                assert!(line.contains("stop that one first"), "{line}");
+                assert!(line.contains("stop it first"), "{line}");
             }
         });
     }
@@ -203,7 +203,7 @@ fn of_two_servers_that_start_together_on_a_new_file_one_serves_it_and_shows_a_fi
 
 #[test]
 fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1() {
-    for ending in ["", "-wal", "-shm", ".lock"] {
+    for suffix in ["", "-wal", "-shm", ".lock"] {
         for (moves, idle) in [(false, false), (true, false), (false, true)] {
             let folder = folder();
             let key = large_key(folder.path());
@@ -211,7 +211,7 @@ fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1
             let client = server.client(Some(&key));
             client.create_many(1);
             let mut connection = client.connect();
-            let name = format!("{FILE}{ending}");
+            let name = format!("{FILE}{suffix}");
             let file = folder.path().join(&name);
             match moves {
                 true => fs::rename(&file, folder.path().join("moved")).expect("moved"),
@@ -223,7 +223,7 @@ fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1
                     .json(&json!({"name": "Rex", "categoryId": 1}))
                     .try_send_on(&mut connection);
                 // It may have ended by then. Without its locks, but with its data in place, a creation is on disk.
-                let is_lock = ["-shm", ".lock"].contains(&ending);
+                let is_lock = ["-shm", ".lock"].contains(&suffix);
                 assert!(
                     made.map_or(true, |made| made.status == 503 || is_lock),
                     "{name}"

@@ -197,7 +197,7 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
         .expect("a read");
     let line = restore(folder.path()).fails_with(1);
     assert!(
-        line.contains("cannot restore animal-store.db: another process has it open: end that one first (`fuser animal-store.db` shows it)"),
+        line.contains("cannot restore animal-store.db: another process has it open: stop it first (`fuser animal-store.db` shows it)"),
         "{line}"
     );
     other.execute_batch("COMMIT").expect("an end");
@@ -207,9 +207,7 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
         .expect("a lock");
     let line = restore(folder.path()).fails_with(1);
     assert!(
-        line.contains(
-            "cannot open animal-store.db: another process has locked it: end that one first"
-        ),
+        line.contains("cannot open animal-store.db: another process has locked it: stop it first"),
         "{line}"
     );
     other.execute_batch("COMMIT").expect("an end");

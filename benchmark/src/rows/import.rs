@@ -16,7 +16,7 @@ use crate::figure::median;
 use crate::results::Import;
 use crate::stop;
 
-/// The most animals that are imported.
+/// The maximum number of animals that are imported.
 const MOST: u32 = 1_000_000;
 
 /// How often each import is measured.

@@ -55,14 +55,14 @@ impl AdminApi {
             .map(|order| format!(", order {} cancelled", order.id));
         let what = format!(
             "animal {id}, {}{}",
-            status.word(),
+            status.as_str(),
             order.unwrap_or_default()
         );
         call.log("status set", &what);
         let report = json!({
             "id": id.0,
-            "status": status.word(),
-            "before": set.before.word(),
+            "status": status.as_str(),
+            "before": set.before.as_str(),
             "cancelledOrder": set.order.map(|order| order.id.0),
         });
         Ok(respond(StatusCode::OK, &report))

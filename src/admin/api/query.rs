@@ -6,16 +6,20 @@ use crate::key::KeyId;
 use crate::percent::decode;
 use crate::store::{KeyListQuery, KeySort, KeyState};
 
-/// The most keys of one page.
-const MOST_KEYS: u16 = 200;
+/// The maximum number of keys in one page.
+const MAX_KEYS: u16 = 200;
 
-/// `q`, `state`, `sort`, `order`, `offset` and `limit`.
+/// Parses `q`, `state`, `sort`, `order`, `offset` and `limit`.
 pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuery, ApiError> {
     let state = one(
         query,
         "state",
         "active, banned, expired or revoked",
-        |text| KeyState::ALL.into_iter().find(|state| state.word() == text),
+        |text| {
+            KeyState::ALL
+                .into_iter()
+                .find(|state| state.as_str() == text)
+        },
     )?;
     let sort = one(query, "sort", "id, name, plan, lastUsed or today", |text| {
         Some(match text {
@@ -40,7 +44,7 @@ pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuer
     let limit = one(query, "limit", "between 1 and 200", |text| {
         text.parse()
             .ok()
-            .filter(|limit| (1..=MOST_KEYS).contains(limit))
+            .filter(|limit| (1..=MAX_KEYS).contains(limit))
     })?;
     Ok(KeyListQuery {
         search: search.filter(|text| !text.is_empty()),
@@ -53,12 +57,12 @@ pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuer
     })
 }
 
-/// `key`, the ID of one.
+/// Parses `key`, the ID of a key.
 pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
     one(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
 }
 
-/// The value of a parameter that is given at most once, and `must be` such.
+/// Parses a parameter that is given at most once. The error says what its value `must be`.
 fn one<T>(
     query: Option<&str>,
     name: &'static str,
@@ -77,7 +81,7 @@ fn one<T>(
     if values.next().is_some() {
         return Err(invalid("must be given at most once".into()));
     }
-    // As browsers encode it.
+    // Browsers encode a space as +.
     let value = value.replace('+', " ");
     let parsed = decode(&value).and_then(|value| parse(&value));
     let problem = || invalid(format!("must be {must_be}"));

@@ -21,7 +21,7 @@ const number = (value, digits = 0) =>
 const time = (text) => (text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–");
 
 const badges = { active: "good", banned: "caution", expired: "", revoked: "bad", ready: "good", degraded: "caution", failed: "bad" };
-const badge = (word) => element("span", { class: `badge ${badges[word] ?? ""}` }, word);
+const badge = (state) => element("span", { class: `badge ${badges[state] ?? ""}` }, state);
 
 /** The failure of a request, with the message of the server. */
 class Failure extends Error {
@@ -72,7 +72,7 @@ function keepFocus(from, ...others) {
 }
 
 /**
- * Asks, and does it when the answer is yes. The dialog stays open until it is done. What `act` returns is shown afterwards.
+ * Asks for confirmation, and calls `act` when it is given. The dialog stays open until that is done, and shows what it returns.
  * Then the focus returns to what opened it; or, if that is gone, to what is next to it.
  */
 function ask({ title, body, submit, danger, act }) {

@@ -37,7 +37,7 @@ pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {
         limits.per_minute().to_string(),
         limits.per_day().to_string(),
         format!("{}…", record.prefix),
-        KeyState::of(record, now).word().to_owned(),
+        KeyState::of(record, now).as_str().to_owned(),
         record.created_at.to_string(),
         text(last_used(record, now)).unwrap_or_else(|| "never".into()),
     ]
@@ -54,7 +54,7 @@ pub(super) fn details(record: &KeyRecord, used_today: i64, now: Timestamp) -> Ve
         ("per day", Some(limits.per_day().to_string())),
         ("used today", Some(used_today.to_string())),
         ("key", Some(format!("{}…", record.prefix))),
-        ("state", Some(KeyState::of(record, now).word().to_owned())),
+        ("state", Some(KeyState::of(record, now).as_str().to_owned())),
         ("created", Some(record.created_at.to_string())),
         ("expires", text(record.expires_at)),
         ("revoked", text(record.revoked_at)),

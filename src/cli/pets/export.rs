@@ -32,7 +32,7 @@ const REDRAW: u64 = 1_000;
 pub(crate) struct Export {
     /// File to write, ending in .ndjson or .csv, and then .gz or .zst to compress it; - for standard output
     file: PathBuf,
-    /// Format; by default that of the file's ending, and NDJSON on standard output
+    /// Format; by default that of the file's extension, and NDJSON on standard output
     #[arg(long)]
     format: Option<Format>,
     /// Only animals of this status
@@ -59,7 +59,7 @@ impl Export {
             let counts = store.count_pets().await.context(failure)?;
             bar.set(0, total(counts, self.status));
         }
-        let pets = store.pets_at_once(self.status).await.context(failure)?;
+        let pets = store.pets_snapshot(self.status).await.context(failure)?;
         let Some(path) = &file.path else {
             let writer = RowWriter::new(io::stdout(), &file).map_err(print::write_failed)?;
             // A signal ends the process: there is nothing to clean up, and a write to a pipe that nobody reads would not notice it.
@@ -122,7 +122,7 @@ async fn write(
     Ok(animals)
 }
 
-/// A file that cannot be the target is wrong usage.
+/// A target that is unsuitable is a usage error.
 fn new_file_failed(error: NewFileError) -> Failure {
     match error.is_usage() {
         true => Failure::Usage(error.to_string()),

@@ -1,4 +1,4 @@
-//! A file with animals: its format, by its name, and which files it cannot be.
+//! The format of a file with animals, by its name, and the files that it must not be.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Its name, and the ending of a file's.
+    /// Its name, and the file extension.
     pub(super) const fn names(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::None => None,
@@ -52,7 +52,7 @@ pub(super) struct FileFormat {
 }
 
 impl FileFormat {
-    /// The format that was chosen, or that of the file's ending. Standard input and output are NDJSON by default.
+    /// The format that was chosen, or that of the file's extension. Standard input and output are NDJSON by default.
     pub(super) fn of(path: &Path, chosen: Option<Format>) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self {
@@ -61,16 +61,13 @@ impl FileFormat {
                 compression: Compression::None,
             });
         }
-        let ending = |path: &Path| {
-            let ending = path.extension().and_then(|ending| ending.to_str());
-            ending.map(str::to_lowercase)
-        };
-        let (compression, stem) = match ending(path).as_deref() {
+        let extension = |path: &Path| path.extension()?.to_str().map(str::to_lowercase);
+        let (compression, stem) = match extension(path).as_deref() {
             Some("gz") => (Compression::Gzip, path.with_extension("")),
             Some("zst") => (Compression::Zstd, path.with_extension("")),
             _ => (Compression::None, path.into()),
         };
-        let format = match (chosen, ending(&stem).as_deref()) {
+        let format = match (chosen, extension(&stem).as_deref()) {
             (Some(format), _) => format,
             (None, Some("ndjson" | "jsonl")) => Format::Ndjson,
             (None, Some("csv")) => Format::Csv,
@@ -105,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_that_of_the_ending_or_the_chosen_one() {
+    fn the_format_is_that_of_the_extension_or_the_chosen_one() {
         use Compression::{Gzip, None, Zstd};
         use Format::{Csv, Ndjson};
         for (name, chosen, format, compression) in [

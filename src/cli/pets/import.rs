@@ -28,10 +28,10 @@ use crate::store::{Conflict, Import as StoreImport, ImportError, ImportRow, Mode
 const BATCH: usize = 2_000;
 
 /// How many batches are read ahead.
-const BATCHES: usize = 4;
+const READ_AHEAD: usize = 4;
 
 /// How many bad lines are printed without --verbose.
-const PRINTED: u64 = 20;
+const MAX_PRINTED: u64 = 20;
 
 /// Import animals from a file, also while the server runs.
 ///
@@ -40,7 +40,7 @@ const PRINTED: u64 = 20;
 pub(crate) struct Import {
     /// File to read, ending in .ndjson or .csv, and then .gz or .zst if it is compressed; - for standard input
     file: PathBuf,
-    /// Format; by default that of the file's ending, and NDJSON on standard input
+    /// Format; by default that of the file's extension, and NDJSON on standard input
     #[arg(long)]
     format: Option<Format>,
     /// Leave out bad lines instead of importing nothing, and print the first 20 of them
@@ -49,7 +49,7 @@ pub(crate) struct Import {
     /// Print all bad lines
     #[arg(long, requires = "skip_bad")]
     verbose: bool,
-    /// Keep the IDs in the file, which no animal may have; by default animals get new ones
+    /// Keep the IDs in the file, none of which may be taken; by default animals get new ones
     #[arg(long)]
     keep_ids: bool,
     #[command(flatten)]
@@ -149,15 +149,15 @@ async fn copy(
         let mut conflict = |conflict| bad.conflict(conflict);
         let staged = import.stage(&batch, &mut conflict).await;
         staged.with_context(failure)?;
-        bad.rejected()?;
-        bad.bar.set_done(source.taken.load(Ordering::Relaxed));
-        // The next batch may be there, and a signal, too.
+        bad.check()?;
+        bad.bar.set_done(source.bytes_read.load(Ordering::Relaxed));
+        // The next batch may have been read already: a signal is noticed here.
         yield_now().await;
         rows = source.good_rows(bad).await?;
     }
     let checked = import.check(&mut |conflict| bad.conflict(conflict)).await;
     checked.with_context(failure)?;
-    bad.rejected()?;
+    bad.check()?;
     let staged = Instant::now();
     import.copy().await.with_context(failure)?;
     yield_now().await;
@@ -178,24 +178,24 @@ async fn interruptible<T>(
     }
 }
 
-/// Seconds with three digits behind the point.
+/// Seconds, rounded to three decimal places.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
 }
 
-/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, at which a thread waits without noticing a signal.
+/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a signal.
 struct Source {
     batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
     /// The bytes that were read.
-    taken: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Source {
     fn open(file: FileFormat, ids: PetIds) -> std::io::Result<Self> {
-        let (sender, batches) = mpsc::channel(BATCHES);
-        let taken = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&taken);
+        let (sender, batches) = mpsc::channel(READ_AHEAD);
+        let bytes_read = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&bytes_read);
         let read = move || match RowReader::open(&file, ids, counted) {
             Ok(reader) => send_rows(reader, &sender),
             // If nobody receives it, the command has failed.
@@ -204,7 +204,7 @@ impl Source {
         let reader = std::thread::Builder::new().name("reader".into());
         Ok(Self {
             batches,
-            taken,
+            bytes_read,
             reader: Some(reader.spawn(read)?),
         })
     }
@@ -215,8 +215,8 @@ impl Source {
         bad: &mut BadLines<'_>,
     ) -> Result<Option<Vec<ImportRow>>, Failure> {
         while let Some(batch) = self.next(bad.name).await? {
-            let good = bad.sort_out(batch);
-            bad.rejected()?;
+            let good = bad.good_rows(batch);
+            bad.check()?;
             if !good.is_empty() {
                 return Ok(Some(good));
             }
@@ -269,8 +269,8 @@ struct BadLines<'a> {
 }
 
 impl BadLines<'_> {
-    /// The good rows.
-    fn sort_out(&mut self, rows: Vec<NumberedRow>) -> Vec<ImportRow> {
+    /// Returns the good rows, and reports the others.
+    fn good_rows(&mut self, rows: Vec<NumberedRow>) -> Vec<ImportRow> {
         let mut good = Vec::with_capacity(rows.len());
         for (line, row) in rows {
             match row {
@@ -294,19 +294,19 @@ impl BadLines<'_> {
                     "{name}, line {line}: {problem}: nothing was imported; --skip-bad leaves out such lines"
                 ))
             });
-        } else if self.verbose || self.count <= PRINTED {
+        } else if self.verbose || self.count <= MAX_PRINTED {
             self.bar.notice(&format!("line {line}: {problem}"));
         }
     }
 
     /// Fails if there is a bad line that is not left out.
-    fn rejected(&mut self) -> Outcome {
+    fn check(&mut self) -> Outcome {
         self.first.take().map_or(Ok(()), Err)
     }
 
     fn print_rest(&self) {
-        if !self.verbose && self.count > PRINTED {
-            let rest = print::counted(self.count - PRINTED, "more bad line");
+        if !self.verbose && self.count > MAX_PRINTED {
+            let rest = print::counted(self.count - MAX_PRINTED, "more bad line");
             self.bar
                 .notice(&format!("{rest}: use --verbose to see them"));
         }
@@ -326,7 +326,7 @@ mod tests {
         });
         let mut source = Source {
             batches,
-            taken: Arc::default(),
+            bytes_read: Arc::default(),
             reader: Some(reader),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -30,17 +30,17 @@ pub(super) struct RowReader {
 }
 
 impl RowReader {
-    /// Opens a file, and reads its header line. `taken` counts its bytes as they are read.
+    /// Opens a file, and reads its header line. `bytes_read` counts its bytes as they are read.
     pub(super) fn open(
         file: &FileFormat,
         ids: PetIds,
-        taken: Arc<AtomicU64>,
+        bytes_read: Arc<AtomicU64>,
     ) -> Result<Self, String> {
         let input: Box<dyn Read + Send> = match &file.path {
             Some(path) => Box::new(File::open(path).map_err(|error| error.to_string())?),
             None => Box::new(io::stdin()),
         };
-        let input = BufReader::with_capacity(BUFFER, Counted { input, taken });
+        let input = BufReader::with_capacity(BUFFER, Counted { input, bytes_read });
         let mut lines = Lines {
             input: decompressed(input, file)?,
             number: 0,
@@ -61,7 +61,7 @@ impl RowReader {
         })
     }
 
-    /// The next row. An error is one after which nothing can be read.
+    /// The next row. After an error nothing more can be read.
     pub(super) fn next(&mut self) -> Result<Option<NumberedRow>, String> {
         let Some((number, line)) = self.lines.next()? else {
             return Ok(None);
@@ -76,7 +76,7 @@ impl RowReader {
 
 struct Lines {
     input: Box<dyn BufRead + Send>,
-    /// That of the last line.
+    /// The number of the last line.
     number: u64,
     text: Vec<u8>,
 }
@@ -138,13 +138,13 @@ fn decompressed(
         _ if file.compression == actual => {}
         (Some((name, _)), _) => {
             return Err(format!(
-                "it is not compressed with {name}, as its name says"
+                "it is not compressed with {name}, although its name says so"
             ));
         }
-        (None, Some((name, ending))) => {
+        (None, Some((name, extension))) => {
             let change = match file.path {
-                Some(_) => format!("its name must end in .{ending}"),
-                None => format!("decompress it first, or name a file that ends in .{ending}"),
+                Some(_) => format!("its name must end in .{extension}"),
+                None => format!("decompress it first, or name a file that ends in .{extension}"),
             };
             return Err(format!("it is compressed with {name}: {change}"));
         }
@@ -162,7 +162,7 @@ fn buffered(input: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
     Box::new(BufReader::with_capacity(BUFFER, Decompressed(input)))
 }
 
-/// A decompressor whose errors say that they are its.
+/// A decompressor whose errors say what failed.
 struct Decompressed<R>(R);
 
 impl<R: Read> Read for Decompressed<R> {
@@ -175,13 +175,13 @@ impl<R: Read> Read for Decompressed<R> {
 /// Counts the bytes of a file as they are read.
 struct Counted<R> {
     input: R,
-    taken: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
-        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        self.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }

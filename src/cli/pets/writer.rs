@@ -48,13 +48,13 @@ impl<W: Write> RowWriter<W> {
             Self::Csv(output) => {
                 let (mut id, mut category) = (itoa::Buffer::new(), itoa::Buffer::new());
                 let (id, category) = (id.format(pet.id.0), category.format(pet.category_id));
-                let record = [id, &pet.name, category, pet.status.word()];
+                let record = [id, &pet.name, category, pet.status.as_str()];
                 output.write_record(record).map_err(io_error)
             }
         }
     }
 
-    /// Writes the rest.
+    /// Writes what is buffered, and the end of a compressed file.
     pub(super) fn finish(self) -> io::Result<()> {
         let output = match self {
             Self::Ndjson(output, _) => output.into_inner().map_err(|error| error.into_error())?,

@@ -46,7 +46,7 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(false)
     }
 
-    fn check_sum(&self) -> io::Result<()> {
+    fn verify_checksum(&self) -> io::Result<()> {
         let expected = self.decoder.get_checksum_from_data();
         match expected.is_none() || expected == self.decoder.get_calculated_checksum() {
             true => Ok(()),
@@ -68,7 +68,7 @@ impl<R: BufRead> Read for ZstdReader<R> {
                 decoded.map_err(failed)?;
             }
             match self.decoder.read(buffer)? {
-                0 if !buffer.is_empty() => self.check_sum()?,
+                0 if !buffer.is_empty() => self.verify_checksum()?,
                 read => return Ok(read),
             }
             self.in_frame = false;
@@ -76,12 +76,14 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
-/// In words for an operator: those of the crate are for its authors.
+/// The error in words for an operator: the crate's messages are for its developers.
 fn failed(error: FrameDecoderError) -> io::Error {
     io::Error::other(match &error {
         FrameDecoderError::WindowSizeTooBig { max, .. } => {
-            let most = max / 1_000_000;
-            format!("it needs more than {most} MB of memory: compress it without --long or --ultra")
+            let megabytes = max / 1_000_000;
+            format!(
+                "it needs more than {megabytes} MB of memory: compress it without --long or --ultra"
+            )
         }
         FrameDecoderError::DictNotProvided { .. } => {
             "it needs a dictionary: compress it without one".into()
@@ -94,7 +96,7 @@ fn failed(error: FrameDecoderError) -> io::Error {
     })
 }
 
-/// The error of the file beneath it, if it is one.
+/// The I/O error that caused it, if any.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     error
         .downcast_ref()
@@ -129,12 +131,12 @@ impl<W: Write> ZstdWriter<W> {
 
 impl<W: Write> Write for ZstdWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = bytes.len().min(FRAME - self.content.len());
-        self.content.extend_from_slice(&bytes[..room]);
+        let length = bytes.len().min(FRAME - self.content.len());
+        self.content.extend_from_slice(&bytes[..length]);
         if self.content.len() == FRAME {
             self.write_frame()?;
         }
-        Ok(room)
+        Ok(length)
     }
 
     fn flush(&mut self) -> io::Result<()> {

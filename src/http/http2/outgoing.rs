@@ -1,5 +1,5 @@
 //! Data of responses that h2 has and the client has not read. Requests wait before they hand over more than a connection may hold:
-//! otherwise a client with large windows that does not read could have a piece of each of its streams in memory.
+//! otherwise a client with large windows that does not read could have a chunk of each of its streams in memory.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Waits until there is room for another piece, and counts it. Returns false when the connection has ended.
+    /// Waits until there is room for another chunk, and counts it. Returns false when the connection has ended.
     pub(super) async fn add(&self, bytes: usize) -> bool {
         while self.bytes.get() >= MAX_BYTES && !self.closed.get() {
             self.changed.notified().await;

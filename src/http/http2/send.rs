@@ -13,7 +13,7 @@ use super::super::{Body, Timeouts};
 use super::context::RequestContext;
 
 /// The maximum number of bytes of a response that are passed to h2 at a time.
-pub(super) const PIECE: usize = 8 * 1024;
+pub(super) const CHUNK: usize = 8 * 1024;
 
 /// Sends a body to its end, or until the client no longer reads.
 pub(super) async fn send_body<S>(
@@ -51,8 +51,8 @@ impl<S> Sending<'_, S> {
         loop {
             let rest = body.bytes().len();
             let room = self.room(rest).await?;
-            let (piece, ends) = body.split(room);
-            self.send(piece, ends).await?;
+            let (chunk, ends) = body.split(room);
+            self.send(chunk, ends).await?;
             if ends {
                 return Some(());
             }
@@ -75,25 +75,25 @@ impl<S> Sending<'_, S> {
             let mut part = part.ok()?.into_data().unwrap_or_default();
             while !part.is_empty() {
                 let room = self.room(part.len()).await?;
-                let piece = part.split_to(room);
-                self.send(piece, false).await?;
+                let chunk = part.split_to(room);
+                self.send(chunk, false).await?;
             }
         }
     }
 
-    async fn send(&mut self, piece: Bytes, ends: bool) -> Option<()> {
-        let length = piece.len();
+    async fn send(&mut self, chunk: Bytes, ends: bool) -> Option<()> {
+        let length = chunk.len();
         if !self.context.outgoing.add(length).await {
             return None;
         }
-        self.stream.send_data(piece, ends).ok()?;
+        self.stream.send_data(chunk, ends).ok()?;
         self.sent += length;
         Some(())
     }
 
     /// Waits until the client has room for a part of the body. Returns how many bytes it has room for, at most those that are left.
     async fn room(&mut self, left: usize) -> Option<usize> {
-        let length = left.min(PIECE);
+        let length = left.min(CHUNK);
         self.stream.reserve_capacity(length);
         loop {
             if let capacity @ 1.. = self.stream.capacity() {

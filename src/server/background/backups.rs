@@ -16,7 +16,7 @@ use crate::metrics::BackgroundTask;
 use crate::store::{BackupFolder, BackupFolderError, BackupProgress, DeploymentId};
 
 /// The pause after each one, whether it succeeds or fails, if the interval is longer; and how often the clock is read during the
-/// interval: it may be set, and it goes on while the machine is suspended.
+/// interval: it may be set, and it keeps running while the machine is suspended.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.

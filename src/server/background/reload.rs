@@ -11,13 +11,13 @@ use crate::http::Reload;
 use crate::metrics::BackgroundTask;
 
 /// How often the files are read.
-const EVERY: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reads the files until the server shuts down.
 pub(super) async fn run(shared: &Shared) {
     let Some(tls) = &shared.tls else { return };
     let mut shutdown = shared.shutdown.clone();
-    let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
+    let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangups = certificate::hangups().ok();
     let mut hangup = async || match &mut hangups {

@@ -70,8 +70,8 @@ impl Fixture {
 
 fn config(folder: &Path) -> Config {
     let database = format!("sqlite:{}", folder.join("test.db").display());
-    let words = ["serve", "--database", &database, "--log-level", "error"];
-    let matches = ServeOptions::augment_args(Command::new("serve")).get_matches_from(words);
+    let args = ["serve", "--database", &database, "--log-level", "error"];
+    let matches = ServeOptions::augment_args(Command::new("serve")).get_matches_from(args);
     let options = ServeOptions::from_arg_matches(&matches).unwrap();
     Config::try_from(options).unwrap()
 }

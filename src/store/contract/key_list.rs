@@ -87,8 +87,8 @@ impl KeyListQuery {
         };
         if let Some(state) = self.state {
             let now = sql.bind(SqlParam::Int(self.now.as_millis()));
-            let word = sql.bind_text(state.word());
-            sql.text += &format!(" AND {} = {word}", KeyState::sql(&now));
+            let state = sql.bind_text(state.as_str());
+            sql.text += &format!(" AND {} = {state}", KeyState::sql(&now));
         }
         if let Some(search) = &self.search {
             let name = sql.bind_text(&format!("%{}%", escaped(search)));

@@ -34,8 +34,8 @@ impl KeyState {
         }
     }
 
-    /// Its word, for people.
-    pub const fn word(self) -> &'static str {
+    /// Its name, for people.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Banned => "banned",
@@ -44,7 +44,7 @@ impl KeyState {
         }
     }
 
-    /// The word of the state that a row has at the time `now`, a parameter of the statement.
+    /// The name of the state that a row has at the time `now`, a parameter of the statement.
     pub(crate) fn sql(now: &str) -> String {
         format!(
             "CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= {now} THEN 'expired' \

@@ -4,9 +4,6 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// How many rows are copied at a time.
-pub(crate) const PIECE: usize = 500;
-
 /// The type of a column, which has another name on each engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

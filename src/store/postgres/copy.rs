@@ -18,7 +18,7 @@ use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
-    COUNTED, Counters, Database, Kind, Mode, PIECE, PostgresUrl, Result as StoreResult, Row,
+    CHUNK, COUNTED, Counters, Database, Kind, Mode, PostgresUrl, Result as StoreResult, Row,
     TABLES, Table, Value,
 };
 
@@ -122,21 +122,21 @@ impl PgSession {
     pub(crate) async fn each(
         &self,
         table: &Table,
-        mut piece: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
+        mut chunk: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
     ) -> StoreResult<()> {
         let nothing: [i64; 0] = [];
         let found = self.lease.query_raw(&table.select(), nothing).await;
         let mut found = Box::pin(found.map_err(PgError::from)?);
-        let mut rows = Vec::with_capacity(PIECE);
+        let mut rows = Vec::with_capacity(CHUNK.into());
         while let Some(row) = found.try_next().await.map_err(PgError::from)? {
             let value = |(column, (_, kind)): (usize, &(&str, Kind))| read(&row, column, *kind);
             let values: Result<Row, _> = table.columns.iter().enumerate().map(value).collect();
             rows.push(values.map_err(PgError::from)?);
-            if rows.len() == PIECE {
-                piece(std::mem::take(&mut rows)).await?;
+            if rows.len() == usize::from(CHUNK) {
+                chunk(std::mem::take(&mut rows)).await?;
             }
         }
-        piece(rows).await
+        chunk(rows).await
     }
 
     pub(crate) async fn counters(&self) -> StoreResult<Counters> {

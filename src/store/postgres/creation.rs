@@ -140,7 +140,7 @@ impl<'a> NewRows<'a> {
         self.ids.push(id);
         self.names.push(pet.name.as_str());
         self.categories.push(pet.category_id);
-        self.statuses.push(pet.status.word());
+        self.statuses.push(pet.status.as_str());
         PetId(id)
     }
 
@@ -165,7 +165,7 @@ impl<'a> NewRows<'a> {
         recorded
     }
 
-    /// In the same transaction as the animals: it settles a commit whose reply was lost.
+    /// In the same transaction as the animals: it shows the outcome of a commit whose reply was lost.
     async fn insert_retries(&self, transaction: &Transaction<'_>) -> PgResult<()> {
         if self.retries.is_empty() {
             return Ok(());

@@ -96,7 +96,7 @@ impl PgImport {
                     &id,
                     &pet.name.as_str(),
                     &pet.category_id,
-                    &pet.status.word(),
+                    &pet.status.as_str(),
                 ];
                 writer.as_mut().write(&values).await?;
             }

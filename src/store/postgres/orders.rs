@@ -31,7 +31,7 @@ impl Postgres {
             match changes.change {
                 Some(PetChange::Status(status)) => {
                     let update = "UPDATE pets SET status = $2 WHERE id = $1";
-                    let values: [SqlValue<'_>; 2] = [&pet, &status.word()];
+                    let values: [SqlValue<'_>; 2] = [&pet, &status.as_str()];
                     transaction.execute_cached(update, &values).await?;
                 }
                 Some(PetChange::Remove) => {
@@ -123,7 +123,7 @@ async fn write(
         }
         OrderChange::End(order) => {
             let update = "UPDATE orders SET status = $2, ended_at = $3 WHERE id = $1";
-            let values: [SqlValue<'_>; 3] = [&order.id.0, &order.state.word(), &now];
+            let values: [SqlValue<'_>; 3] = [&order.id.0, &order.state.as_str(), &now];
             transaction.execute_cached(update, &values).await?;
             Ok(order)
         }

@@ -32,9 +32,9 @@ impl Postgres {
 
     pub(crate) async fn page(&self, query: PetQuery) -> Result<Page> {
         self.read(async |lease| {
-            let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
+            let (after, limit) = (query.cursor.id(), rows_to_read(query.limit));
             let mut page = PageWriter::new(query.limit);
-            for row in &rows_after(lease, after, query.status, most).await? {
+            for row in &rows_after(lease, after, query.status, limit).await? {
                 page.add(|json| write_pet(json, row))?;
             }
             Ok(page.finish())
@@ -56,7 +56,7 @@ impl Postgres {
         self.read_many(async |lease| {
             let mut counts = [0; PetStatus::ALL.len()];
             for (count, status) in counts.iter_mut().zip(PetStatus::ALL) {
-                let rows = lease.query_cached(select, &[&status.word()]).await?;
+                let rows = lease.query_cached(select, &[&status.as_str()]).await?;
                 *count = rows.first().map_or(Ok(0), |row| row.int(0))?;
             }
             Ok(counts)
@@ -78,14 +78,14 @@ async fn rows_after(
     lease: &Lease,
     after: i64,
     status: Option<PetStatus>,
-    most: i64,
+    limit: i64,
 ) -> PgResult<Vec<Row>> {
     let all = "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
     let Some(status) = status else {
-        return lease.query_cached(all, &[&after, &most]).await;
+        return lease.query_cached(all, &[&after, &limit]).await;
     };
     let some = "SELECT id, name, category_id, status FROM pets
                 WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2";
-    let values: [SqlValue<'_>; 3] = [&after, &most, &status.word()];
+    let values: [SqlValue<'_>; 3] = [&after, &limit, &status.as_str()];
     lease.query_cached(some, &values).await
 }

@@ -59,9 +59,9 @@ impl Postgres {
             .await
     }
 
-    pub(crate) async fn usage_before(&self, day: &str, most: i64) -> Result<Vec<UsageRow>> {
+    pub(crate) async fn usage_before(&self, day: &str, limit: i64) -> Result<Vec<UsageRow>> {
         let which = "day < $1 ORDER BY day DESC, api_key_id LIMIT $2";
-        self.usage(which, &[&day, &most]).await
+        self.usage(which, &[&day, &limit]).await
     }
 
     pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {

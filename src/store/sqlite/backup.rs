@@ -60,8 +60,7 @@ impl BackupProgress {
         }
     }
 
-    /// Lets the statement that runs at this moment fail, and so the backup. If none runs, nothing happens: to be called until the
-    /// backup ends.
+    /// Interrupts the running statement, which makes the backup fail. If none runs, nothing happens: call it until the backup ends.
     pub fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::Relaxed);
         if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -74,12 +73,12 @@ impl BackupProgress {
     }
 
     /// Records the file that is written, and the size that it will have.
-    pub(super) fn begins(&self, copy: &Path, total: u64) {
+    pub(super) fn begin(&self, copy: &Path, total: u64) {
         self.copy.get_or_init(|| copy.into());
         self.total.store(total, Ordering::Relaxed);
     }
 
-    fn runs(&self, connection: &Connection) {
+    fn set_running(&self, connection: &Connection) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(connection.get_interrupt_handle());
     }
@@ -97,7 +96,7 @@ pub fn back_up(
     Ok(written.len())
 }
 
-/// The same, but it has no name yet. Returns the metadata that it will have.
+/// Like [`back_up`], but the backup has no name yet. Returns the metadata that it will have.
 pub(super) fn prepare(
     source: &Path,
     target: &Path,
@@ -126,8 +125,8 @@ pub(super) fn prepare(
         // A database at rest that a server has opened meanwhile is read a second time.
         let emptied = new.file().set_len(0);
         emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        progress.runs(connection);
-        progress.begins(new.temporary(), size(connection)?);
+        progress.set_running(connection);
+        progress.begin(new.temporary(), size(connection)?);
         new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
     });
     copied.map_err(|error| failed(error.to_string()))?;
@@ -166,6 +165,6 @@ fn size(connection: &Connection) -> rusqlite::Result<u64> {
 /// The first problem in a database that nobody else has open, or `ok`.
 pub(super) fn check(copy: &Path, progress: &BackupProgress) -> rusqlite::Result<String> {
     let connection = connect::immutable_reader(copy)?;
-    progress.runs(&connection);
+    progress.set_running(&connection);
     connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
 }

@@ -26,7 +26,7 @@ const RESERVE: u64 = 64 * 1024 * 1024;
 
 /// How far ahead of the clock the time of a backup may be. The clock may have been corrected by a few seconds, and the name may
 /// have been taken; but one that is dated further ahead was made while the clock was wrong, and nobody knows when.
-const AHEAD: Duration = Duration::from_secs(5 * 60);
+const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// Where a server keeps its backups.
 #[derive(Clone, Debug)]
@@ -57,12 +57,12 @@ pub enum BackupFolderError {
     #[error(
         "{folder} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill"
     )]
-    NoRoom {
+    NoSpace {
         /// The folder.
         folder: PathBuf,
         /// Bytes that are free.
         free: u64,
-        /// Bytes that have to be.
+        /// Bytes that are needed.
         needed: u64,
     },
 }
@@ -106,7 +106,7 @@ impl BackupFolder {
     /// Whether a backup of this time was made while the clock was wrong. It may be of any age, so it does not count as the last
     /// one; but it is a backup, and is kept as long as the others that were made as early.
     pub fn is_from_future(time: Timestamp, now: Timestamp) -> bool {
-        time > now.after(AHEAD)
+        time > now.after(MAX_AHEAD)
     }
 
     /// Makes a backup, and deletes those that are too many. Returns the time in its name.
@@ -215,7 +215,7 @@ impl BackupFolder {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let needed = source.len().saturating_add(RESERVE);
         match free < needed {
-            true => Err(BackupFolderError::NoRoom {
+            true => Err(BackupFolderError::NoSpace {
                 folder: self.folder.clone(),
                 free,
                 needed,
@@ -265,7 +265,7 @@ fn made_at(name: &str) -> Option<Timestamp> {
     let time = name.strip_prefix("animal-store-")?.strip_suffix(".db")?;
     let (date, clock) = time.split_once('T')?;
     let time: Timestamp = format!("{date}T{}", clock.replace('-', ":")).parse().ok()?;
-    // Of all ways to write a time only one is the name.
+    // A time can be written in several ways, but the name of a backup only in one.
     (self::name(time) == name).then_some(time)
 }
 

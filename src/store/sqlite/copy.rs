@@ -11,7 +11,7 @@ use super::error::store_error;
 use super::identity::FileIdentity;
 use super::{Sqlite, connect};
 use crate::store::contract::{
-    COUNTED, Counters, Mode, PIECE, Result, Row, StoreError, TABLES, Table, Value,
+    CHUNK, COUNTED, Counters, Mode, Result, Row, StoreError, TABLES, Table, Value,
 };
 
 /// How long a command that uses the file at the same time is waited for.
@@ -88,21 +88,21 @@ impl SqliteSession {
     pub(crate) async fn each(
         &self,
         table: &Table,
-        mut piece: impl AsyncFnMut(Vec<Row>) -> Result<()>,
+        mut chunk: impl AsyncFnMut(Vec<Row>) -> Result<()>,
     ) -> Result<()> {
         let mut select = self.connection.prepare(&table.select()).map_err(failed)?;
         let mut found = select.query(()).map_err(failed)?;
-        let mut rows = Vec::with_capacity(PIECE);
+        let mut rows = Vec::with_capacity(CHUNK.into());
         while let Some(row) = found.next().map_err(failed)? {
             let values: rusqlite::Result<Row> = (0..table.columns.len())
                 .map(|column| row.get(column))
                 .collect();
             rows.push(values.map_err(failed)?);
-            if rows.len() == PIECE {
-                piece(std::mem::take(&mut rows)).await?;
+            if rows.len() == usize::from(CHUNK) {
+                chunk(std::mem::take(&mut rows)).await?;
             }
         }
-        piece(rows).await
+        chunk(rows).await
     }
 
     /// The counters of AUTOINCREMENT, which a table has from its first row on.

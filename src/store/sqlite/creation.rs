@@ -31,7 +31,7 @@ pub(super) fn create(
         .execute(params![
             pet.name.as_str(),
             pet.category_id,
-            pet.status.word()
+            pet.status.as_str()
         ])?;
     let id = PetId(connection.last_insert_rowid());
     if let Some(Retry {

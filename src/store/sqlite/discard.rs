@@ -36,9 +36,9 @@ fn remove_unused(created: &FileIdentity) {
     // Animals, orders and keys get their IDs from there, and nothing is stored without one of them.
     let used = "SELECT EXISTS (SELECT 1 FROM sqlite_sequence WHERE seq > 0)";
     if connection.query_row(used, (), |row| row.get(0)) == Ok(false) {
-        for ending in ["-wal", "-shm", ""] {
+        for suffix in ["-wal", "-shm", ""] {
             // There may be none.
-            let _ = std::fs::remove_file(sibling(path, ending));
+            let _ = std::fs::remove_file(sibling(path, suffix));
         }
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::connect;
 
 /// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
-/// write-ahead log into it. Waits so long for others to close it.
+/// write-ahead log into it. Waits this long for others to close it.
 pub(super) fn open_exclusively(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

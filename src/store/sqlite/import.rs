@@ -141,7 +141,7 @@ impl SqliteImport {
                         id,
                         pet.name.as_str(),
                         pet.category_id,
-                        pet.status.word()
+                        pet.status.as_str()
                     ])?;
                 staged += 1;
             }
@@ -174,7 +174,7 @@ impl SqliteImport {
         };
         loop {
             match begin() {
-                Err(error) if is_busy(&error) && wait.goes_on().await => {}
+                Err(error) if is_busy(&error) && wait.may_retry().await => {}
                 begun => break begun.map_err(|error| store_error(&error))?,
             }
         }

@@ -13,9 +13,7 @@ impl Purpose {
     /// What to do if another process has the lock.
     pub(super) fn advice(self) -> &'static str {
         match self {
-            Self::Server => {
-                "stop that one first, or choose another file with --database sqlite:PATH"
-            }
+            Self::Server => "stop it first, or choose another file with --database sqlite:PATH",
             Self::Command => "try again when that command has ended",
         }
     }

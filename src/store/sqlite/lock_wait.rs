@@ -18,7 +18,7 @@ pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusq
         if tries == 0 {
             wait = Wait::new(notice);
         }
-        wait.goes_on_blocking()
+        wait.may_retry_blocking()
     }))
 }
 
@@ -50,17 +50,17 @@ impl Wait {
     }
 
     /// Waits for the next attempt, if there is time for one.
-    pub(super) async fn goes_on(&mut self) -> bool {
-        let goes_on = self.has_time();
+    pub(super) async fn may_retry(&mut self) -> bool {
+        let may_retry = self.has_time();
         self.pause().await;
-        goes_on
+        may_retry
     }
 
     /// The same, where nothing else happens on this thread.
-    pub(super) fn goes_on_blocking(&mut self) -> bool {
-        let goes_on = self.has_time();
+    pub(super) fn may_retry_blocking(&mut self) -> bool {
+        let may_retry = self.has_time();
         std::thread::sleep(RETRY_INTERVAL);
-        goes_on
+        may_retry
     }
 
     /// Waits for the next attempt, however long the wait is.

@@ -44,7 +44,11 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         let opened = try_open(path, mode, notice);
         // From the start again: what it found has changed when a command that creates or migrates the file has ended.
         let is_busy = matches!(&opened, Err(OpenError::InUse { purpose, .. }) if *purpose == Purpose::Command);
-        if !(is_busy && wait.as_mut().is_some_and(lock_wait::Wait::goes_on_blocking)) {
+        if !(is_busy
+            && wait
+                .as_mut()
+                .is_some_and(lock_wait::Wait::may_retry_blocking))
+        {
             return opened;
         }
     }
@@ -130,7 +134,7 @@ pub(super) fn second_writer(path: &Path, notice: fn()) -> Result<Connection, Ope
 
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
 fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
-    let next_to_it = |ending| FileIdentity::at(sibling(path, ending));
+    let next_to_it = |suffix| FileIdentity::at(sibling(path, suffix));
     Ok(OpenFiles {
         data: vec![FileIdentity::at(path.to_owned())?, next_to_it("-wal")?],
         locks: vec![next_to_it("-shm")?],
@@ -150,7 +154,7 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     if file.nlink() == 1 {
         return Ok(());
     }
-    let unfinished = [UNFINISHED, KEPT].map(|ending| sibling(path, ending));
+    let unfinished = [UNFINISHED, KEPT].map(|suffix| sibling(path, suffix));
     let is_unfinished = |name: OsString| {
         let mut prefixes = unfinished.iter().filter_map(|path| path.file_name());
         prefixes.any(|prefix| {

@@ -66,14 +66,14 @@ impl OpenError {
                 what: error.to_string(),
             },
             Some(ErrorCode::DatabaseBusy) => {
-                let what = "another process has locked it: end that one first, or try again later";
+                let what = "another process has locked it: stop it first, or try again later";
                 OpenError::cannot_open(&path, what)
             }
             // An unfinished transaction in rollback mode, which these files do not use. Rolling it back would change the file.
             Some(ErrorCode::ReadOnly) if sibling(&path, "-journal").exists() => {
                 OpenError::Damaged {
                     path,
-                    what: "a -journal of an unfinished transaction lies beside it".into(),
+                    what: "a -journal of an unfinished transaction is next to it".into(),
                 }
             }
             _ => OpenError::cannot_open(&path, error.to_string()),

@@ -41,7 +41,7 @@ impl Sqlite {
             match changes.change {
                 Some(PetChange::Status(status)) => connection
                     .prepare_cached("UPDATE pets SET status = ?2 WHERE id = ?1")?
-                    .execute(params![pet, status.word()])?,
+                    .execute(params![pet, status.as_str()])?,
                 Some(PetChange::Remove) => {
                     connection.execute("DELETE FROM pets WHERE id = ?1", [pet])?
                 }
@@ -99,7 +99,7 @@ fn write(connection: &Connection, change: OrderChange, now: Timestamp) -> rusqli
         OrderChange::End(order) => {
             connection.execute(
                 "UPDATE orders SET status = ?2, ended_at = ?3 WHERE id = ?1",
-                params![order.id.0, order.state.word(), now.as_millis()],
+                params![order.id.0, order.state.as_str(), now.as_millis()],
             )?;
             Ok(order)
         }

@@ -31,8 +31,8 @@ impl Sqlite {
         self.read(|connection| {
             let mut page = PageWriter::new(query.limit);
             let mut statement = prepare(connection, query.status)?;
-            let (after, most) = (query.cursor.id(), rows_to_read(query.limit));
-            let mut rows = query_after(&mut statement, after, query.status, most)?;
+            let (after, limit) = (query.cursor.id(), rows_to_read(query.limit));
+            let mut rows = query_after(&mut statement, after, query.status, limit)?;
             while let Some(row) = rows.next()?
                 && page.add(|json| write_pet(json, row))?
             {}
@@ -54,7 +54,7 @@ impl Sqlite {
                 connection.prepare_cached("SELECT count(*) FROM pets WHERE status = ?1")?;
             let mut counts = [0; PetStatus::ALL.len()];
             for (count, status) in counts.iter_mut().zip(PetStatus::ALL) {
-                *count = statement.query_row([status.word()], |row| row.get(0))?;
+                *count = statement.query_row([status.as_str()], |row| row.get(0))?;
             }
             Ok(counts)
         })
@@ -89,10 +89,10 @@ fn query_after<'s>(
     statement: &'s mut CachedStatement<'_>,
     after: i64,
     status: Option<PetStatus>,
-    most: i64,
+    limit: i64,
 ) -> rusqlite::Result<Rows<'s>> {
     match status {
-        None => statement.query(params![after, most]),
-        Some(status) => statement.query(params![after, most, status.word()]),
+        None => statement.query(params![after, limit]),
+        Some(status) => statement.query(params![after, limit, status.as_str()]),
     }
 }

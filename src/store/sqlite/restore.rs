@@ -31,8 +31,8 @@ use super::revived_keys::RevivedKeys;
 use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite};
 
-/// How much is copied before the next look at whether to stop.
-const PIECE: u64 = 8 * 1024 * 1024;
+/// How many bytes are copied between two checks for an interrupt.
+const CHUNK: u64 = 8 * 1024 * 1024;
 
 /// How long other processes that have the database open have to close it.
 const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ enum Old {
 }
 
 impl Restore {
-    /// Takes the lock of the database at `target`, and copies the backup at `source` next to it. Fails if a server has the database.
+    /// Takes the lock of the database at `target`, and copies the backup at `source` next to it. Fails if a server uses the database.
     pub fn prepare(source: &Path, target: &Path, progress: &BackupProgress) -> Result<Self> {
         let rejected = |error| RestoreError::Target(permission::explain(target, error).into());
         // The file itself is replaced, not a symbolic link to it.
@@ -96,7 +96,7 @@ impl Restore {
         }
 
         let new = NewFile::create(&real, Overwrite::Yes)?;
-        progress.begins(new.temporary(), metadata.len());
+        progress.begin(new.temporary(), metadata.len());
         let failed =
             |error: &dyn std::fmt::Display| RestoreError::Failed(source.into(), error.to_string());
         copy(source, &new, progress).map_err(|error| failed(&error))?;
@@ -170,7 +170,7 @@ impl Restore {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 let file = self.target.display();
                 return Err(self.failed(format!(
-                    "another process has it open: end that one first (`fuser {file}` shows it)"
+                    "another process has it open: stop it first (`fuser {file}` shows it)"
                 )));
             }
             Err(error) => return Err(self.failed(error)),
@@ -264,7 +264,7 @@ fn inspect_old(target: &Path) -> std::result::Result<Old, OpenError> {
 fn copy(source: &Path, new: &NewFile, progress: &BackupProgress) -> io::Result<()> {
     let mut source = File::open(source)?;
     let mut target = new.file();
-    while io::copy(&mut (&mut source).take(PIECE), &mut target)? > 0 {
+    while io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {
         if progress.is_interrupted() {
             return Err(ErrorKind::Interrupted.into());
         }

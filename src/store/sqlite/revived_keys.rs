@@ -1,10 +1,10 @@
-//! Keys whose secrets are others in a backup than in the database that it replaces: what was revoked or rotated since works again.
+//! Keys whose secrets differ between a backup and the database that it replaces: what was revoked or rotated since works again.
 
 use rusqlite::Connection;
 
 use crate::key::KeyId;
 
-/// A key whose secrets are others in the backup than they were.
+/// A key whose secrets differ between the backup and the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevivedKey {
     /// Its ID.

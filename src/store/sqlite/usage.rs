@@ -36,9 +36,9 @@ impl Sqlite {
         self.read(|connection| select(connection, which, params![day, after.0, CHUNK]))
     }
 
-    pub(crate) async fn usage_before(&self, day: &str, most: i64) -> Result<Vec<UsageRow>> {
+    pub(crate) async fn usage_before(&self, day: &str, limit: i64) -> Result<Vec<UsageRow>> {
         let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![day, most]))
+        self.read(|connection| select(connection, which, params![day, limit]))
     }
 
     pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
