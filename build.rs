@@ -32,7 +32,7 @@ fn main() {
     }
 }
 
-/// What git prints, unless it fails or is not installed.
+/// The output of git, unless it fails or is not installed.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let printed = String::from_utf8(output.stdout).ok()?;

@@ -167,7 +167,7 @@ fn wakes(server: &Process) -> u64 {
         .expect("a number")
 }
 
-/// Its share of a core, which is promised, depends on the build and on the machine; how often it wakes up does not.
+/// Its share of a core, which docs/operating.md states, depends on the build and on the machine; how often it wakes up does not.
 #[test]
 fn the_dashboard_sleeps_between_samples_and_between_messages() {
     let folder = TempDir::new().expect("a folder");

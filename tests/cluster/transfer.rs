@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use harness::{Postgres, Proxy, beside_imports, run};
+use harness::{Postgres, Proxy, load_during_imports, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
@@ -135,7 +135,7 @@ fn a_hundred_thousand_random_animals_are_the_same_in_both_formats_and_on_both_en
 }
 
 #[test]
-fn a_small_import_that_keeps_ids_and_fails_gives_out_none_of_them() {
+fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
     let folder = TempDir::new().expect("a folder");
     let postgres = Postgres::start();
     let database = postgres.create_database("kept");
@@ -190,14 +190,14 @@ fn an_import_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
 }
 
 #[test]
-fn beside_an_import_on_nodes_no_creation_is_refused_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
+fn during_an_import_on_nodes_no_creation_is_rejected_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
  {
     let cluster = Cluster::start();
     let clients = cluster.clients(&cluster.large_key());
     let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
     let file = cluster.folder.path().join("a.ndjson");
     fs::write(file, line.repeat(ANIMALS as usize)).expect("a file");
-    let all = beside_imports(ANIMALS, &clients[0], &clients[1], || {
+    let all = load_during_imports(ANIMALS, &clients[0], &clients[1], || {
         cluster.command(&["pets", "import", "a.ndjson"]);
     });
     let count = cluster

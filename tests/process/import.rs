@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use harness::{Process, beside_imports, eventually};
+use harness::{Process, eventually, load_during_imports};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
@@ -66,13 +66,13 @@ fn creations_wait_for_an_import_longer_than_for_any_other_lock() {
 }
 
 #[test]
-fn beside_an_import_no_creation_is_refused_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
+fn during_an_import_no_creation_is_rejected_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
  {
     let folder = with_animals(100_000);
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
     let client = server.client(Some(&key));
-    let all = beside_imports(100_000, &client, &client, || {
+    let all = load_during_imports(100_000, &client, &client, || {
         run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
     });
     assert_eq!(count(folder.path()), all);

@@ -31,7 +31,7 @@ pub use app::{
 };
 pub use client::{Client, Request};
 pub use connection::Connection;
-pub use load::{beside_imports, creations, figures};
+pub use load::{creations, figures, load_during_imports};
 pub use operator::Operator;
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};

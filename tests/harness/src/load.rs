@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::Client;
 
-/// Clients that create at once.
+/// The number of concurrent clients that create.
 const CLIENTS: usize = 4;
 
 /// Of a hundred reads, ninety-nine take no longer than this beyond three times what they take alone: there are fewer cores than
 /// threads.
 const LONGER: Duration = Duration::from_millis(20);
 
-/// Creates animals until something has happened: how long each took, in ascending order.
+/// Creates animals while `happens` runs. Returns how long each creation took, in ascending order.
 pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
     let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -45,7 +45,7 @@ pub fn figures(took: &[Duration]) -> [Duration; 3] {
     [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|place| took[place])
 }
 
-/// Reads animals, each of them once, until something has happened: how long each took.
+/// Reads animals, each of them once, while something happens. Returns how long each read took.
 fn reads(
     client: &Client,
     ids: &mut (impl Iterator<Item = i64> + Send),
@@ -70,16 +70,21 @@ fn reads(
     })
 }
 
-/// Imports so many animals into an empty store, again and again, while others create animals and read those of the first import. Fails if a
-/// creation is refused, or if the 99th percentile of reads is more than three times what it is without an import. Returns the number
-/// of animals that there are in the end.
-pub fn beside_imports(imported: i64, creator: &Client, reader: &Client, import: impl Fn()) -> i64 {
+/// Imports this many animals into an empty store, again and again, while others create animals and read those of the first import. Fails if a
+/// creation is rejected, or if the 99th percentile of reads is more than three times what it is without an import. Returns the number
+/// of animals at the end.
+pub fn load_during_imports(
+    imported: i64,
+    creator: &Client,
+    reader: &Client,
+    import: impl Fn(),
+) -> i64 {
     import();
     let first = reader.get("/v1/pets?limit=1").ids()[0];
     // Far from each other, so that neither the cache nor a page that was just read has them.
     let mut ids = (0..).map(|number| first + number * 7_919 % imported);
     let (mut alone, mut beside, mut created) = (Vec::new(), Vec::new(), 0);
-    // In turns, so that both have the same share of what else this machine does.
+    // Alternating, so that other work on the machine affects both equally.
     for _ in 0..2 {
         alone.extend(reads(reader, &mut ids, || {
             // Each of these is acknowledged, or this fails.
