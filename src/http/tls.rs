@@ -90,6 +90,11 @@ impl Tls {
         Ok(Reload::Replaced)
     }
 
+    /// When the certificate in use becomes valid.
+    pub fn valid_from(&self) -> Timestamp {
+        self.0.current.read().valid_from
+    }
+
     /// When the certificate in use expires.
     pub fn expires_at(&self) -> Timestamp {
         self.0.current.read().expires_at

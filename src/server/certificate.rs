@@ -22,12 +22,17 @@ pub(super) fn hangups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }
 
-/// Publishes when the certificate expires. An expired one is used all the same: clients decide whether they accept it.
+/// Publishes when the certificate expires. One that has expired, or is not valid yet, is used all the same: clients decide whether they
+/// accept it.
 pub(super) fn publish_expiry(tls: &Tls, shared: &Shared) {
     let expires_at = tls.expires_at();
     let metric = &shared.metrics.certificate_expires_at;
     metric.set(expires_at.as_millis());
-    if expires_at <= shared.clock.now() {
+    let (now, valid_from) = (shared.clock.now(), tls.valid_from());
+    if expires_at <= now {
         tracing::warn!(%expires_at, "the certificate of --tls-cert has expired: replace it");
+    }
+    if valid_from > now {
+        tracing::warn!(%valid_from, "the certificate of --tls-cert is not valid yet: replace it, or correct the clock");
     }
 }

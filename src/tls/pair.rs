@@ -21,6 +21,8 @@ pub(crate) type Digest = [u8; 32];
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) certified: Arc<CertifiedKey>,
+    /// When the certificate becomes valid.
+    pub(crate) valid_from: Timestamp,
     /// When the certificate expires.
     pub(crate) expires_at: Timestamp,
 }
@@ -71,6 +73,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
         match CertifiedKey::from_der(chain, private, &ring::default_provider()) {
             Ok(certified) => Ok(Pair {
                 certified: Arc::new(certified),
+                valid_from: validity.not_before,
                 expires_at: validity.not_after,
             }),
             Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
@@ -82,7 +85,10 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
             Err(rustls::Error::InvalidCertificate(_)) => {
                 Err(failed(cert)("the certificate is malformed".into()))
             }
-            Err(error) => Err(failed(key)(format!("the key cannot be used: {error}"))),
+            Err(_) => Err(failed(key)(
+                "the key cannot be used: it must be RSA of at least 2048 bits, P-256, P-384 or Ed25519"
+                    .into(),
+            )),
         }
     });
     (digest.finalize().into(), pair)

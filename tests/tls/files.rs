@@ -123,6 +123,38 @@ fn an_expired_certificate_is_served_with_a_warning_and_a_gauge_has_its_expiry() 
         run(folder.path(), &["healthcheck", &url]).exits(0);
         let log = logged(&process, &["ready"]);
         assert_eq!(log.contains("has expired"), is_expired, "{log}");
+        assert!(!log.contains("not valid yet"), "{log}");
+    }
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_yet_is_served_with_a_warning() {
+    let folder = folder();
+    Certificate::between(2048, 2049).write(folder.path());
+    let process = serve(folder.path(), &[]);
+    let log = logged(&process, &["ready"]);
+    let warning = "the certificate of --tls-cert is not valid yet";
+    assert!(
+        log.contains(warning) && log.contains("valid_from=2048-01-01"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_key_of_a_kind_that_is_not_supported_is_refused_with_those_that_are() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    let key = folder.path().join("key.pem");
+    for (algorithm, option) in [
+        ("EC", "ec_paramgen_curve:P-521"),
+        ("EC", "ec_paramgen_curve:secp256k1"),
+        ("RSA", "rsa_keygen_bits:1024"),
+    ] {
+        let words = ["genpkey", "-algorithm", algorithm, "-pkeyopt", option];
+        let made = harness::run("openssl", folder.path(), &words).exits(0);
+        fs::write(&key, made.stdout).expect("a file");
+        let supported = "it must be RSA of at least 2048 bits, P-256, P-384 or Ed25519";
+        is_refused(folder.path(), &["key.pem", supported]);
     }
 }
 
