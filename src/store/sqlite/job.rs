@@ -36,6 +36,19 @@ pub(super) enum Written {
     },
 }
 
+/// The error of a job that fails the whole transaction, and its reply if that is still to be sent: after the failure was recorded.
+pub(super) struct FailedJob {
+    pub(super) error: rusqlite::Error,
+    pub(super) reply: Option<Reply>,
+}
+
+impl From<rusqlite::Error> for FailedJob {
+    fn from(error: rusqlite::Error) -> Self {
+        let reply = None;
+        Self { error, reply }
+    }
+}
+
 impl Job {
     /// Begins the span of the request that waits, if one does, when the transaction of this many writes begins.
     pub(super) fn begin(&mut self, batch: usize) {
@@ -45,13 +58,16 @@ impl Job {
     }
 
     /// Writes it. A job that failed alone, and left nothing in the transaction, returns `None`.
-    pub(super) fn write(self, connection: &Connection) -> rusqlite::Result<Option<Written>> {
+    pub(super) fn write(
+        self,
+        connection: &Connection,
+    ) -> std::result::Result<Option<Written>, FailedJob> {
         match self {
             Self::Create { creation, reply } => match create(connection, creation) {
                 Ok(created) => Ok(Some(Written::Create { created, reply })),
                 Err(error) => {
-                    reply.send(Err(store_error(&error)));
-                    Err(error)
+                    let reply = Some(reply);
+                    Err(FailedJob { error, reply })
                 }
             },
             Self::Other {
@@ -66,7 +82,7 @@ impl Job {
                     let _ = reply.send(Err(store_error(&error)));
                     // SQLite may have rolled back everything by itself; then there is no savepoint left.
                     if is_fatal(&error) || connection.is_autocommit() {
-                        return Err(error);
+                        return Err(error.into());
                     }
                     connection.execute_batch("ROLLBACK TO job; RELEASE job")?;
                     return Ok(None);

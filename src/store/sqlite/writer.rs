@@ -164,10 +164,14 @@ impl WriteLoop {
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut done = Vec::with_capacity(writes);
-        let mut rest = batch.into_iter();
+        let (mut rest, mut waits) = (batch.into_iter(), None);
         let committed = self.begin().and_then(|()| {
             for job in &mut rest {
-                done.extend(job.write(connection)?);
+                let written = job.write(connection).map_err(|failed| {
+                    waits = failed.reply;
+                    failed.error
+                })?;
+                done.extend(written);
             }
             if Fault::AckBeforeCommit.is_on() {
                 done.drain(..).for_each(|written| written.reply(Ok(())));
@@ -203,6 +207,9 @@ impl WriteLoop {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),
                 };
+                waits
+                    .into_iter()
+                    .for_each(|reply| reply.send(Err(failure.clone())));
                 done.into_iter()
                     .for_each(|written| written.reply(Err(failure.clone())));
                 rest.chain(waiting)
