@@ -17,6 +17,10 @@ const BREAKING: &str = "ANIMAL_STORE_FAULT=later-breaking-version";
 /// One with a migration that they can work with.
 const COMPATIBLE: &str = "ANIMAL_STORE_FAULT=later-version";
 
+/// The formats of this version and of the later one.
+const FORMAT: i64 = animal_store::store::FORMATS.1;
+const LATER_FORMAT: i64 = FORMAT + 1;
+
 /// Free ports.
 const LISTEN: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
@@ -89,14 +93,16 @@ impl Deployment {
         let serve = [&["serve"], &LISTEN[..]].concat();
         for command in [&["migrate"], &serve[..]] {
             let line = self.later(BREAKING, command).fails_with(1);
-            let text = "cannot migrate to format 5 while nodes of an older version are running";
-            assert!(line.contains(text), "{line}");
+            let text = format!(
+                "cannot migrate to format {LATER_FORMAT} while nodes of an older version are running"
+            );
+            assert!(line.contains(&text), "{line}");
             assert!(
                 line.contains(&format!("it: {nodes}; shut them down")),
                 "{line}"
             );
         }
-        assert_eq!(self.format(), "4");
+        assert_eq!(self.format(), FORMAT.to_string());
     }
 }
 
@@ -119,7 +125,7 @@ fn a_migration_that_older_nodes_cannot_work_with_is_rejected_until_all_of_them_h
     deployment.is_refused_because_of(&names[1]);
     deployment.age();
     deployment.later(BREAKING, &["migrate"]).exits(0);
-    assert_eq!(deployment.format(), "5");
+    assert_eq!(deployment.format(), LATER_FORMAT.to_string());
     assert_eq!(deployment.nodes(), "");
 }
 
@@ -128,7 +134,7 @@ fn a_migration_that_older_nodes_can_work_with_runs_beside_them_and_they_continue
     let deployment = Deployment::start();
     let (mut node, client) = deployment.node();
     deployment.later(COMPATIBLE, &["migrate"]).exits(0);
-    assert_eq!(deployment.format(), "5");
+    assert_eq!(deployment.format(), LATER_FORMAT.to_string());
     deployment.age();
     let seen = "select count(*) from nodes
                 where seen_at > extract(epoch from clock_timestamp()) * 1000 - 20000";
@@ -153,8 +159,8 @@ fn a_node_that_was_paused_while_it_counted_as_dead_stops_when_it_continues() {
     node.signal("CONT");
     assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(1));
     let log = node.log();
-    let text = "a newer version has migrated the database to format 5";
-    assert!(log.contains(text), "{log}");
+    let text = format!("a newer version has migrated the database to format {LATER_FORMAT}");
+    assert!(log.contains(&text), "{log}");
 }
 
 #[test]
@@ -182,7 +188,8 @@ fn no_older_node_starts_while_such_a_migration_is_in_progress() {
         let began = Instant::now();
         let output = deployment.fail_to_serve().exits(1);
         let last = output.stderr.lines().last().unwrap_or_default();
-        assert!(last.contains("has format 5"), "{}", output.stderr);
+        let format = format!("has format {LATER_FORMAT}");
+        assert!(last.contains(&format), "{}", output.stderr);
         assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");
         migrating.join().expect("a migration").exits(0);
     });
