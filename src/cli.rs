@@ -68,9 +68,9 @@ enum Command {
     /// Place, complete, cancel and list orders
     #[command(subcommand)]
     Orders(orders::Command),
-    /// Back up the embedded database, also while the server runs
+    /// Back up the embedded database, even while the server is running
     Backup(backup::Backup),
-    /// Put a backup in the place of the embedded database
+    /// Replace the embedded database with a backup
     Restore(restore::RestoreCommand),
     /// Copy everything into another, empty database: from one machine to several nodes, or back
     Copy(copy::Copy),
@@ -101,7 +101,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         false => parse(with_command(args)).and_then(|cli| dispatch(cli.command)),
     };
     let (message, code) = match outcome {
-        Ok(()) | Err(Failure::Unread) => return ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
     };

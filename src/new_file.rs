@@ -100,9 +100,9 @@ impl NewFile {
                 .mode(0o600)
                 .open(&temporary)
                 .map_err(cannot)?;
-            // As long as it is held the file is not a leftover. Where there are no locks, no leftovers are removed.
+            // While this lock is held, no process treats the file as a leftover. Where there are no locks, no leftovers are removed.
             let held = flock(&file, FlockOperation::NonBlockingLockExclusive);
-            // Before it was held, another process may have taken it for one.
+            // Another process may have removed the file as a leftover before the lock was taken.
             if held != Err(Errno::WOULDBLOCK) && temporary.exists() {
                 break (temporary, file);
             }

@@ -1,5 +1,5 @@
-//! The open streams of live data. The oldest one of a viewer ends for one more, and if all are taken, the oldest one of the viewer
-//! with the most, so that no script that opens many can keep others out.
+//! The open streams of live data. The oldest one of a viewer is closed to make room for a new one, and if all are taken,
+//! the oldest one of the viewer with the most, so that no script that opens many can keep others out.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use super::guard::Caller;
 use crate::api::ApiError;
 
-/// The most streams that are open at once.
+/// The maximum number of open streams.
 const MAX: usize = 32;
 
-/// The most streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no request would be
+/// The maximum number of open streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no request would be
 /// sent.
 const MAX_OF_VIEWER: usize = 4;
 
@@ -52,13 +52,13 @@ impl Streams {
             Some(viewer)
         } else if count(false, None) == MAX {
             let viewers = entries.iter().map(|entry| entry.viewer);
-            let with_room = viewers.filter(|of| count(true, Some(*of)) < MAX_OF_VIEWER);
-            with_room.max_by_key(|of| count(false, Some(*of)))
+            let with_room = viewers.filter(|viewer| count(true, Some(*viewer)) < MAX_OF_VIEWER);
+            with_room.max_by_key(|viewer| count(false, Some(*viewer)))
         } else {
             None
         };
         let is_full = match replaces {
-            Some(of) => count(true, Some(of)) == MAX_OF_VIEWER || count(true, None) == MAX,
+            Some(viewer) => count(true, Some(viewer)) == MAX_OF_VIEWER || count(true, None) == MAX,
             None => count(false, None) == MAX,
         };
         if is_full {
@@ -66,8 +66,8 @@ impl Streams {
                 "Too many dashboards are open: close one of them.".into(),
             ));
         }
-        if let Some(of) = replaces {
-            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == of);
+        if let Some(replaced) = replaces {
+            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == replaced);
             if let Some(oldest) = streams.find(|entry| !entry.is_ending) {
                 oldest.is_ending = true;
                 oldest.replaced.notify_one();
@@ -95,7 +95,7 @@ impl Streams {
 }
 
 impl OpenStream {
-    /// Waits until a newer stream of the viewer replaces this one.
+    /// Waits until a newer stream replaces this one.
     pub(super) async fn replaced(&self) {
         self.replaced.notified().await;
     }

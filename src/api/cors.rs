@@ -97,8 +97,8 @@ impl Cors {
         response
     }
 
-    /// Allows the page that sent a request to read its response, if its origin is allowed. Of a request that was not read it is
-    /// unknown: then every origin must be allowed.
+    /// Allows the page that sent a request to read its response, if its origin is allowed. If the request was
+    /// not read, its origin is unknown, and the page may read the response only if all origins are allowed.
     pub(crate) fn allow(&self, head: Option<&Head<'_>>, response: &mut Response) {
         if self.0.is_empty() {
             return;

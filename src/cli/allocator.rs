@@ -12,7 +12,7 @@ use std::process::Command;
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
 /// Executes the program again with the option, unless it is set. Returns if that fails: the server works without it.
-pub(super) fn purge_at_once() {
+pub(super) fn reexec_with_immediate_purge() {
     if env::var_os(PURGE_DELAY).is_some() {
         return;
     }

@@ -1,4 +1,4 @@
-//! `animal-store backup`: a copy of the embedded database, also while a server uses it.
+//! `animal-store backup`: a copy of the embedded database, even while a server uses it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::signals::Signals;
 use crate::new_file::Overwrite;
 use crate::store::{BackupError, BackupProgress, Database, back_up};
 
-/// Back up the embedded database, also while the server runs.
+/// Back up the embedded database, even while the server is running.
 ///
 /// The backup is a consistent copy in one file. It is checked, and appears under its name only when it is complete and on disk.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ pub(super) enum Failure {
     /// A failure, for exit code 1.
     Failed(String),
     /// The reader of standard output has closed it. The command ends quietly, with exit code 0.
-    Unread,
+    BrokenPipe,
 }
 
 impl From<anyhow::Error> for Failure {

@@ -136,12 +136,12 @@ impl Command {
                 let [_, name, ..] = row(&pet);
                 if !yes {
                     let order = if force {
-                        ", and its open order, if any, is cancelled"
+                        ", and its open order, if any, will be cancelled"
                     } else {
                         ""
                     };
                     confirm::confirm(&format!(
-                        "animal {id} ({name}) is removed permanently{order}"
+                        "animal {id} ({name}) will be removed permanently{order}"
                     ))?;
                 }
                 let removed = store.remove_pet(PetId(id), force, now).await;

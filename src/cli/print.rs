@@ -32,7 +32,7 @@ pub(super) fn notice(text: &str) {
 /// The failure of a write to standard output.
 pub(super) fn write_failed(error: io::Error) -> Failure {
     match error.kind() {
-        ErrorKind::BrokenPipe => Failure::Unread,
+        ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::Failed(format!("cannot write to standard output: {error}")),
     }
 }

@@ -49,7 +49,7 @@ impl Progress {
         Self::new(what, ANIMALS)
     }
 
-    /// A bar that is not shown, because the results are printed to the same terminal.
+    /// A bar that is not shown.
     pub(super) fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }

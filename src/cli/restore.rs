@@ -1,4 +1,4 @@
-//! `animal-store restore`: puts a backup in the place of the embedded database, which no server may use meanwhile.
+//! `animal-store restore`: replaces the embedded database, which no server may use meanwhile, with a backup.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, 
 /// The consequence of a signal that stops it.
 const NOTHING: &str = "nothing was restored";
 
-/// Put a backup in the place of the embedded database; no server may use it.
+/// Replace the embedded database with a backup; no server may use it.
 ///
 /// The backup is copied and checked first. The database that it replaces is kept under a name that is printed.
 #[derive(Debug, clap::Args)]
@@ -43,8 +43,12 @@ impl RestoreCommand {
         };
         let file = self.file.display();
         if !self.yes {
-            let verb = if target.exists() { "replace" } else { "become" };
-            require_terminal(&format!("{file} would {verb} {database}"))?;
+            let verb = if target.exists() {
+                "replaced with"
+            } else {
+                "created from"
+            };
+            require_terminal(&format!("{database} would be {verb} {file}"))?;
         }
         let mut signals = Signals::listen().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
@@ -62,10 +66,10 @@ impl RestoreCommand {
             let keys = describe(prepared.revived().as_ref());
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
             let verb = match prepared.replaces() {
-                true => "replaces",
-                false => "becomes",
+                true => "replaced with",
+                false => "created from",
             };
-            let question = format!("{file} {verb} {database}{lines}");
+            let question = format!("{database} will be {verb} {file}{lines}");
             confirm_unless_stopped(question, &mut signals, NOTHING).await?;
         }
         let (bytes, format) = (prepared.bytes, prepared.format);
@@ -90,8 +94,8 @@ impl RestoreCommand {
                 .iter()
                 .any(|end| kept.ends_with(end))
             {
-                true => "the log of a database that was missing",
-                false => "the database before it",
+                true => "the write-ahead log that was left without a database",
+                false => "the previous database",
             };
             text.push_str(&format!("\n{what} is kept as {kept}"));
         }

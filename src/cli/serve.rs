@@ -21,7 +21,7 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
     let unused_backup_options = options.unused_backup_options().join(", ");
     let config = Config::try_from(options)?;
     let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
-    allocator::purge_at_once();
+    allocator::reexec_with_immediate_purge();
     // After the step above, which may execute the program again: a socket can be taken only once.
     let manager = ServiceManager::from_env()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -40,7 +40,7 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
     Ok(outcome?)
 }
 
-/// Options that are accepted, and probably not meant so.
+/// Options that are accepted, but probably unintended.
 struct Warnings {
     secret_flags: String,
     has_unused_ca: bool,
@@ -62,7 +62,7 @@ impl Warnings {
         }
         if !self.unused_backup_options.is_empty() {
             tracing::warn!(
-                "{} has no effect, and there are no backups: add --backup-folder",
+                "no effect without --backup-folder, and no backups: {}",
                 self.unused_backup_options
             );
         }

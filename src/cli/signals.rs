@@ -24,7 +24,7 @@ impl Signals {
         let (sender, receiver) = watch::channel(None);
         let (mut terminate, mut interrupt) = {
             let _context = runtime.enter();
-            // Otherwise it would end the process; now the write fails, as on a full disk.
+            // Otherwise it would end the process without a message. Now the write fails.
             let too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
             drop(signal(too_large)?);
             (

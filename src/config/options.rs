@@ -77,7 +77,7 @@ pub(crate) struct ServeOptions {
     /// Address of the admin listener: dashboard, metrics and health checks
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9090", value_parser = address)]
     pub(crate) admin_listen: SocketAddr,
-    /// Token for the dashboard and metrics; required for changes, and unless the admin listener is on loopback
+    /// Token for the dashboard and metrics; required to make changes, and always if the admin listener is not on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
     /// File whose first line is the token, instead of --admin-token; other users must not be able to read it
@@ -266,7 +266,7 @@ pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
 /// Parses a duration in whole seconds, such as `90s`, `24h` or `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     whole_seconds(text).ok_or_else(|| {
-        // With other numbers it would be one, so these are too large.
+        // The syntax is valid with small numbers, so these are too large.
         match whole_seconds(&with_ones(text)) {
             Some(_) => "must be at most 365000d, a thousand years",
             None => "must be a duration such as 90s, 5m, 24h or 90d",

@@ -14,7 +14,7 @@ const UNSENT: u32 = 16 * 1024;
 const BACKLOG: i32 = 1024;
 
 /// Files that are open besides connections: data, sockets, the log, and connections that are being rejected. At most half of the
-/// limit of open files is reserved for them.
+/// open-file limit is reserved for them.
 const OTHER_FILES: u64 = 256;
 
 /// A listening socket.
@@ -122,7 +122,7 @@ pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     }
 }
 
-/// Returns the number of connections that the limit of open files allows, at most `configured`. Raises the soft limit if necessary.
+/// Returns the number of connections that the open-file limit allows, at most `configured`. Raises the soft limit if necessary.
 pub fn max_connections(configured: usize) -> usize {
     let files = configured as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -150,7 +150,7 @@ pub fn max_connections(configured: usize) -> usize {
         tracing::warn!(
             connections,
             wanted = configured,
-            "the limit of open files allows fewer connections than --max-connections"
+            "the open-file limit allows fewer connections than --max-connections"
         );
     }
     connections

@@ -1,8 +1,8 @@
-//! Requests that are not read.
+//! Requests that are not served.
 
 use super::LimitReached;
 
-/// Why a request was not read.
+/// Why a request was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// A limit of connections is reached.

@@ -158,7 +158,7 @@ impl ThreadLimiter {
         if self.thread_health.mark_unhealthy(&self.health) {
             tracing::warn!(
                 cause,
-                "Redis is slow or unavailable: limits are counted by this node alone"
+                "Redis is slow or unavailable: this node enforces limits on its own"
             );
         }
     }
@@ -174,7 +174,7 @@ impl ThreadLimiter {
         within(probe_timeout, self.script.decide(&mut connection, &request)).await?;
         *self.connection() = Some(connection);
         if self.thread_health.mark_healthy(&self.health) {
-            tracing::info!("Redis is available again: limits are counted by all nodes together");
+            tracing::info!("Redis is available again: limits are shared by all nodes again");
         }
         Ok(())
     }

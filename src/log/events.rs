@@ -25,7 +25,7 @@ pub struct RecentEvents(Mutex<Numbered>);
 
 #[derive(Debug, Default)]
 struct Numbered {
-    /// Each with its number: how many there had been with it, or with its last repetition.
+    /// Each with its sequence number; an event that was repeated has that of its last repetition.
     events: VecDeque<(u64, Value)>,
     /// How many events there have been.
     count: u64,
@@ -115,7 +115,7 @@ impl Visit for Text {
     }
 }
 
-/// The events of this thread meanwhile.
+/// The events that `run` logs on this thread.
 #[cfg(test)]
 pub(crate) fn recorded(run: impl FnOnce()) -> Arc<RecentEvents> {
     use tracing_subscriber::layer::SubscriberExt;

@@ -157,18 +157,25 @@ impl Service for Pipeline {
         } = &*self.shared;
         let now = clock.now();
         let error = ApiError::from(reason);
-        let (mut response, is_api) = match head {
+        let (mut response, client, is_api) = match head {
             Some(head) => {
                 let path = decode_path(head.path);
-                let route = Route::of(head.method, &path);
+                let mut route = Route::of(head.method, &path);
+                if cors.is_preflight(head) {
+                    route = route.preflight();
+                }
                 let client = self.shared.proxies.client(peer, head, self.https);
-                let response = self.failure(&route, head, client, &error);
-                (response, route.is_api())
+                let response = match route {
+                    // Otherwise the browser would not send the request, and the page could not read its 503.
+                    Route::Preflight { methods } => cors.preflight(head, methods),
+                    _ => self.failure(&route, head, client, &error),
+                };
+                (response, client.address, route.is_api())
             }
-            None => (error.response(), true),
+            None => (error.response(), peer, true),
         };
         if is_api {
-            response.rate = Some(rate_limit(access.rate_of(peer, now)));
+            response.rate = Some(rate_limit(access.rate_of(client, now)));
         }
         cors.allow(head, &mut response);
         let limit = match reason {
@@ -190,7 +197,7 @@ impl Service for Pipeline {
             id,
             method: None,
             label: OperationLabel::Connection,
-            client: peer,
+            client,
             status: response.status.as_u16(),
             reason: limit.map(ConnectionLimit::name),
             state: RequestState::default(),

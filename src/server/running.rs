@@ -35,7 +35,7 @@ pub struct Running {
     pub admin_address: SocketAddr,
     /// The URL of the admin listener.
     pub admin_url: String,
-    /// The connection limit: the option, or what the limit of open files allows.
+    /// The connection limit: the option, or what the open-file limit allows.
     pub max_connections: usize,
     pub(super) notifier: Notifier,
     // Dropped last, so that lines logged during the shutdown are still written.

@@ -160,7 +160,8 @@ impl Service for Starting {
         peer: IpAddr,
         _: &RequestId,
     ) -> Response {
-        let mut response = self.unavailable(peer, true);
+        let is_api = head.is_none_or(|head| Route::of(head.method, head.path).is_api());
+        let mut response = self.unavailable(peer, is_api);
         self.cors.allow(head, &mut response);
         response
     }

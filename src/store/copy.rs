@@ -137,7 +137,10 @@ pub async fn copy(
     }
     let tables = filled?;
     let committed = dispatch!(target, commit());
-    committed.map_err(|error| CopyError::Unknown(error.to_string()))?;
+    committed.map_err(|error| match (error, to) {
+        (StoreError::Unavailable(text), Database::Postgres(_)) => CopyError::Unknown(text),
+        (error, _) => at(TO)(error),
+    })?;
     Ok(tables)
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
                 Err(failed(cert)("the certificate is malformed".into()))
             }
             Err(_) => Err(failed(key)(
-                "the key cannot be used: it must be RSA of at least 2048 bits, P-256, P-384 or Ed25519"
+                "the key cannot be used: it must be RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519"
                     .into(),
             )),
         }

@@ -152,7 +152,7 @@ fn a_format_that_is_not_the_current_one_is_reported_in_one_line_and_left_alone()
         ),
         (
             known + 1,
-            format!("knows formats up to {known}: use a newer animal-store"),
+            format!("supports formats up to {known}: use a newer animal-store"),
         ),
     ] {
         let change = format!("update animal_store_format set format = {found}");

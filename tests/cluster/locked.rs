@@ -131,13 +131,13 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     sql_client.unlock();
     assert_eq!(create(&node.client, "last").status, 201);
     eventually(TIMEOUT, "the writer is ready", || writer() == "ready");
-    let again = "the database can be written again";
+    let again = "writes to the database succeed again";
     let mut log = String::new();
     eventually(TIMEOUT, again, || {
         log.push_str(&node.process.log());
         log.contains(again)
     });
-    for (line, times) in [("the database cannot be written", 1), (again, 1)] {
+    for (line, times) in [("cannot write to the database", 1), (again, 1)] {
         assert_eq!(log.matches(line).count(), times, "{log}");
     }
 }

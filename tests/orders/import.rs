@@ -150,7 +150,7 @@ fn animals_that_keep_their_ids_need_ids_that_are_not_taken() {
         ),
         (
             line(9, "x") + &line(3, "y"),
-            "line 2: id 3 is taken by an animal of the store",
+            "line 2: id 3 is already used by an existing animal",
         ),
         (
             line(0, "x"),
@@ -179,7 +179,7 @@ fn animals_that_keep_their_ids_need_ids_that_are_not_taken() {
         .exits(0);
     assert_eq!(
         output.stderr,
-        "line 1: id 7 is taken by an animal of the store\nline 3: id 8 is given twice in the file\n"
+        "line 1: id 7 is already used by an existing animal\nline 3: id 8 is given twice in the file\n"
     );
     // A removed ID can be brought back, and new ones are above the largest.
     operator.stdout_of("pets remove 7 --yes");

@@ -99,7 +99,7 @@ fn a_removal_is_confirmed_and_without_a_terminal_it_needs_yes() {
     let operator = operator();
     assert_eq!(
         operator.run_line("pets remove 1").fails_with(2),
-        "animal-store: animal 1 (Rex) is removed permanently: use --yes to confirm"
+        "animal-store: animal 1 (Rex) will be removed permanently: use --yes to confirm"
     );
     for reply in ["n\n", "\n"] {
         let (code, shown) = operator.on_terminal(80, "pets remove 1", reply);

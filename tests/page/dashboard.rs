@@ -281,13 +281,13 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
 
     // An unknown key is reported, and nothing else.
     dashboard.show("#keys/9");
-    browser.wait_for("#problem", "There is no such key.");
+    browser.wait_for("#problem", "There is no key with this ID.");
     dashboard.show("#now");
     browser.wait_for("#tiles", "Memory");
     dashboard.show("#keys/9");
-    browser.wait_for("#problem", "There is no such key.");
+    browser.wait_for("#problem", "There is no key with this ID.");
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(browser.text("#problem"), "There is no such key.");
+    assert_eq!(browser.text("#problem"), "There is no key with this ID.");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     browser.click("#dialog-cancel");
 
     dashboard.show("#keys/9");
-    browser.wait_for("#problem:not([hidden])", "There is no such key.");
+    browser.wait_for("#problem:not([hidden])", "There is no key with this ID.");
     is_accessible_too(browser, "a failure");
     dashboard.show("#now");
     browser.wait_for("#tiles", "Memory");

@@ -234,7 +234,7 @@ fn a_folder_that_cannot_be_used_fails_the_start() {
         ("missing", "it does not exist: create it first"),
         ("file", "it is not a folder"),
         ("file/folder", "Not a directory"),
-        ("read", "it cannot be written: Permission denied"),
+        ("read", "it is not writable: Permission denied"),
         ("closed/folder", "Permission denied"),
     ] {
         let args = ["serve", "--backup-folder", name];
@@ -248,7 +248,7 @@ fn a_folder_that_cannot_be_used_fails_the_start() {
     let line = harness::run("timeout", folder.path(), &args).fails_with(1);
     assert_eq!(
         line,
-        "animal-store: --backup-folder read: it cannot be written: Read-only file system (os error 30)"
+        "animal-store: --backup-folder read: it is not writable: Read-only file system (os error 30)"
     );
     assert_eq!(names(folder.path()), before, "no database is created");
     allow(&path("closed"), 0o755);
@@ -288,7 +288,7 @@ fn a_backup_that_fails_is_logged_once_and_counted_and_affects_nothing_else() {
     fs::write(path(&other, list), "something else").expect("a file");
     drop(server);
     let server = serve(&other, "1s", "2");
-    logged(&server, &["ERROR", "not a list of backups: move it away"]);
+    logged(&server, &["ERROR", "not a list of backups: move it elsewhere"]);
     assert_eq!(backups(&other), [""; 0]);
 }
 

@@ -138,10 +138,15 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     assert_eq!(value(&process, degraded), 0.0);
     let failures = value(&process, "animal_store_commit_failures_total");
     assert!(failures >= f64::from(rejected), "{failures} of {rejected}");
-    let log = logged(&process, &["can be written again"]);
+    let log = logged(&process, &["writes to the database succeed again"]);
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     // The task that stores usage logs once that it fails, too.
-    let counts = ["ERROR", "disk is full", "can be written again"].map(lines);
+    let counts = [
+        "ERROR",
+        "disk is full",
+        "writes to the database succeed again",
+    ]
+    .map(lines);
     assert!(counts[0] == 1 && counts[1] <= 2 && counts[2] == 1, "{log}");
 }
 
@@ -178,23 +183,23 @@ fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_whe
         }
     };
     fail();
-    let mut log = logged(&server, &["ERROR", "the database cannot be written"]);
+    let mut log = logged(&server, &["ERROR", "cannot write to the database"]);
     fail();
     sql_client
         .execute_batch("DROP TRIGGER broken")
         .expect("no trigger");
     assert_eq!(client.create(&pet).status, 201);
-    log.push_str(&logged(&server, &["INFO", "can be written again"]));
+    log.push_str(&logged(
+        &server,
+        &["INFO", "writes to the database succeed again"],
+    ));
     let errors: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
     assert_eq!(errors.len(), 1, "{log}");
-    assert!(
-        errors[0].contains("the database cannot be written"),
-        "{log}"
-    );
+    assert!(errors[0].contains("cannot write to the database"), "{log}");
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_treated_as_a_full_disk() {
+fn a_backup_that_reaches_a_limit_on_the_size_of_files_fails_with_a_message() {
     let folder = TempDir::new().expect("a folder");
     large_key(folder.path());
     let script = format!("ulimit -f 8; exec {PROGRAM} backup copy.db");

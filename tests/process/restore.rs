@@ -132,7 +132,7 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
             && lines[0].contains(" bytes, format "),
         "{output:?}"
     );
-    assert!(lines[1].starts_with(&format!("the database before it is kept as {KEPT}")));
+    assert!(lines[1].starts_with(&format!("the previous database is kept as {KEPT}")));
     assert_eq!(lines.len(), 2, "{output:?}");
     let server = Process::serve(PROGRAM, folder.path(), &[]);
     server
@@ -160,14 +160,14 @@ fn a_restore_does_not_wait_for_a_server_and_asks_for_confirmation() {
     let line = run(folder.path(), &[], &["restore", "monday.db"]).fails_with(2);
     assert_eq!(
         line,
-        "animal-store: monday.db would replace animal-store.db: use --yes to confirm"
+        "animal-store: animal-store.db would be replaced with monday.db: use --yes to confirm"
     );
     assert_eq!(names(folder.path()), before);
     let command = format!("exec {PROGRAM} restore monday.db");
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "n\n");
     assert_eq!(code, Some(1), "{shown}");
     assert!(
-        shown.contains("monday.db replaces animal-store.db. Continue? [y/N]")
+        shown.contains("animal-store.db will be replaced with monday.db. Continue? [y/N]")
             && shown.contains("nothing was changed"),
         "{shown}"
     );
@@ -284,13 +284,13 @@ fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_no
     let args = ["restore", "monday.db", "--database", "sqlite:data/new.db"];
     assert_eq!(
         run(folder.path(), &[], &args).fails_with(2),
-        "animal-store: monday.db would become data/new.db: use --yes to confirm"
+        "animal-store: data/new.db would be created from monday.db: use --yes to confirm"
     );
     let command = format!("exec {PROGRAM} {}", args.join(" "));
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
     assert_eq!(code, Some(0), "{shown}");
     assert!(
-        shown.contains("monday.db becomes data/new.db. Continue? [y/N]"),
+        shown.contains("data/new.db will be created from monday.db. Continue? [y/N]"),
         "{shown}"
     );
     let new = data.join("new.db").metadata().expect("a file");
@@ -312,7 +312,9 @@ fn of_a_database_that_is_missing_the_log_is_kept_and_named() {
             Ok(report) => report["kept"].as_str().expect("a name").to_owned(),
             Err(_) => {
                 let line = output.stdout.lines().nth(1).expect("a line");
-                let name = line.strip_prefix("the log of a database that was missing is kept as ");
+                let name = line.strip_prefix(
+                    "the write-ahead log that was left without a database is kept as ",
+                );
                 name.expect(line).to_owned()
             }
         };

@@ -153,7 +153,7 @@ fn a_key_of_a_kind_that_is_not_supported_is_refused_with_those_that_are() {
         let words = ["genpkey", "-algorithm", algorithm, "-pkeyopt", option];
         let made = harness::run("openssl", folder.path(), &words).exits(0);
         fs::write(&key, made.stdout).expect("a file");
-        let supported = "it must be RSA of at least 2048 bits, P-256, P-384 or Ed25519";
+        let supported = "it must be RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519";
         is_refused(folder.path(), &["key.pem", supported]);
     }
 }

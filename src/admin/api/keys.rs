@@ -215,7 +215,7 @@ fn changed_key(record: &KeyRecord, now: Timestamp) -> Response {
 fn failure(error: keys::Error) -> ApiError {
     match error {
         keys::Error::Rejected(KeyRejection::Unknown(_)) => {
-            ApiError::NotFound("There is no such key.")
+            ApiError::NotFound("There is no key with this ID.")
         }
         keys::Error::Rejected(KeyRejection::GraceRunning(grace)) => ApiError::Conflict(format!(
             "{}: send {} to rotate it again",

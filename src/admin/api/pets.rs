@@ -34,7 +34,7 @@ impl AdminApi {
 
     pub(super) async fn show_pet(&self, id: PetId) -> Result<Response, ApiError> {
         let pet = self.store().pet(id).await?;
-        let pet = pet.ok_or(ApiError::NotFound("There is no such animal."))?;
+        let pet = pet.ok_or(ApiError::NotFound("There is no animal with this ID."))?;
         Ok(Response::json(StatusCode::OK, pet))
     }
 
@@ -82,8 +82,8 @@ pub(super) fn with_next(mut response: Response, next: Option<Cursor>, scope: Sco
 /// The error of an action that a rule forbids.
 pub(super) fn rejection(rejection: ActionRejection) -> ApiError {
     match rejection {
-        ActionRejection::UnknownPet(_) => ApiError::NotFound("There is no such animal."),
-        ActionRejection::UnknownOrder(_) => ApiError::NotFound("There is no such order."),
+        ActionRejection::UnknownPet(_) => ApiError::NotFound("There is no animal with this ID."),
+        ActionRejection::UnknownOrder(_) => ApiError::NotFound("There is no order with this ID."),
         rejection => ApiError::Conflict(rejection.to_string()),
     }
 }

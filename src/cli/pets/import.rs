@@ -33,7 +33,7 @@ const READ_AHEAD: usize = 4;
 /// How many bad lines are printed without --verbose.
 const MAX_PRINTED: u64 = 20;
 
-/// Import animals from a file, also while the server runs.
+/// Import animals from a file, even while the server is running.
 ///
 /// Either all of them become visible together, or, if a line is bad, none. A missing database is created.
 #[derive(Debug, clap::Args)]

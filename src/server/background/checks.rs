@@ -30,7 +30,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         // Without it this node uses its own counters: degraded, but ready.
         let state = match redis.is_healthy() {
             true => CheckState::Ready,
-            false => CheckState::Degraded("limits are counted by this node alone".into()),
+            false => CheckState::Degraded("this node enforces limits on its own".into()),
         };
         readiness.set(Check::Redis, state);
     }

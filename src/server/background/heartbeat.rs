@@ -1,4 +1,5 @@
-//! Reports to a database that nodes share that this one is alive, and learns whether a newer version has taken it over.
+//! Reports this node as alive to the shared database, and detects when a newer version has migrated it to a format that this one
+//! cannot use.
 
 use std::time::Duration;
 

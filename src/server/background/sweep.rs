@@ -30,7 +30,7 @@ impl SteadyClock {
     }
 
     /// For how long the clock, which shows this time now, has not stepped.
-    fn lasts(&mut self, instant: Instant, now: Timestamp) -> Duration {
+    fn steady_for(&mut self, instant: Instant, now: Timestamp) -> Duration {
         let (last, time) = self.last;
         let expected = time.after(instant - last);
         if now > expected.after(STEP) || now < expected.before(STEP) {
@@ -44,7 +44,7 @@ impl SteadyClock {
 /// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
 pub(super) async fn run(shared: &Shared, clock: &mut SteadyClock) -> store::Result<()> {
     let (store, now) = (&shared.store, shared.clock.now());
-    if clock.lasts(Instant::now(), now) < shared.sweep_after {
+    if clock.steady_for(Instant::now(), now) < shared.sweep_after {
         return Ok(());
     }
     let retries_before = now.before(Retry::RETENTION);
@@ -71,7 +71,10 @@ mod tests {
             (300, 300, 0),
         ] {
             let now = start.after(seconds(shown));
-            assert_eq!(clock.lasts(began + seconds(elapsed), now), seconds(lasts));
+            assert_eq!(
+                clock.steady_for(began + seconds(elapsed), now),
+                seconds(lasts)
+            );
         }
     }
 }

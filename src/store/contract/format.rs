@@ -75,7 +75,7 @@ pub(crate) enum WrongFormat {
         needed: i64,
     },
     #[error(
-        "{database} has format {found}, and this version knows formats up to {known}: use a newer animal-store"
+        "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
     )]
     Newer {
         database: String,

@@ -38,7 +38,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = match self.with {
             TakenBy::Line => "given twice in the file",
-            TakenBy::Pet => "taken by an animal of the store",
+            TakenBy::Pet => "already used by an existing animal",
         };
         write!(f, "id {} is {by}", self.id)
     }

@@ -44,7 +44,7 @@ pub enum InvalidDatabaseUrl {
     #[error("encode @ in a password as %40, and / as %2F")]
     Unescaped,
     /// `sqlite://` and a relative path.
-    #[error("write sqlite:x.db for a file in the working folder, or sqlite:///absolute/path")]
+    #[error("write sqlite:x.db for a file in the current directory, or sqlite:///absolute/path")]
     TwoSlashes,
     /// `sqlite::memory:`.
     #[error(

@@ -159,9 +159,9 @@ impl PgImport {
     pub(crate) async fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
             let committed = self.lease.batch_execute("COMMIT").await;
-            committed.map_err(|error| match error.as_db_error() {
-                Some(_) => StoreError::from(PgError::from(error)).into(),
-                None => ImportError::Unknown(error.to_string()),
+            committed.map_err(|error| match PgError::from(error) {
+                PgError::Unavailable(text) => ImportError::Unknown(text),
+                error => StoreError::from(error).into(),
             })?;
         }
         Ok(self.staged.cast_unsigned())

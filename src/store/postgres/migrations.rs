@@ -55,7 +55,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
         let current = current_format();
         if before > current {
             return Err(PgError::Failed(format!(
-                "the database has format {before}, and this version knows formats up to {current}: use a newer animal-store"
+                "the database has format {before}, and this version supports formats up to {current}: use a newer animal-store"
             )));
         }
         let missing = || steps().filter(|(format, _)| *format > before);

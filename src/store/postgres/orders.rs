@@ -66,9 +66,9 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn some_orders(&self, start: Cursor, most: i64) -> Result<Vec<Order>> {
+    pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
         let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read(async |lease| select(&**lease, which, &[&start.id(), &most]).await)
+        self.read(async |lease| select(&**lease, which, &[&start.id(), &limit]).await)
             .await
     }
 

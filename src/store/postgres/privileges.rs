@@ -1,5 +1,5 @@
-//! The privileges of the PostgreSQL role of a server, without one of which it would start, and fail every creation; and those that
-//! every command needs.
+//! Checks at startup that the PostgreSQL role has every privilege that a server needs: otherwise a missing one would show when
+//! creations fail. And the privileges that every command needs.
 
 use super::error::{PgError, PgResult};
 use super::pool::Pool;

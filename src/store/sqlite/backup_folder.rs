@@ -90,7 +90,7 @@ impl BackupFolder {
             Err(error) => return Err(error.to_string()),
         }
         access(folder, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|error| format!("it cannot be written: {}", io::Error::from(error)))
+            .map_err(|error| format!("it is not writable: {}", io::Error::from(error)))
     }
 
     /// When the last backup that is still there was made, without those from the future ([`BackupFolder::is_from_future`]).
@@ -274,7 +274,7 @@ fn unusable(path: &Path, error: &io::Error) -> BackupFolderError {
 }
 
 fn not_a_list(path: PathBuf) -> BackupFolderError {
-    let what = "it is not a list of backups: move it away; backups made before will not be deleted";
+    let what = "it is not a list of backups: move it elsewhere; older backups will then not be deleted automatically";
     BackupFolderError::Unusable(path, what.into())
 }
 

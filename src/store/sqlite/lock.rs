@@ -87,7 +87,10 @@ impl FileLock {
             // Its last holder may have removed the file meanwhile: then this lock protects nothing.
             if identity.is_in_place() {
                 if metadata.len() > 0 && Holder::read_from(&mut file).is_none() {
-                    let what = format!("{} is not its lock: move that file away", path.display());
+                    let what = format!(
+                        "{} is not a lock file of this program: move it elsewhere",
+                        path.display()
+                    );
                     return Err(OpenError::cannot_open(database, what));
                 }
                 if metadata.len() == 0 {

@@ -239,7 +239,7 @@ fn connect(
         set_up().map_err(|error| OpenError::of(path, &error))?;
     // SQLite opens a file that it may not write read-only, without an error.
     if connection.is_readonly(MAIN_DB).unwrap_or(true) {
-        return Err(OpenError::cannot_open(path, "it cannot be written"));
+        return Err(OpenError::cannot_open(path, "it is not writable"));
     }
     if journal != "wal" || synchronous != 2 {
         let what =

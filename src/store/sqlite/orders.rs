@@ -71,9 +71,9 @@ impl Sqlite {
         })
     }
 
-    pub(crate) async fn some_orders(&self, start: Cursor, most: i64) -> Result<Vec<Order>> {
+    pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
         let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![start.id(), most]))
+        self.read(|connection| select(connection, which, params![start.id(), limit]))
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {

@@ -6,7 +6,7 @@
 //! over the first. A process that has the database open, or is about to, is kept out by SQLite's own exclusive lock.
 //!
 //! The log of a database that cannot be opened cannot be emptied. That one is kept with all its files, and while they are moved a
-//! file that nobody mistakes for a database has its name.
+//! placeholder is at its path, which nobody mistakes for a database.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

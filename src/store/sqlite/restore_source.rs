@@ -40,7 +40,7 @@ pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, R
 pub(super) fn inspect_backup(file: &Path, source: &Path) -> Result<i32, RestoreError> {
     let what = match inspect(file).map_err(|error| unsuitable(source, error))? {
         FileState::Format(format) if format > CURRENT_FORMAT => format!(
-            "has format {format}, and this version knows formats up to {CURRENT_FORMAT}: use a newer animal-store"
+            "has format {format}, and this version supports formats up to {CURRENT_FORMAT}: use a newer animal-store"
         ),
         FileState::Format(format) => return Ok(format),
         FileState::Missing | FileState::Empty => "is empty: name a backup".into(),

@@ -125,7 +125,7 @@ struct WriteLoop {
 impl WriteLoop {
     fn run(self, jobs: &Receiver<Job>) {
         if let Err(error) = self.write_all(jobs) {
-            tracing::error!(%error, "the database cannot be written any more; stopping");
+            tracing::error!(%error, "cannot write to the database any more; shutting down");
         }
     }
 

@@ -56,9 +56,9 @@ impl WriteHealth {
         let mut state = self.lock();
         if let Some(error) = state.unlogged.take() {
             if is_consequence {
-                tracing::debug!(%error, "the database cannot be written");
+                tracing::debug!(%error, "cannot write to the database");
             } else {
-                tracing::error!(%error, "the database cannot be written; this is logged once, until it can be again");
+                tracing::error!(%error, "cannot write to the database; this is logged once, until it can be again");
                 state.logged = Some(0);
             }
         }
@@ -68,7 +68,7 @@ impl WriteHealth {
         match (failing, &logged) {
             (Some(failing), Some(_)) => *logged = Some(failing.transactions),
             (None, Some(failed)) => {
-                tracing::info!(failed, "the database can be written again");
+                tracing::info!(failed, "writes to the database succeed again");
                 *logged = None;
             }
             _ => {}

@@ -56,7 +56,7 @@ fn what_is_not_a_backup_changes_nothing() {
         (
             "newer.db",
             1,
-            "newer.db has format 99, and this version knows formats up to ",
+            "newer.db has format 99, and this version supports formats up to ",
         ),
         (SOURCE, 2, "animal-store.db is the database itself"),
         ("link.db", 2, "link.db is the database itself"),
