@@ -288,7 +288,10 @@ fn a_backup_that_fails_is_logged_once_and_counted_and_affects_nothing_else() {
     fs::write(path(&other, list), "something else").expect("a file");
     drop(server);
     let server = serve(&other, "1s", "2");
-    logged(&server, &["ERROR", "not a list of backups: move it elsewhere"]);
+    logged(
+        &server,
+        &["ERROR", "not a list of backups: move it elsewhere"],
+    );
     assert_eq!(backups(&other), [""; 0]);
 }
 

@@ -70,7 +70,7 @@ fn the_lock_ends_with_its_process_however_that_ends() {
     fs::write(&lock, "my notes\n").expect("a file");
     let line = second_is_refused(folder.path(), FILE);
     assert!(
-        line.contains("animal-store.db.lock is not its lock"),
+        line.contains("animal-store.db.lock is not a lock file of this program"),
         "{line}"
     );
     assert_eq!(fs::read(&lock).expect("a file"), b"my notes\n");
