@@ -1,5 +1,6 @@
 //! A node whose clock is wrong. The database's clock decides: what the node stores and compares is right, and affects no client.
 
+use std::path::Path;
 use std::time::Duration;
 
 use harness::{Client, Output, Process, Response, eventually, run};
@@ -44,7 +45,25 @@ fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
             ];
             let args = [&wrapper[..], &[PROGRAM], &args[..]].concat();
             let vars = [("ANIMAL_STORE_FAULT", "sweeps-at-once")];
+            remove_faketime_leftovers();
             Process::start("faketime", folder, &args, &vars)
+        }
+    }
+}
+
+/// Removes the semaphores of processes that were killed. Otherwise faketime fails if it gets the ID of one of them.
+fn remove_faketime_leftovers() {
+    for entry in std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = ["sem.faketime_sem_", "faketime_shm_"]
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }
@@ -58,6 +77,7 @@ fn command_ahead(cluster: &Cluster, args: &[&str]) -> Output {
         &["--database", &database],
     ]
     .concat();
+    remove_faketime_leftovers();
     run("faketime", cluster.folder.path(), &all).exits(0)
 }
 
