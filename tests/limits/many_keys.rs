@@ -55,5 +55,7 @@ fn a_change_of_a_hundred_thousand_keys_delays_no_request() {
         (asking.join().expect("a client"), applied)
     });
     println!("longest response {longest:?}, all applied after {applied:?}");
-    assert!(longest * PART < applied, "{longest:?} of {applied:?}");
+    // If most of them were applied before the change had returned, the rest takes little longer than a pause of the machine.
+    let allowed = (applied / PART).max(Duration::from_millis(100));
+    assert!(longest < allowed, "{longest:?} of {applied:?}");
 }
