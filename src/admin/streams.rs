@@ -12,8 +12,8 @@ use crate::api::ApiError;
 /// The maximum number of open streams.
 const MAX: usize = 32;
 
-/// The maximum number of open streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no request would be
-/// sent.
+/// The maximum number of open streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no
+/// request would be sent.
 const MAX_OF_VIEWER: usize = 4;
 
 /// Who looks at a page: an address, and a session or the token.
@@ -48,26 +48,24 @@ impl Streams {
             };
             entries.iter().filter(counted).count()
         };
-        let replaces = if count(false, Some(viewer)) == MAX_OF_VIEWER {
-            Some(viewer)
-        } else if count(false, None) == MAX {
+        let has_own_maximum = count(false, Some(viewer)) == MAX_OF_VIEWER;
+        if has_own_maximum || count(false, None) == MAX {
+            let has_room = |viewer: &Viewer| {
+                count(true, Some(*viewer)) < MAX_OF_VIEWER && count(true, None) < MAX
+            };
             let viewers = entries.iter().map(|entry| entry.viewer);
-            let with_room = viewers.filter(|viewer| count(true, Some(*viewer)) < MAX_OF_VIEWER);
-            with_room.max_by_key(|viewer| count(false, Some(*viewer)))
-        } else {
-            None
-        };
-        let is_full = match replaces {
-            Some(viewer) => count(true, Some(viewer)) == MAX_OF_VIEWER || count(true, None) == MAX,
-            None => count(false, None) == MAX,
-        };
-        if is_full {
-            return Err(ApiError::NotReady(
-                "Too many dashboards are open: close one of them.".into(),
-            ));
-        }
-        if let Some(replaced) = replaces {
-            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == replaced);
+            let from = match has_own_maximum {
+                true => Some(viewer).filter(has_room),
+                false => viewers
+                    .filter(has_room)
+                    .max_by_key(|viewer| count(false, Some(*viewer))),
+            };
+            let Some(from) = from else {
+                return Err(ApiError::NotReady(
+                    "Too many dashboards are open: close one of them.".into(),
+                ));
+            };
+            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == from);
             if let Some(oldest) = streams.find(|entry| !entry.is_ending) {
                 oldest.is_ending = true;
                 oldest.replaced.notify_one();

@@ -7,7 +7,6 @@ use harness::{Client, Process, eventually, run};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::accessibility::is_accessible;
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE};
 use crate::cors::shop;
 use crate::{PROGRAM, TIMEOUT};
@@ -288,41 +287,6 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
     browser.wait_for("#problem", "There is no key with this ID.");
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(browser.text("#problem"), "There is no key with this ID.");
-}
-
-#[test]
-fn axe_finds_no_problems_in_any_view() {
-    let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
-    let browser = &dashboard.browser;
-    browser.wait_for("#login-title", "Log in");
-    is_accessible(browser, "logging in");
-    dashboard.log_in(TOKEN);
-    browser.wait_for(".top nav [aria-current]", "Now");
-    let client = dashboard.client(&dashboard.create_key("shop"));
-    client.create_many(3);
-    dashboard.show("#now");
-    browser.wait_for("#tiles", "Memory");
-    browser.wait_for("#events", "key created");
-    is_accessible(browser, "now");
-    dashboard.show("#keys");
-    browser.wait_for("#keys", "shop");
-    is_accessible(browser, "keys");
-    browser.click("#create-key");
-    is_accessible(browser, "a dialog");
-    browser.click("#dialog-cancel");
-    dashboard.show("#keys/2");
-    browser.wait_for("#key-title", "shop");
-    is_accessible(browser, "a key");
-    dashboard.show("#animals");
-    browser.wait_for("#animals", "pet 3");
-    is_accessible(browser, "animals");
-    browser.click("[aria-label='Place order for animal 1']");
-    browser.click("#dialog-submit");
-    browser.wait_for("#animals", "pending");
-    dashboard.show("#orders");
-    browser.wait_for("#orders", "open");
-    is_accessible(browser, "orders");
-    dashboard.has_no_console_errors();
 }
 
 #[test]

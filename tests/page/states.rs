@@ -1,10 +1,10 @@
-//! The dashboard in states that are rare: dialogs, empty lists, failures. Each can be used by everyone, too.
+//! Each state of the dashboard can be used by everyone: its views, and what is rare, such as dialogs, empty lists and failures.
 
 use harness::{Client, Process, eventually};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::accessibility::is_accessible_too;
+use crate::accessibility::{is_accessible, is_accessible_too};
 use crate::browser::ENTER;
 use crate::dashboard::{Dashboard, TOKEN};
 use crate::{PROGRAM, TIMEOUT};
@@ -78,4 +78,39 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     browser.wait_for("#read-only:not([hidden])", "--admin-token-file");
     browser.wait_for("#tiles", "Memory");
     is_accessible_too(browser, "read-only");
+}
+
+#[test]
+fn axe_finds_no_problems_in_any_view() {
+    let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
+    let browser = &dashboard.browser;
+    browser.wait_for("#login-title", "Log in");
+    is_accessible(browser, "logging in");
+    dashboard.log_in(TOKEN);
+    browser.wait_for(".top nav [aria-current]", "Now");
+    let client = dashboard.client(&dashboard.create_key("shop"));
+    client.create_many(3);
+    dashboard.show("#now");
+    browser.wait_for("#tiles", "Memory");
+    browser.wait_for("#events", "key created");
+    is_accessible(browser, "now");
+    dashboard.show("#keys");
+    browser.wait_for("#keys", "shop");
+    is_accessible(browser, "keys");
+    browser.click("#create-key");
+    is_accessible(browser, "a dialog");
+    browser.click("#dialog-cancel");
+    dashboard.show("#keys/2");
+    browser.wait_for("#key-title", "shop");
+    is_accessible(browser, "a key");
+    dashboard.show("#animals");
+    browser.wait_for("#animals", "pet 3");
+    is_accessible(browser, "animals");
+    browser.click("[aria-label='Place order for animal 1']");
+    browser.click("#dialog-submit");
+    browser.wait_for("#animals", "pending");
+    dashboard.show("#orders");
+    browser.wait_for("#orders", "open");
+    is_accessible(browser, "orders");
+    dashboard.has_no_console_errors();
 }

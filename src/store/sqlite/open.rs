@@ -95,12 +95,10 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         let file = sibling(path, "");
         let is_own = |name: &str| file.file_name().is_some_and(|own| *own == *name);
         remove_leftovers(folder(&file), is_own);
-    }
-    // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
-    // that appears after this look stays.
-    if lock.is_some() {
         reject_hard_links(path)?;
     } else if has_second_name(path) {
+        // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
+        // that appears after this check stays.
         let _lock = FileLock::take(path, purpose)?;
         reject_hard_links(path)?;
     }
