@@ -80,8 +80,12 @@ impl Admin {
         &self,
         head: &Head<'_>,
         body: &mut RequestBody,
-        peer: IpAddr,
+        exchange: &Exchange,
     ) -> Result<Response, ApiError> {
+        if exchange.is_over_limit {
+            return Err(ApiError::Overloaded);
+        }
+        let peer = exchange.peer;
         if let Some(path) = head.path.strip_prefix("/api/") {
             return self.api.respond(path, head, body, peer).await;
         }
@@ -117,7 +121,7 @@ impl Service for Admin {
         body: &mut RequestBody,
         exchange: &Exchange,
     ) -> Response {
-        let result = catch_panic(pin!(self.route(head, body, exchange.peer))).await;
+        let result = catch_panic(pin!(self.route(head, body, exchange))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
@@ -127,13 +131,7 @@ impl Service for Admin {
         })
     }
 
-    fn reject(
-        &self,
-        reason: Rejection,
-        _head: Option<&Head<'_>>,
-        _peer: IpAddr,
-        _id: &RequestId,
-    ) -> Response {
+    fn reject(&self, reason: Rejection, _peer: IpAddr, _id: &RequestId) -> Response {
         ApiError::from(reason).response()
     }
 

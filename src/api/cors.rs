@@ -97,16 +97,21 @@ impl Cors {
         response
     }
 
-    /// Allows the page that sent a request to read its response, if its origin is allowed. If the request was
-    /// not read, its origin is unknown, and the page may read the response only if all origins are allowed.
-    pub(crate) fn allow(&self, head: Option<&Head<'_>>, response: &mut Response) {
-        if self.0.is_empty() {
-            return;
+    /// Allows the page that sent a request to read its response, if its origin is allowed.
+    pub(crate) fn allow(&self, head: &Head<'_>, response: &mut Response) {
+        if !self.0.is_empty() {
+            Self::add_headers(self.allowed(head), response);
         }
-        let origin = match head {
-            Some(head) => self.allowed(head),
-            None => self.0.iter().find(|origin| origin.0 == ANY),
-        };
+    }
+
+    /// Allows pages to read the response to a request that was not read, so that its origin is unknown, if all origins are allowed.
+    pub(crate) fn allow_unknown(&self, response: &mut Response) {
+        if !self.0.is_empty() {
+            Self::add_headers(self.0.iter().find(|origin| origin.0 == ANY), response);
+        }
+    }
+
+    fn add_headers(origin: Option<&Origin>, response: &mut Response) {
         if let Some(Origin(origin)) = origin {
             response.add(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
             response.add(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);

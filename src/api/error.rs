@@ -19,6 +19,8 @@ const BANNED: &str =
     "This API key is temporarily banned for continuing after being rate limited. Try again in ";
 const SECONDS: &str = " seconds.";
 
+const UNAVAILABLE: &str = "The service is temporarily unavailable. Try again in a moment.";
+
 /// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
@@ -117,8 +119,11 @@ pub(crate) enum ApiError {
     /// The server is not ready, for a reason that is public.
     #[error("{0}")]
     NotReady(String),
-    #[error("The service is temporarily unavailable. Try again in a moment.")]
+    #[error("{UNAVAILABLE}")]
     Unavailable { cause: String },
+    /// A limit of connections or streams is reached. It is counted; a line for each would help a flood.
+    #[error("{UNAVAILABLE}")]
+    Overloaded,
 }
 
 impl ApiError {
@@ -156,7 +161,7 @@ impl ApiError {
             Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
             Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-            Self::Unavailable { .. } | Self::NotReady(_) => {
+            Self::Unavailable { .. } | Self::Overloaded | Self::NotReady(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
         }
@@ -187,7 +192,10 @@ impl ApiError {
             Self::RateLimited { retry_after, .. } | Self::KeyBanned { retry_after } => {
                 response.retry_after = Some(*retry_after);
             }
-            Self::Unavailable { .. } | Self::NotReady(_) | Self::IdempotencyConflict => {
+            Self::Unavailable { .. }
+            | Self::Overloaded
+            | Self::NotReady(_)
+            | Self::IdempotencyConflict => {
                 response.retry_after = Some(Self::RETRY_PAUSE);
             }
             // The rest of the body may still arrive, so the connection cannot be reused.
@@ -252,12 +260,7 @@ impl From<Rejection> for ApiError {
         match reason {
             Rejection::Timeout => Self::RequestTimeout,
             Rejection::PlainHttp => Self::HttpsRequired,
-            Rejection::TooManyStreams => Self::Unavailable {
-                cause: "too many concurrent streams".into(),
-            },
-            Rejection::TooManyConnections(_) => Self::Unavailable {
-                cause: "too many connections".into(),
-            },
+            Rejection::TooManyConnections(_) => Self::Overloaded,
         }
     }
 }
@@ -326,6 +329,7 @@ mod tests {
             ),
             (ApiError::KeyBanned { retry_after: 300 }, "300 s"),
             (ApiError::Unavailable { cause: cause() }, "1 s"),
+            (ApiError::Overloaded, "1 s"),
             (ApiError::NotReady(cause()), "1 s"),
             (ApiError::IdempotencyConflict, "1 s"),
             (ApiError::RequestTimeout, "close"),

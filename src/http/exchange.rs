@@ -15,6 +15,8 @@ pub struct Exchange {
     pub peer: IpAddr,
     /// The ID of the request.
     pub id: RequestId,
+    /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this one.
+    pub is_over_limit: bool,
     began: Instant,
     pub(super) ended: Cell<Option<Instant>>,
 }
@@ -25,6 +27,7 @@ impl Exchange {
         Self {
             peer,
             id,
+            is_over_limit: false,
             began,
             ended: Cell::new(None),
         }

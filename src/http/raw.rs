@@ -13,7 +13,7 @@ pub(super) fn reject(
     peer: IpAddr,
 ) -> Vec<u8> {
     let id = ids.next();
-    let mut response = service.reject(reason, None, peer, &id);
+    let mut response = service.reject(reason, peer, &id);
     response.close = true;
     let mut raw = format!("HTTP/1.1 {}\r\n", response.status).into_bytes();
     let (headers, body) = response.into_parts(&id);

@@ -20,15 +20,8 @@ pub trait Service {
         exchange: &Exchange,
     ) -> Response;
 
-    /// Responds to a client whose request is not passed to `respond`. Without `head` the request was not read: then the response
-    /// MUST have every header that any response of the service has.
-    fn reject(
-        &self,
-        reason: Rejection,
-        head: Option<&Head<'_>>,
-        peer: IpAddr,
-        id: &RequestId,
-    ) -> Response;
+    /// Responds to a client whose request is not read. The response MUST have every header that any response of the service has.
+    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
     /// The time, for the `Date` of such a response.
     fn now(&self) -> Timestamp;

@@ -59,7 +59,7 @@ impl Service for Parts {
         response
     }
 
-    fn reject(&self, _: Rejection, _: Option<&Head<'_>>, _: IpAddr, _: &RequestId) -> Response {
+    fn reject(&self, _: Rejection, _: IpAddr, _: &RequestId) -> Response {
         Response::new(StatusCode::REQUEST_TIMEOUT)
     }
 

@@ -49,21 +49,6 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// The response to a request that failed, with what its operation adds to every response.
-    fn failure(
-        &self,
-        route: &Route<'_>,
-        head: &Head<'_>,
-        client: Client,
-        error: &ApiError,
-    ) -> Response {
-        let destination = || Destination {
-            https: client.https,
-            authority: Authority::of(head).ok().flatten(),
-        };
-        self.shared.api.fail(route, destination, error)
-    }
-
     pub(super) fn new(
         shared: Arc<Shared>,
         worker: usize,
@@ -116,6 +101,7 @@ impl Service for Pipeline {
             head,
             client,
             now,
+            is_over_limit: exchange.is_over_limit,
         };
         let result = {
             let steps = self.steps(&request, body, &record.state);
@@ -124,7 +110,11 @@ impl Service for Pipeline {
         };
         let fail = |error: ApiError| {
             self.log_failure(&record, &error);
-            self.failure(&route, head, client, &error)
+            let destination = || Destination {
+                https: client.https,
+                authority: Authority::of(head).ok().flatten(),
+            };
+            self.shared.api.fail(&route, destination, &error)
         };
         // One match, because a response is large, and each step would move it.
         let mut response = match result {
@@ -137,18 +127,12 @@ impl Service for Pipeline {
             let rate = state.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
             response.rate = Some(rate_limit(rate));
         }
-        self.shared.cors.allow(Some(head), &mut response);
+        self.shared.cors.allow(head, &mut response);
         record.status = response.status.as_u16();
         response
     }
 
-    fn reject(
-        &self,
-        reason: Rejection,
-        head: Option<&Head<'_>>,
-        peer: IpAddr,
-        id: &RequestId,
-    ) -> Response {
+    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response {
         let Shared {
             clock,
             access,
@@ -156,38 +140,16 @@ impl Service for Pipeline {
             ..
         } = &*self.shared;
         let now = clock.now();
-        let error = ApiError::from(reason);
-        let (mut response, client, is_api) = match head {
-            Some(head) => {
-                let path = decode_path(head.path);
-                let mut route = Route::of(head.method, &path);
-                if cors.is_preflight(head) {
-                    route = route.preflight();
-                }
-                let client = self.shared.proxies.client(peer, head, self.https);
-                let response = match route {
-                    // Otherwise the browser would not send the request, and the page could not read its 503.
-                    Route::Preflight { methods } => cors.preflight(head, methods),
-                    _ => self.failure(&route, head, client, &error),
-                };
-                (response, client.address, route.is_api())
-            }
-            None => (error.response(), peer, true),
-        };
-        if is_api {
-            response.rate = Some(rate_limit(access.rate_of(client, now)));
-        }
-        cors.allow(head, &mut response);
+        let mut response = ApiError::from(reason).response();
+        response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        cors.allow_unknown(&mut response);
         let limit = match reason {
             Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),
             Rejection::TooManyConnections(LimitReached::Address) => Some(ConnectionLimit::Address),
-            Rejection::Timeout | Rejection::TooManyStreams | Rejection::PlainHttp => None,
+            Rejection::Timeout | Rejection::PlainHttp => None,
         };
         if let Some(limit) = limit {
             self.metrics.reject_connection(limit);
-        }
-        if reason == Rejection::TooManyStreams {
-            self.metrics.rejected_streams.add(1);
         }
         drop(RequestRecord {
             metrics: &self.metrics,
@@ -197,7 +159,7 @@ impl Service for Pipeline {
             id,
             method: None,
             label: OperationLabel::Connection,
-            client,
+            client: peer,
             status: response.status.as_u16(),
             reason: limit.map(ConnectionLimit::name),
             state: RequestState::default(),
@@ -241,6 +203,7 @@ struct Request<'a> {
     head: &'a Head<'a>,
     client: Client,
     now: Timestamp,
+    is_over_limit: bool,
 }
 
 impl Pipeline {
@@ -254,6 +217,11 @@ impl Pipeline {
         let Request {
             route, head, now, ..
         } = *request;
+        // A preflight is answered, because otherwise the browser would not send the request, and the page could not read its 503.
+        if request.is_over_limit && !matches!(route, Route::Preflight { .. }) {
+            self.metrics.rejected_streams.add(1);
+            return Err(ApiError::Overloaded);
+        }
         if !route.is_api() {
             check_head(head)?;
             return match route {

@@ -147,22 +147,15 @@ impl Service for Starting {
             _ if reads && head.path == "/livez" => health::live(),
             _ => self.unavailable(exchange.peer, route.is_api()),
         };
-        self.cors.allow(Some(head), &mut response);
+        self.cors.allow(head, &mut response);
         // The next request belongs to the server that is starting.
         response.close = true;
         response
     }
 
-    fn reject(
-        &self,
-        _: Rejection,
-        head: Option<&Head<'_>>,
-        peer: IpAddr,
-        _: &RequestId,
-    ) -> Response {
-        let is_api = head.is_none_or(|head| Route::of(head.method, head.path).is_api());
-        let mut response = self.unavailable(peer, is_api);
-        self.cors.allow(head, &mut response);
+    fn reject(&self, _: Rejection, peer: IpAddr, _: &RequestId) -> Response {
+        let mut response = self.unavailable(peer, true);
+        self.cors.allow_unknown(&mut response);
         response
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -17,7 +17,7 @@ use super::super::header::{self, LastValue, last_value};
 use super::super::linger::Linger;
 use super::super::progress::InFlightRequest;
 use super::super::worker::Worker;
-use super::super::{Exchange, Head, Rejection, RequestBody, RequestId, Response, Service};
+use super::super::{Exchange, Head, RequestBody, RequestId, Response, Service};
 use super::context::RequestContext;
 use super::received::Received;
 use super::send::send_body;
@@ -31,10 +31,7 @@ pub(super) fn start<S: Service + 'static>(
     cx: &mut std::task::Context<'_>,
 ) {
     let open = context.progress.begin();
-    let mut serving: Pin<Box<dyn Future<Output = ()>>> = match context.progress.reserve_stream() {
-        true => Box::pin(serve(Rc::clone(context), request, respond, open)),
-        false => Box::pin(reject(Rc::clone(context), request, respond, open)),
-    };
+    let mut serving = Box::pin(serve(Rc::clone(context), request, respond, open));
     if serving.as_mut().poll(cx).is_pending() {
         tokio::task::spawn_local(serving);
     }
@@ -46,6 +43,7 @@ async fn serve<S: Service>(
     mut respond: SendResponse<Bytes>,
     open: InFlightRequest,
 ) {
+    let is_over_limit = !context.progress.reserve_stream();
     let Worker { service, ids, .. } = &*context.worker;
     let (mut parts, stream) = request.into_parts();
     let received = Received::new(stream, announced(&parts.headers));
@@ -55,7 +53,8 @@ async fn serve<S: Service>(
     }
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
-    let exchange = Exchange::new(context.peer, id, open.began);
+    let mut exchange = Exchange::new(context.peer, id, open.began);
+    exchange.is_over_limit = is_over_limit;
     let needs_continue = body.needs_continue();
     let response = {
         let mut response = pin!(service.respond(&head, &mut body, &exchange));
@@ -75,7 +74,7 @@ async fn serve<S: Service>(
     let Some(response) = response else { return };
     let is_head = parts.method == Method::HEAD;
     send(&context, response, &exchange.id, is_head, &mut respond).await;
-    if !body.is_read() {
+    if !body.is_read() && !is_over_limit {
         tokio::select! {
             () = Linger::discard(&context.worker.lingering, &mut body) => {}
             () = context.outgoing.draining() => {}
@@ -88,22 +87,6 @@ fn send_continue(respond: &mut SendResponse<Bytes>) {
     let mut head = http::Response::new(());
     *head.status_mut() = StatusCode::CONTINUE;
     let _ = respond.send_informational(head);
-}
-
-/// Rejects a request beyond the limit on streams.
-async fn reject<S: Service>(
-    context: Rc<RequestContext<S>>,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
-    _open: InFlightRequest,
-) {
-    let Worker { service, ids, .. } = &*context.worker;
-    let (parts, _body) = request.into_parts();
-    let head = Head::new(&parts);
-    let id = ids.of(head.request_id, |id| service.accepts_id(id));
-    let response = service.reject(Rejection::TooManyStreams, Some(&head), context.peer, &id);
-    let is_head = parts.method == Method::HEAD;
-    send(&context, response, &id, is_head, &mut respond).await;
 }
 
 /// Sends a response. Ends early if the client has reset the stream or does not read.

@@ -105,11 +105,20 @@ impl SqlClient {
     /// Blocks all other writers until it is [unlocked](Self::unlock) or dropped. Reads continue.
     #[track_caller]
     pub fn lock_all(&self) {
-        let held = match &self.0 {
-            Tool::Sqlite(_) => self.run("BEGIN IMMEDIATE"),
-            Tool::Postgres(..) => self.run(LOCK_ALL),
+        let lock = match &self.0 {
+            Tool::Sqlite(_) => "BEGIN IMMEDIATE",
+            Tool::Postgres(..) => LOCK_ALL,
         };
-        held.expect("a lock");
+        let mut locked = self.run(lock);
+        // A server's transaction may lock the same tables in another order, and PostgreSQL ends one of the two.
+        for _ in 0..5 {
+            if !matches!(&locked, Err(error) if error.contains("deadlock")) {
+                break;
+            }
+            self.unlock();
+            locked = self.run(lock);
+        }
+        locked.expect("a lock");
     }
 
     /// Blocks all other writers of a table of PostgreSQL until it is [unlocked](Self::unlock) or dropped.
