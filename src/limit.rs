@@ -16,6 +16,9 @@ pub use redis::{Redis, RedisClient, RedisUrl};
 pub use usage::DayUsage;
 pub use window::{Period, Rate};
 
+// What `memory` locks with: `tests/interleavings` gives it another one.
+use std::sync;
+
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::plan::Limits;

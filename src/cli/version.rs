@@ -21,16 +21,10 @@ pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
 
 /// Prints the version with its details.
 pub(super) fn run() -> Outcome {
-    let features: Vec<&str> = [
-        ("otel", cfg!(feature = "otel")),
-        ("shuttle", cfg!(feature = "shuttle")),
-    ]
-    .into_iter()
-    .filter_map(|(name, is_on)| is_on.then_some(name))
-    .collect();
-    let features = match &features[..] {
-        [] => "none".to_owned(),
-        features => features.join(", "),
+    let features = if cfg!(feature = "otel") {
+        "otel"
+    } else {
+        "none"
     };
     let text = format!(
         "animal-store {version}\ncommit    {commit}\nfeatures  {features}\nSQLite    {sqlite}\nformats   SQLite {embedded}, PostgreSQL {shared}\n",

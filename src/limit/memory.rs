@@ -1,14 +1,11 @@
 //! The counters of one key in this process. One short lock makes a decision atomic: ban, minute and day are read and counted
 //! together, so that no interleaving of requests admits one too many.
 
-#[cfg(feature = "shuttle")]
-use shuttle::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;
-#[cfg(not(feature = "shuttle"))]
-use std::sync::{Mutex, MutexGuard};
 
 use super::ban::{Ban, BanChange, BanPolicy};
 use super::decision::{Admission, Decision, NodeState, SharedDecision};
+use super::sync::{Mutex, MutexGuard};
 use super::usage::{DayUsage, UnstoredUsage};
 use super::window::Windows;
 use crate::clock::{Day, Timestamp};
@@ -194,5 +191,5 @@ impl KeyCounters {
 }
 
 #[cfg(test)]
-#[cfg(not(feature = "shuttle"))]
+#[path = "memory/tests.rs"]
 mod tests;

@@ -39,7 +39,6 @@ impl Meters {
 }
 
 #[cfg(test)]
-#[cfg(not(feature = "shuttle"))]
 mod tests {
     use super::*;
 

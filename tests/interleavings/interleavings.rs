@@ -1,12 +1,12 @@
 //! The limiter's one lock under schedules that a machine rarely chooses: random ones, and ones that let threads
-//! overtake each other at the worst moments. Run with `cargo test --features shuttle --test interleavings`.
+//! overtake each other at the worst moments.
 #![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
 use std::sync::Arc;
 
-use animal_store::clock::Timestamp;
-use animal_store::limit::{Admission, BanPolicy, DayUsage, Decision, Meter};
-use animal_store::plan::Limits;
+use interleavings::clock::Timestamp;
+use interleavings::limit::{Admission, BanPolicy, DayUsage, Decision, Meter};
+use interleavings::plan::Limits;
 use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
 

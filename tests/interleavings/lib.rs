@@ -1,0 +1,7 @@
+//! The limiter of one process, with a lock whose every interleaving a test can choose.
+
+#[path = "../../src/clock.rs"]
+pub mod clock;
+pub mod limit;
+#[path = "../../src/plan.rs"]
+pub mod plan;
