@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -108,6 +109,8 @@ pub struct Process {
     /// What it printed when it started.
     pub banner: String,
     lines: Receiver<String>,
+    /// Reads the log until the end.
+    reader: JoinHandle<()>,
 }
 
 impl Process {
@@ -141,11 +144,10 @@ impl Process {
         // The log is read continuously: with a full pipe, the server would drop lines.
         let (send, lines) = mpsc::channel();
         let errors = BufReader::new(child.stderr.take().expect("a pipe"));
-        std::thread::spawn(move || {
-            errors
-                .lines()
-                .map_while(Result::ok)
-                .try_for_each(|line| send.send(line))
+        let reader = std::thread::spawn(move || {
+            let mut lines = errors.lines().map_while(Result::ok);
+            // If nobody receives them, the test has ended.
+            let _ = lines.try_for_each(|line| send.send(line));
         });
 
         let mut banner = String::new();
@@ -179,6 +181,7 @@ impl Process {
             admin,
             banner,
             lines,
+            reader,
         }
     }
 
@@ -204,6 +207,7 @@ impl Process {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.read_rest();
     }
 
     /// Waits until it exits by itself, and returns its exit code.
@@ -211,6 +215,7 @@ impl Process {
         let began = Instant::now();
         while began.elapsed() < timeout {
             if let Some(status) = self.child.try_wait().expect("a child") {
+                self.read_rest();
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -218,7 +223,15 @@ impl Process {
         panic!("it still runs after {timeout:?}");
     }
 
-    /// What it has logged since the last call.
+    /// Waits until the log of a process that has ended is read. A process that it has started may keep it open.
+    fn read_rest(&self) {
+        let began = Instant::now();
+        while !self.reader.is_finished() && began.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What it has logged since the last call: everything, if it has ended.
     pub fn log(&self) -> String {
         self.lines.try_iter().map(|line| line + "\n").collect()
     }
@@ -226,16 +239,21 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-/// Polls a condition until it holds. Fails after `timeout`.
+/// Polls a condition until it holds. Fails after `timeout`, and not before a number of polls: a machine that pauses for most of the time
+/// has not tried.
 #[track_caller]
 pub fn eventually(timeout: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
+    let mut polls = timeout.as_millis() / 50;
     while !condition() {
-        assert!(began.elapsed() < timeout, "not within {timeout:?}: {what}");
+        polls = polls.saturating_sub(1);
+        let in_time = began.elapsed() < timeout || polls > 0;
+        assert!(in_time, "not within {timeout:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
