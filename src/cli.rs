@@ -96,6 +96,8 @@ enum Command {
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
+    // If it fails, only a message is missing.
+    let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),
         false => parse(with_command(args)).and_then(|cli| dispatch(cli.command)),

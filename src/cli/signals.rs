@@ -13,6 +13,15 @@ use super::print;
 /// The same signal again within this time is a duplicate, not a second one.
 const DUPLICATE_WITHIN: Duration = Duration::from_millis(50);
 
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail. By default a signal ends the process, without a message.
+pub(super) fn survive_file_size_limit() -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let _context = runtime.enter();
+    let too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    // The handler stays for the life of the process.
+    signal(too_large).map(drop)
+}
+
 /// The signals of a process.
 #[derive(Debug)]
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
@@ -24,9 +33,6 @@ impl Signals {
         let (sender, receiver) = watch::channel(None);
         let (mut terminate, mut interrupt) = {
             let _context = runtime.enter();
-            // Otherwise it would end the process without a message. Now the write fails.
-            let too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
-            drop(signal(too_large)?);
             (
                 signal(SignalKind::terminate())?,
                 signal(SignalKind::interrupt())?,

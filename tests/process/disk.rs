@@ -199,18 +199,49 @@ fn an_error_that_fails_every_creation_is_logged_once_when_it_begins_and_once_whe
 }
 
 #[test]
-fn a_backup_that_reaches_a_limit_on_the_size_of_files_fails_with_a_message() {
+fn a_command_that_reaches_a_limit_on_the_size_of_files_fails_with_a_message_and_leaves_no_file() {
     let folder = TempDir::new().expect("a folder");
     large_key(folder.path());
-    let script = format!("ulimit -f 8; exec {PROGRAM} backup copy.db");
-    let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
-    assert!(line.contains("copy.db"), "{line}");
-    let copies = std::fs::read_dir(folder.path()).expect("a folder");
-    let is_copy = |name: &str| name.starts_with("copy.db");
-    let names = copies.map(|entry| entry.expect("a file").file_name());
-    assert!(
-        !names
-            .into_iter()
-            .any(|name| is_copy(&name.to_string_lossy()))
-    );
+    let migrate = "migrate --database sqlite:copy.db";
+    for command in ["backup copy.db", "pets export copy.db.csv", migrate] {
+        // A file of animals is larger.
+        crate::backup::fill(folder.path(), 1_000);
+        let script = format!("ulimit -f 8; exec {PROGRAM} {command}");
+        let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
+        assert!(line.contains("copy.db"), "{line}");
+        let mut left = names(folder.path());
+        left.retain(|name| name.starts_with("copy.db"));
+        assert_eq!(left, [""; 0], "{command}");
+    }
+}
+
+#[test]
+fn a_creation_that_reaches_a_limit_on_the_size_of_files_gets_503_like_one_on_a_full_disk() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let ports = FREE_PORTS.join(" ");
+    // In kilobytes.
+    let script = format!("ulimit -S -f 1000; exec {PROGRAM} serve {ports}");
+    let mut process = Process::start("bash", folder.path(), &["-c", &script], &[]);
+    let (mut acknowledged, last) = add(&process, &key, 5_000);
+    assert_eq!(last, Some(503), "after {}", acknowledged.len());
+    let log = logged(&process, &["ERROR", "limit on the size of files"]);
+    assert!(!log.contains("shutting down"), "{log}");
+    let client = process.client(Some(&key));
+    for _ in 0..5 {
+        assert_eq!(client.get("/v1/pets").status, 200, "reads continue");
+        let (more, last) = add(&process, &key, 1);
+        assert_eq!((more.len(), last), (0, Some(503)));
+    }
+    let id = process.id().to_string();
+    let lift = ["--pid", &id, "--fsize=unlimited:unlimited"];
+    harness::run("prlimit", folder.path(), &lift).exits(0);
+    let (more, last) = add(&process, &key, 5);
+    assert_eq!(last, Some(201));
+    acknowledged.extend(more);
+    process.kill();
+    let stored = Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    let count = "SELECT count(*) FROM pets";
+    let count = stored.query_row(count, (), |row| row.get::<_, i64>(0));
+    assert_eq!(count.expect("a count"), acknowledged.len() as i64);
 }

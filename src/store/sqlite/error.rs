@@ -1,6 +1,6 @@
 //! The meaning of SQLite's errors.
 
-use rusqlite::{Error, ErrorCode};
+use rusqlite::{Error, ErrorCode, ffi};
 
 use crate::store::contract::StoreError;
 
@@ -44,4 +44,16 @@ pub(super) fn is_fatal(error: &Error) -> bool {
                 | ErrorCode::ReadOnly
         )
     )
+}
+
+/// Whether a write failed, and not a sync: nothing that was written before is in doubt.
+pub(super) fn is_write_failure(error: &Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(ffi::SQLITE_IOERR_WRITE)
+}
+
+/// The error of a write beyond the limit on the size of files.
+pub(super) fn file_too_large() -> Error {
+    let what = "a file has reached the limit on the size of files (ulimit -f)";
+    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(what.into()))
 }

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Resource, getrlimit};
+
 /// A file, and the path at which it was opened. The number of its inode is not reused while it is open.
 #[derive(Clone, Debug)]
 pub(super) struct FileIdentity {
@@ -45,6 +47,14 @@ impl FileIdentity {
     /// Whether both are the same file, possibly under different names.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Whether it is as large as this process may make files (`ulimit -f`).
+    pub(super) fn is_at_limit(&self) -> bool {
+        let limit = getrlimit(Resource::Fsize).current;
+        let length = std::fs::metadata(&self.path).map(|file| file.len());
+        let both = limit.zip(length.ok());
+        both.is_some_and(|(limit, length)| length >= limit)
     }
 
     /// Whether the file is still at its path. If that cannot be determined, because a folder may not be entered, it counts as there.

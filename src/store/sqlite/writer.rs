@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{is_busy, is_fatal, kind, store_error};
+use super::error::{file_too_large, is_busy, is_fatal, is_write_failure, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
 use super::job::{Job, Written};
 use super::lock::is_importing;
@@ -197,6 +197,7 @@ impl WriteLoop {
                 Ok(())
             }
             Err(error) => {
+                let error = self.or_disk_full(error);
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
@@ -242,9 +243,18 @@ impl WriteLoop {
         match self
             .connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
+            .map_err(|error| self.or_disk_full(error))
         {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// The error of a write. One that failed because a file has reached the limit on its size is that of a full disk.
+    fn or_disk_full(&self, error: rusqlite::Error) -> rusqlite::Error {
+        match is_write_failure(&error) && self.files.data.iter().any(FileIdentity::is_at_limit) {
+            true => file_too_large(),
+            false => error,
         }
     }
 }
