@@ -143,3 +143,37 @@ fn a_bad_pair_that_stays_is_logged_once() {
     assert!(!process.log().contains("no certificate"));
     assert_eq!(metric(&process, FAILURES), 1.0);
 }
+
+#[test]
+fn a_pipe_in_place_of_a_file_keeps_the_old_pair_and_delays_neither_reloads_nor_the_shutdown() {
+    let folder = folder();
+    let mut current = Certificate::new();
+    let (cert, key) = current.write(folder.path());
+    let mut process = serve(folder.path(), &[]);
+    let mut failures = 0.0;
+    let replace_with_pipe = |file: &PathBuf| {
+        std::fs::remove_file(file).expect("removed");
+        harness::run("mkfifo", folder.path(), &[&file.to_string_lossy()]).exits(0);
+        process.signal("HUP");
+        logged(
+            &process,
+            &["is not a regular file", "the previous one stays in use"],
+        );
+    };
+    for file in [&cert, &key] {
+        replace_with_pipe(file);
+        failures += 1.0;
+        assert_eq!(metric(&process, FAILURES), failures);
+        assert!(presents(&process, &current));
+        std::fs::remove_file(file).expect("removed");
+        current = Certificate::new();
+        current.write(folder.path());
+        process.signal("HUP");
+        eventually(Duration::from_secs(5), "the new certificate", || {
+            presents(&process, &current)
+        });
+    }
+    replace_with_pipe(&cert);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(10)), Some(0));
+}
