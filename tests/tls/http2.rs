@@ -3,11 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use animal_store::api::cors::Cors;
 use harness::{App, Certificate, Client};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio_rustls::TlsConnector;
 
 use crate::raw::*;
 use crate::start;
@@ -114,90 +112,6 @@ fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
         assert!(frame.kind != RST_STREAM, "{frame:?}");
         if frame.stream == 1 && frame.has(END_STREAM) {
             break;
-        }
-    }
-}
-
-#[test]
-fn rejected_streams_are_counted() {
-    let (certificate, folder) = (Certificate::new(), crate::folder());
-    certificate.write(folder.path());
-    let process = crate::serve(folder.path(), &["--max-connections-per-address", "3"]);
-    let create = ["keys", "create", "--name", "a", "--plan", "business"];
-    let key = crate::run(folder.path(), &create).exits(0).stdout;
-    let client = process
-        .client(Some(key.trim_end()))
-        .over(&certificate.client());
-    let rejected = || crate::metric(&process, "animal_store_http2_streams_rejected_total ");
-    let mut raw = Raw::connect(&client, &certificate, &[]);
-    raw.post(1, &[("content-length", "10")]);
-    assert_eq!(rejected(), 0.0);
-    for stream in [3, 5, 7, 9] {
-        raw.post(stream, &[("content-length", "10")]);
-    }
-    let head = raw.next_of(HEADERS).expect("a head");
-    assert_eq!(status_of(&head.payload), 503);
-    // How many depends on when earlier ones were released.
-    let count = rejected();
-    assert!((1.0..=4.0).contains(&count), "{count}");
-}
-
-#[test]
-fn a_rejected_stream_gets_the_headers_of_its_operation_and_of_a_listed_origin() {
-    const SHOP: &str = "https://shop.example";
-    let (_app, key, certificate, _folder) = crate::http2_slow::server(|config| {
-        config.max_connections_per_address = 3;
-        config.cors = Cors::new(SHOP.parse().into_iter().collect());
-    });
-    let secret = format!("Bearer {}", key.key.as_deref().expect("a key"));
-    let last = async {
-        let tcp = tokio::net::TcpStream::connect(key.address).await;
-        let connector = TlsConnector::from(certificate.http2_client().config());
-        let (name, tcp) = (key.address.ip().into(), tcp.expect("a connection"));
-        let tls = connector.connect(name, tcp).await.expect("a handshake");
-        let (mut client, connection) = h2::client::handshake(tls).await.expect("a connection");
-        tokio::task::spawn(connection);
-        let mut sent = Vec::new();
-        // Their bodies do not come, so they stay.
-        for _ in 0..5 {
-            client = client.ready().await.expect("room for a stream");
-            let post = http::Request::post("https://a.example/v1/pets")
-                .header("origin", SHOP)
-                .header("authorization", &secret)
-                .header("content-type", "application/json")
-                .header("content-length", "9");
-            let post = post.body(()).expect("a request");
-            sent.push(client.send_request(post, false).expect("sent"));
-        }
-        let mut rejected = Vec::new();
-        for path in ["/v1/pets/1", "/openapi.json"] {
-            client = client.ready().await.expect("room for a stream");
-            let get = http::Request::get(format!("https://a.example{path}"))
-                .header("origin", SHOP)
-                .header("x-request-id", "mine");
-            let get = get.body(()).expect("a request");
-            let (response, _stream) = client.send_request(get, true).expect("sent");
-            rejected.push(response.await.expect("a response"));
-        }
-        // Otherwise no page would send the request whose 503 it may read.
-        client = client.ready().await.expect("room for a stream");
-        let preflight = http::Request::options("https://a.example/v1/pets")
-            .header("origin", SHOP)
-            .header("access-control-request-method", "GET");
-        let preflight = preflight.body(()).expect("a request");
-        let (response, _stream) = client.send_request(preflight, true).expect("sent");
-        assert_eq!(response.await.expect("a response").status(), 204);
-        rejected
-    };
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().build().expect("a runtime");
-    for (response, is_api) in runtime.block_on(last).into_iter().zip([true, false]) {
-        assert_eq!(response.status(), 503);
-        let headers = response.headers();
-        assert_eq!(headers["access-control-allow-origin"], SHOP);
-        assert_eq!(headers["x-request-id"], "mine");
-        for name in ["x-ratelimit-limit", "deprecation", "sunset", "link"] {
-            assert_eq!(headers.contains_key(name), is_api, "{name}");
         }
     }
 }
