@@ -88,3 +88,40 @@ fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_comp
         assert!(ends.iter().all(all), "{ends:?}");
     }
 }
+
+#[test]
+fn a_copy_whose_commit_sqlite_refuses_fails_with_its_reason_and_leaves_the_target_as_it_was() {
+    let folder = folder();
+    large_key(folder.path());
+    run(
+        folder.path(),
+        &[],
+        &["migrate", "--database", "sqlite:new.db"],
+    )
+    .exits(0);
+    let target = rusqlite::Connection::open(folder.path().join("new.db")).expect("a database");
+    // A table of somebody else's refers to a row that the copy replaces. SQLite checks that when it commits.
+    let refer = "PRAGMA foreign_keys = ON;
+         CREATE TABLE mine (what TEXT REFERENCES revisions (what) DEFERRABLE INITIALLY DEFERRED);
+         INSERT INTO revisions (what, number) VALUES ('mine', 7);
+         INSERT INTO mine VALUES ('mine')";
+    target.execute_batch(refer).expect("a reference");
+    let keys = || {
+        let args = ["keys", "list", "--json", "--database", "sqlite:new.db"];
+        run(folder.path(), &[], &args).exits(0).stdout
+    };
+    let revisions = || {
+        let read =
+            "SELECT group_concat(what || number) FROM (SELECT * FROM revisions ORDER BY what)";
+        let read = target.query_row(read, (), |row| row.get::<_, String>(0));
+        read.expect("revisions")
+    };
+    let before = revisions();
+    let line = run(folder.path(), &[], &COPY).fails_with(1);
+    let wanted = "animal-store: --to: the store failed: FOREIGN KEY constraint failed";
+    assert_eq!(line, wanted);
+    assert_eq!((keys().trim(), revisions()), ("[]", before));
+    target.execute_batch("DROP TABLE mine").expect("no table");
+    run(folder.path(), &[], &COPY).exits(0);
+    assert_ne!(keys().trim(), "[]");
+}
