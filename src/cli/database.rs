@@ -50,5 +50,8 @@ pub(super) fn run(command: impl AsyncFnOnce(&Clock) -> Outcome) -> Outcome {
         .enable_all()
         .build()
         .context("cannot start")?;
-    runtime.block_on(command(&Clock::system()))
+    let outcome = runtime.block_on(command(&Clock::system()));
+    // A command that a signal has stopped does not wait for the lock that a thread waits for.
+    runtime.shutdown_background();
+    outcome
 }

@@ -237,6 +237,50 @@ fn a_database_is_not_created_before_a_good_row_is_read() {
     }
 }
 
+/// Starts an import, waits until it prints that it waits, and stops it.
+#[track_caller]
+fn waits_until_a_signal(folder: &Path, wanted: &str, signal: &str) {
+    let import = Command::new(PROGRAM)
+        .args(["pets", "import", "a.ndjson"])
+        .current_dir(folder)
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut import = import.expect("it runs");
+    let mut lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
+    let waits = lines.next().expect("a line").expect("text");
+    assert!(waits.starts_with(wanted), "{waits}");
+    let id = import.id().to_string();
+    let sent = Command::new("kill").args(["-s", signal, &id]).status();
+    assert!(sent.expect("kill runs").success());
+    let mut ended = None;
+    eventually(Duration::from_secs(5), "it ends", || {
+        ended = import.try_wait().expect("a process");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(1));
+    let last = lines.next().expect("a line").expect("text");
+    let stopped = format!("animal-store: stopped by SIG{signal}: nothing was imported");
+    assert_eq!(last, stopped);
+}
+
+#[test]
+fn an_import_that_waits_for_a_command_that_creates_the_database_ends_with_a_signal() {
+    let folder = folder();
+    let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
+    fs::write(folder.path().join("a.ndjson"), line).expect("a file");
+    // As `migrate` does it.
+    let mut lock = File::create(folder.path().join("animal-store.db.lock")).expect("a file");
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+    let holder = format!("{} elsewhere command\n", std::process::id());
+    lock.write_all(holder.as_bytes()).expect("written");
+    let wanted = "animal-store: waiting up to 30 s for the database lock";
+    waits_until_a_signal(folder.path(), wanted, "INT");
+    assert_eq!(names(folder.path()), ["a.ndjson", "animal-store.db.lock"]);
+    drop(lock);
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    assert_eq!(count(folder.path()), 1);
+}
+
 #[test]
 fn an_import_that_waits_for_another_process_ends_with_a_signal() {
     let folder = with_animals(3);
@@ -250,30 +294,11 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
                 other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
             }
         }
-        let import = Command::new(PROGRAM)
-            .args(["pets", "import", "a.ndjson"])
-            .current_dir(folder.path())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut import = import.expect("it runs");
-        let mut lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
-        let waits = lines.next().expect("a line").expect("text");
         let wanted = match waits_for_import {
             true => "animal-store: waiting for another import to end",
             false => "animal-store: waiting up to 30 s for the database lock",
         };
-        assert!(waits.starts_with(wanted), "{waits}");
-        let id = import.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &id]).status();
-        assert!(sent.expect("kill runs").success());
-        eventually(Duration::from_secs(5), "it ends", || {
-            import.try_wait().expect("a process").is_some()
-        });
-        let last = lines.next().expect("a line").expect("text");
-        assert_eq!(
-            last,
-            "animal-store: stopped by SIGTERM: nothing was imported"
-        );
+        waits_until_a_signal(folder.path(), wanted, "TERM");
     }
     other.execute_batch("COMMIT").expect("no lock");
     assert_eq!(count(folder.path()), 0);

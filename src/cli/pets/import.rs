@@ -2,16 +2,19 @@
 //! together.
 
 use std::fs::Metadata;
+use std::future::pending;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::super::database::{CommandOptions, print_wait};
 use super::super::outcome::{Failure, Outcome};
@@ -20,7 +23,7 @@ use super::super::progress::Progress;
 use super::super::signals::Signals;
 use super::format::{FileFormat, Format, reject_database};
 use super::reader::{NumberedRow, RowReader};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::pet::PetIds;
 use crate::store::{Conflict, Import as StoreImport, ImportError, ImportRow, Mode, Store};
 
@@ -29,6 +32,9 @@ const BATCH: usize = 2_000;
 
 /// How many batches are read ahead.
 const READ_AHEAD: usize = 4;
+
+/// How long a database may still take to be created after a signal.
+const LAST_STEP: Duration = Duration::from_millis(500);
 
 /// How many bad lines are printed without --verbose.
 const MAX_PRINTED: u64 = 20;
@@ -89,7 +95,7 @@ impl Import {
         };
         // Before the database is opened, and perhaps created.
         let rows = interruptible(&mut signals, source.good_rows(&mut bad)).await?;
-        let (store, _) = self.options.open(Mode::Migrate, clock).await?;
+        let (store, _) = open_unless_stopped(&mut signals, &self.options, clock).await?;
         let importing = async {
             let copying = copy(&store, ids, rows, &mut source, &mut bad);
             let (import, staged) = interruptible(&mut signals, copying).await?;
@@ -176,6 +182,24 @@ async fn interruptible<T>(
         }
         done = awaited => done,
     }
+}
+
+/// Opens the database, and creates it if it is missing. After a signal that still ends, because a new database is removed again, but no
+/// other process is waited for.
+async fn open_unless_stopped(
+    signals: &mut Signals,
+    options: &CommandOptions,
+    clock: &Clock,
+) -> Result<(Store, Timestamp), Failure> {
+    let mut opening = pin!(options.open(Mode::Migrate, clock));
+    tokio::select! {
+        opened = &mut opening => return opened,
+        _ = signals.first() => {}
+    }
+    if let Ok(opened) = timeout(LAST_STEP, opening).await {
+        opened?.0.discard();
+    }
+    interruptible(signals, pending()).await
 }
 
 /// Seconds, rounded to three decimal places.
