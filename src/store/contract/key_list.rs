@@ -94,7 +94,7 @@ impl KeyListQuery {
             let name = sql.bind_text(&format!("%{}%", escaped(search)));
             let prefix = sql.bind_text(&format!("{}%", escaped(search)));
             let id = sql.bind(SqlParam::Int(search.parse().unwrap_or(-1)));
-            // Both in lower case by the database: engines differ in which letters have one, and a name must contain itself.
+            // Both in lower case by the database: that of PostgreSQL depends on its locale, and a name must contain itself.
             sql.text += &format!(
                 " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR prefix LIKE {prefix} ESCAPE '!' OR id = {id})"
             );

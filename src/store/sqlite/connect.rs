@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 /// How long a read waits for a lock, which in WAL mode it hardly ever needs.
@@ -16,6 +17,7 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(READ_WAIT)?;
     configure(&connection)?;
+    replace_lower(&connection)?;
     Ok(connection)
 }
 
@@ -31,7 +33,21 @@ pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
     configure(&connection)?;
+    replace_lower(&connection)?;
     Ok(connection)
+}
+
+/// SQLite's own `lower` knows no letters besides those of ASCII. This one converts each character by itself, so that a part of a name
+/// is also a part of it in lower case.
+fn replace_lower(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("lower", 1, flags, |context| {
+        let text = String::from_utf8_lossy(context.get_raw(0).as_bytes()?);
+        Ok(match text.is_ascii() {
+            true => text.to_ascii_lowercase(),
+            false => text.chars().flat_map(char::to_lowercase).collect(),
+        })
+    })
 }
 
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {

@@ -14,13 +14,15 @@ use crate::{Signed, eventually};
 const USER: &str = "postgres";
 
 /// The options of `initdb`. Small segments are copied faster. After a change, `cargo clean` removes the template made before.
-const INITDB: [&str; 8] = [
+const INITDB: [&str; 9] = [
     "--no-sync",
     "--no-instructions",
     "--auth=trust",
     "--username=animals",
     "--encoding=UTF8",
     "--locale=C",
+    // As databases usually have it: letters besides those of ASCII have a lower case.
+    "--lc-ctype=C.UTF-8",
     "--wal-segsize=1",
     "--pgdata=data",
 ];
@@ -243,7 +245,7 @@ impl Postgres {
         let version = version.expect("a version").to_string_lossy();
         let folder = target.join("tmp");
         std::fs::create_dir_all(&folder).expect("a folder");
-        folder.join(format!("postgres-template-{version}"))
+        folder.join(format!("postgres-template-utf8-{version}"))
     }
 
     /// Gives the folder to the user that runs the server.
