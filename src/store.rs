@@ -53,7 +53,7 @@ pub fn sqlite_version() -> &'static str {
 pub struct Store {
     engine: Engine,
     cache: Cache,
-    /// Animals and pages that were read from the engine.
+    /// Animals and pages that clients have read from the engine.
     misses: Counter,
     migration: Migration,
 }
@@ -196,7 +196,7 @@ impl Store {
         }
     }
 
-    /// How many animals and pages were found, and not in the cache.
+    /// How many animals and pages clients have found, and not in the cache.
     pub fn cache_misses(&self) -> u64 {
         self.misses.get()
     }

@@ -57,3 +57,19 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
     let bad = post(&operator, "/api/pets/1/status", &json!({"status": "gone"}));
     bad.is_error(400, "invalid_body");
 }
+
+#[test]
+fn what_the_dashboard_reads_does_not_count_as_missing_from_the_cache() {
+    let (app, operator, client) = start();
+    client.create_many(3);
+    let misses = || app.store().cache_misses();
+    let before = misses();
+    for path in ["/api/pets", "/api/pets/1", "/api/pets?limit=2"] {
+        assert_eq!(operator.get(path).status, 200);
+        assert_eq!(misses(), before, "{path}");
+    }
+    for path in ["/v1/pets", "/v1/pets/2"] {
+        assert_eq!(client.get(path).status, 200);
+    }
+    assert_eq!(misses(), before + 2);
+}
