@@ -32,7 +32,9 @@ const DETECTION_TIME: Duration = Duration::from_secs(1);
 
 /// Loads the state that the server needs before its first request. Returns the revisions of the store that it has loaded.
 pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
-    let loaded = poll::load(shared).await?;
+    let mut loaded = poll::load(shared).await?;
+    // Keys may have changed meanwhile: a million of them take longer to load than they may be out of date.
+    poll::run(shared, &mut loaded).await?;
     checks::run(shared).await?;
     Ok(loaded)
 }

@@ -106,4 +106,11 @@ fn a_node_reads_all_keys_however_long_they_take_altogether() {
         "only {took:?}: too few keys to prove it"
     );
     assert_eq!(node.client(None).get("/v1/pets").status, 401);
+    let mut log = String::new();
+    eventually(RECOVERY_TIME, "the log says that it is ready", || {
+        log += &node.log();
+        log.contains("INFO ready")
+    });
+    // It has read what changed meanwhile.
+    assert!(!log.contains("check=\"keys\""), "{log}");
 }
