@@ -1,5 +1,7 @@
 //! Failures of the server: a 5xx is an `Error` like any other, and never reveals the cause.
 
+use std::time::Duration;
+
 use harness::App;
 
 use crate::rex;
@@ -26,6 +28,24 @@ fn while_another_process_holds_the_lock_a_creation_is_503_with_retry_after_and_r
     other.unlock();
     assert_eq!(key.create(&rex()).status, 201);
     assert_eq!(key.get("/v1/pets").ids(), [1, 2]);
+}
+
+#[test]
+fn a_creation_that_waited_too_long_behind_another_is_not_stored_when_the_lock_is_released() {
+    let (app, _, key) = App::start();
+    let other = app.sql_client();
+    other.lock_all();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| key.create(&rex()));
+        // PostgreSQL gets this one when the first has failed, and would still wait for the lock when its client waits no more.
+        std::thread::sleep(Duration::from_millis(700));
+        key.create(&rex()).is_error(503, "unavailable");
+        other.unlock();
+        let first = first.join().expect("a response");
+        first.is_error(503, "unavailable");
+    });
+    assert_eq!(key.create(&rex()).status, 201);
+    assert_eq!(key.get("/v1/pets").ids().len(), 1);
 }
 
 #[test]

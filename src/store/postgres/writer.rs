@@ -8,6 +8,7 @@ use tokio_postgres::Config;
 
 use super::creation::create;
 use super::deadline::{TIMEOUT, with_timeout};
+use super::error::PgError;
 use super::pool::Pool;
 use super::tls::PgTls;
 use super::transaction::transact;
@@ -101,7 +102,12 @@ impl CreationLoop {
             .iter_mut()
             .for_each(|reply| reply.begin(creations.len()));
         let creating = transact(&self.pool, async |transaction| {
-            create(transaction, creations).await
+            let created = create(transaction, creations).await?;
+            // It may have waited for a lock until all clients had their 503.
+            match replies.iter().all(Reply::is_closed) {
+                true => Err(PgError::Unavailable("waited too long for a lock".into())),
+                false => Ok(created),
+            }
         });
         match with_timeout(TIMEOUT, creating).await {
             Ok(created) => {
