@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Postgres, Process, Response, SqlClient, eventually, run};
+use harness::{Postgres, Process, Response, SqlClient, Stopwatch, eventually, run};
 use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM, rex};
@@ -34,7 +34,7 @@ fn a_node_cut_off_from_postgresql_is_not_ready_and_shows_the_age_of_its_keys() {
     let began = Instant::now();
     let mut took = Vec::new();
     let mut get = |target: &str| {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         let response = client.get(target);
         took.push(began.elapsed());
         response

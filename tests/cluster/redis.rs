@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::eventually;
+use harness::{Stopwatch, eventually};
 
 use crate::{Cluster, NODES, ensure_minute_left};
 
@@ -29,7 +29,7 @@ fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
     let mut took = Vec::new();
     for _ in 0..times {
         for (node, connection) in nodes.iter().zip(&mut connections) {
-            let began = Instant::now();
+            let began = Stopwatch::start();
             let response = node.request("GET", "/v1/pets").send_on(connection);
             took.push(began.elapsed());
             match response.status {

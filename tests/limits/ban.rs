@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use animal_store::clock::Timestamp;
-use harness::{App, Client, Response, START, enterprise};
+use animal_store::key::KeyId;
+use harness::{App, Client, Response, START, enterprise, eventually};
 use serde_json::json;
 
 use crate::{
@@ -21,6 +22,14 @@ fn get_banned(client: &Client) -> Response {
     let responses = send_many(client, 110).into_iter();
     let is_ban = |response: &Response| response.status == 429 && response.code() == "key_banned";
     responses.into_iter().find(is_ban).expect("a ban")
+}
+
+/// Waits until a ban is stored, which happens in the background.
+fn is_stored(app: &App, id: KeyId) {
+    eventually(secs(5), "the ban is stored", || {
+        let record = app.block_on(app.store().key(id)).expect("a store");
+        record.is_some_and(|record| record.ban.is_some())
+    });
 }
 
 /// The end of the ban that begins now, in seconds from now.
@@ -206,6 +215,7 @@ fn an_unbanned_key_is_served_within_a_second_and_its_bans_are_forgotten() {
     let app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
     get_banned(&key);
+    is_stored(&app, id);
     app.clock.advance(secs(60));
     banned(&key);
     let unbanned = animal_store::keys::unban(app.store(), id, app.clock.now());
@@ -246,6 +256,7 @@ fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
     let app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
     get_banned(&key);
+    is_stored(&app, id);
     app.clock.set(Timestamp::from_millis(START.as_millis() - 1));
     let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, app.clock.now()));
     let (record, ended) = unbanned.expect("a store");

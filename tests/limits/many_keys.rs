@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{App, Client, enterprise, eventually};
+use harness::{App, Client, Stopwatch, enterprise, eventually};
 
 /// How many keys change at the same time.
 const KEYS: u32 = 100_000;
@@ -20,7 +20,7 @@ fn longest_until(client: &Client, done: &AtomicBool) -> Duration {
     let mut connection = client.connect();
     let mut longest = Duration::ZERO;
     while !done.load(Ordering::Relaxed) {
-        let sent = Instant::now();
+        let sent = Stopwatch::start();
         let response = client
             .request("GET", "/v1/pets?limit=1")
             .send_on(&mut connection);

@@ -146,7 +146,7 @@ fn an_unban_takes_effect_within_a_second() {
     let deployment = Deployment::open(&["--ban-after", "1", "--ban-for", "1h"]);
     let key = deployment.create(&ONE_A_DAY);
     get_banned(&key);
-    eventually(secs(1), "the ban is stored", || {
+    eventually(secs(5), "the ban is stored", || {
         deployment.json(&["show", "1"])["state"] == "banned"
     });
     deployment.keys(&["unban", "1"]);

@@ -29,6 +29,7 @@ fn the_log_sleeps_while_nothing_is_logged() {
     let log = threads.find(|thread| read(&thread.join("comm")) == "log\n");
     let log = log.expect("the thread of the log");
     // The lines of the start are written.
+    logged(&process, &["ready"]);
     std::thread::sleep(Duration::from_millis(200));
     let before = waits(&log);
     std::thread::sleep(Duration::from_secs(1));

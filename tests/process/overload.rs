@@ -4,14 +4,14 @@ use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use harness::{App, Client, Connection, Response, eventually};
+use harness::{App, Client, Connection, Response, Stopwatch, eventually};
 use rusqlite::Connection as Database;
 use serde_json::json;
 
 use crate::slow::is_raw_error;
 
-/// How long a response to an overload may take.
-const FAST: Duration = Duration::from_millis(100);
+/// How long a response to an overload may take, on a machine that may be busy. One that waits takes two seconds.
+const FAST: Duration = Duration::from_millis(500);
 
 /// Panics unless this many connections were rejected for this reason, by the metrics and the log.
 fn is_counted_and_logged(app: &App, reason: &str, times: usize) {
@@ -40,13 +40,14 @@ fn a_connection_over_the_limit_is_503_immediately_while_all_have_a_request_in_fl
     let lock = hold(&app);
     let working = in_flight(&key, 4);
     for asks in [true, false] {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         let mut connection = key.connect();
         if asks {
             connection.send(b"GET /v1/pets HTTP/1.1\r\nHost: x\r\n\r\n");
         }
         let response = connection.response();
-        assert!(began.elapsed() < FAST, "{:?}", began.elapsed());
+        let took = began.elapsed();
+        assert!(took < FAST, "{took:?}");
         is_raw_error(&response, 503, "unavailable");
         assert_eq!(response.header("retry-after"), Some("1"), "{response}");
         assert!(connection.is_closed());
@@ -155,7 +156,7 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
         asked.push(create(&key, "patient"));
         asked.iter().any(JoinHandle::is_finished)
     });
-    let one_more = Instant::now();
+    let one_more = Stopwatch::start();
     let refused = key.create(&json!({"name": "one more", "categoryId": 1}));
     let took = one_more.elapsed();
     refused.is_error(503, "unavailable");

@@ -68,7 +68,7 @@ fn a_restore_that_waits_for_another_process_stops_with_a_signal() {
     let id = restore.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &id]).status();
     assert!(sent.expect("kill runs").success());
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(2));
     other.execute_batch("COMMIT").expect("an end");
     drop(other);
     let output = restore.wait_with_output().expect("an end");
