@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use interleavings::clock::Timestamp;
-use interleavings::limit::{Admission, BanPolicy, DayUsage, Decision, Meter};
-use interleavings::plan::Limits;
+use limiter::clock::Timestamp;
+use limiter::limit::{Admission, BanPolicy, DayUsage, Decision, Meter};
+use limiter::plan::Limits;
 use shuttle::sync::Mutex;
 use shuttle::thread::{self, JoinHandle};
 

@@ -17,4 +17,8 @@ pub use memory::Meter;
 pub use usage::DayUsage;
 pub use window::{Period, Rate};
 
+#[cfg(not(test))]
 use shuttle::sync;
+// The tests next to the code, which `--lib` compiles here too, choose no interleaving.
+#[cfg(test)]
+use std::sync;
