@@ -54,7 +54,7 @@ fn slow_database(postgres: &Postgres, folder: &Path) -> String {
 fn a_copy_that_a_signal_stops_says_so_leaves_nothing_and_can_be_repeated_at_once() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
-    fill(folder.path(), 200_000);
+    fill(folder.path(), 100_000);
     let slow = slow_database(&postgres, folder.path());
     for to in [slow, postgres.url(), "sqlite:new.db".to_owned()] {
         for signal in ["INT", "TERM"] {
