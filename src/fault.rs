@@ -32,6 +32,8 @@ pub enum Fault {
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
     ReadThenWrite,
+    /// Not a bug: waits longer for Redis, on a machine that is busy.
+    WaitsForRedis,
     /// Not a bug: a later version, with one more migration of PostgreSQL.
     LaterVersion,
     /// Not a bug: a later version, with one more migration of PostgreSQL that nodes of this version cannot work with.

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use super::{NODES, PROGRAM, tls};
 
+/// Not a bug: nodes that wait longer for Redis.
+const PATIENT: &str = "waits-for-redis";
+
 /// The nodes, and the servers that they use.
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Process>,
@@ -27,6 +30,11 @@ impl Cluster {
         Self::broken("none")
     }
 
+    /// Three nodes that count together, also where Redis is late because this machine is busy.
+    pub(crate) fn start_patient() -> Self {
+        Self::broken(PATIENT)
+    }
+
     /// Three nodes with this fault.
     pub(crate) fn broken(fault: &str) -> Self {
         let redis = match over_tls() {
@@ -37,7 +45,7 @@ impl Cluster {
         Self::with_redis(fault, redis, url)
     }
 
-    /// Three nodes whose counters are divided among three Redis servers, and the two besides [`Cluster::redis`].
+    /// Three nodes, as patient, whose counters are divided among three Redis servers, and the two besides [`Cluster::redis`].
     pub(crate) fn on_redis_cluster() -> (Self, [Redis; 2]) {
         let [one, two, three] = match over_tls() {
             Some(server) => Redis::cluster_with_tls(server),
@@ -47,7 +55,7 @@ impl Cluster {
         let scheme = one.url();
         let scheme = scheme.split(':').next().expect("a scheme");
         let url = format!("{scheme}://{}{}", ports.join(","), redis_parameters());
-        (Self::with_redis("none", one, url), [two, three])
+        (Self::with_redis(PATIENT, one, url), [two, three])
     }
 
     /// Three nodes whose counters are at this URL, which `redis` serves, alone or with others.

@@ -1,13 +1,13 @@
 //! What `packaging/` describes, without containers: the settings of its nodes and its nginx, with servers that the tests start.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{Client, Postgres, Process, Redis, eventually, run};
+use harness::{Client, Postgres, Process, Redis, eventually, free_port, run};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -33,10 +33,7 @@ struct Nginx {
 impl Nginx {
     fn in_front_of(nodes: &[Process]) -> Self {
         let folder = TempDir::new().expect("a folder");
-        // Free a moment ago, and not assigned again so soon.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .and_then(|listener| listener.local_addr())
-            .expect("a port");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let mut settings = replaced(NGINX, "listen 80;", &format!("listen {address};"));
         for (number, node) in (1..).zip(nodes) {
             let name = format!("node{number}:8080");
@@ -181,7 +178,7 @@ struct Seen {
 }
 
 /// Creates animals, each with one retry, and reads in between, until `over` is set.
-fn create_and_read(client: &Client, number: usize, over: &AtomicBool) -> Seen {
+fn create_and_read(client: &Client, number: usize, all: &AtomicUsize, over: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     while !over.load(Ordering::Relaxed) {
         let token = format!("{number}-{}", seen.created);
@@ -193,6 +190,7 @@ fn create_and_read(client: &Client, number: usize, over: &AtomicBool) -> Seen {
                 .send()
         };
         seen.created += 1;
+        all.fetch_add(1, Ordering::Relaxed);
         if create().status != 201 {
             seen.retried += 1;
             let again = create();
@@ -213,21 +211,29 @@ fn a_client_that_retries_once_sees_no_failure_during_a_rolling_restart() {
     let mut deployment = Deployment::start();
     let limits = ["--per-minute", "1000000000", "--per-day", "1000000000"];
     let client = deployment.client(&[&["enterprise"][..], &limits].concat());
-    let over = AtomicBool::new(false);
+    let (over, all) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // For at least a second, and longer on a busy machine.
+    let under_load = || {
+        let before = all.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(1));
+        eventually(Duration::from_secs(30), "load", || {
+            all.load(Ordering::Relaxed) > before + 75
+        });
+    };
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..8)
             .map(|number| {
                 scope.spawn({
-                    let (client, over) = (&client, &over);
-                    move || create_and_read(client, number, over)
+                    let (client, all, over) = (&client, &all, &over);
+                    move || create_and_read(client, number, all, over)
                 })
             })
             .collect();
         for node in (0..2).flat_map(|_| 0..NODES) {
-            std::thread::sleep(Duration::from_secs(1));
+            under_load();
             deployment.restart(node);
         }
-        std::thread::sleep(Duration::from_secs(1));
+        under_load();
         over.store(true, Ordering::Relaxed);
         let seen = clients
             .into_iter()

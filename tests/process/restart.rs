@@ -1,12 +1,12 @@
 //! A server that is restarted while clients open new connections: each connection that was established gets its response.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::Process;
+use harness::{Process, free_port};
 
 use crate::{PROGRAM, folder};
 
@@ -30,9 +30,7 @@ fn is_lost(address: SocketAddr) -> Option<std::io::Error> {
 
 /// Restarts a server this many times under load. Returns the numbers of requests that were served and lost.
 fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> (usize, usize) {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = free.local_addr().expect("an address");
-    drop(free);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let (served, lost, over) = (
         AtomicUsize::new(0),
         AtomicUsize::new(0),

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::fault::Fault;
+
 /// The timeout of a request: less than 50 ms, including the time until the timeout is detected.
 pub(super) const RESPONSE_TIMEOUT: Duration =
     Duration::from_millis(TICK.as_millis() as u64 * TICKS_TO_EXPIRY as u64);
@@ -47,7 +49,8 @@ impl TimerWheel {
     }
 
     pub(super) async fn expired(&self) {
-        let mut ticks = interval_at(Instant::now() + TICK, TICK);
+        let tick = Fault::WaitsForRedis.choose(TICK, 25 * TICK);
+        let mut ticks = interval_at(Instant::now() + tick, tick);
         // A thread that was not running could not read Redis' response either.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -131,7 +131,7 @@ impl Drop for Daemon {
 
 /// A port without a listener. It is below those that the system assigns to outgoing connections: none of them takes it, or connects
 /// to itself, while the server is down.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let own = std::process::id().wrapping_mul(16);
     for _ in 0..1000 {

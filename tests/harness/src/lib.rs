@@ -32,6 +32,7 @@ pub use app::{
 };
 pub use client::{Client, Request};
 pub use connection::Connection;
+pub use daemon::free_port;
 pub use load::{creations, figures, load_during_imports};
 pub use operator::Operator;
 pub use postgres::Postgres;
