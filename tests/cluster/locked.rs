@@ -91,9 +91,12 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_retried() {
     let waiting = "select count(*) from pg_locks where not granted";
     let deadlocks = "select deadlocks from pg_stat_database where datname = 'postgres'";
     let seen = || postgres.psql("postgres", deadlocks).parse::<u32>();
-    // On a busy machine a creation may time out first. It is retried then, too, but was not the victim.
+    // On a busy machine a creation may time out.
+    let mut late = 0;
     for number in 1..=30 {
-        if seen().expect("a number") >= 10 {
+        let victims = seen().expect("a number");
+        if victims >= 10 {
+            assert!(late <= victims / 3, "{late} of {victims}");
             return;
         }
         let made = std::thread::scope(|scope| {
@@ -107,9 +110,12 @@ fn a_creation_that_was_the_victim_of_a_deadlock_is_retried() {
             sql_client.unlock();
             creating.join().expect("a response")
         });
-        assert_eq!(made.status, 201, "{number}: {made}");
+        if made.status != 201 {
+            made.is_error(503, "unavailable");
+            late += 1;
+        }
     }
-    panic!("{} deadlocks of 30", seen().expect("a number"));
+    panic!("{} deadlocks of 30, {late} late", seen().expect("a number"));
 }
 
 #[test]
