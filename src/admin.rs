@@ -35,13 +35,13 @@ use crate::log::RecentEvents;
 use api::AdminApi;
 use guard::Guard;
 use live::Live;
-use page::Page;
+use page::Dashboard;
 
 /// The admin service.
 #[derive(Debug)]
 pub(crate) struct Admin {
     api: AdminApi,
-    page: Page,
+    page: Dashboard,
 }
 
 impl Admin {
@@ -72,7 +72,7 @@ impl Admin {
         };
         Self {
             api,
-            page: Page::default(),
+            page: Dashboard::default(),
         }
     }
 

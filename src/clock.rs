@@ -130,7 +130,7 @@ impl fmt::Display for Day {
 
 /// A reading of another clock, and how long it took. Its age is half of that, plus or minus the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct ClockSample {
     /// The time it showed.
     pub time: Timestamp,
     /// From the request to the response.
@@ -140,10 +140,10 @@ pub struct Sample {
 /// The source of time: the system, or a test that moves it. The system's clock can be corrected by a reference clock, for all clones at
 /// once.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum TimeSource {
     System(Arc<Correction>),
     Manual(Arc<AtomicI64>),
 }
@@ -168,7 +168,7 @@ const TOLERANCE: u64 = 5;
 impl Clock {
     /// The clock of the operating system.
     pub fn system() -> Self {
-        Self(Source::System(Arc::new(Correction {
+        Self(TimeSource::System(Arc::new(Correction {
             started: Instant::now(),
             base: AtomicI64::new(UNKNOWN),
             ahead: AtomicI64::new(0),
@@ -177,20 +177,20 @@ impl Clock {
 
     /// A clock that does not move until [`Clock::set`] or [`Clock::advance`] moves it. Clones move together.
     pub fn manual(start: Timestamp) -> Self {
-        Self(Source::Manual(Arc::new(AtomicI64::new(start.0))))
+        Self(TimeSource::Manual(Arc::new(AtomicI64::new(start.0))))
     }
 
     /// Returns the time, by the reference clock if there is one.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System(correction) => correction.now(),
-            Source::Manual(millis) => Timestamp(millis.load(Ordering::SeqCst)),
+            TimeSource::System(correction) => correction.now(),
+            TimeSource::Manual(millis) => Timestamp(millis.load(Ordering::SeqCst)),
         }
     }
 
     /// Corrects the clock by a sample of the reference clock. A manual clock is not corrected.
-    pub fn correct(&self, sample: Sample) {
-        if let Source::System(correction) = &self.0 {
+    pub fn correct(&self, sample: ClockSample) {
+        if let TimeSource::System(correction) = &self.0 {
             correction.correct(sample);
         }
     }
@@ -198,19 +198,19 @@ impl Clock {
     /// How many milliseconds the system's clock is ahead of the reference clock; negative if it is behind.
     pub fn ahead(&self) -> i64 {
         match &self.0 {
-            Source::System(correction) => correction.ahead.load(Ordering::Relaxed),
-            Source::Manual(_) => 0,
+            TimeSource::System(correction) => correction.ahead.load(Ordering::Relaxed),
+            TimeSource::Manual(_) => 0,
         }
     }
 
     /// The time of a manual clock, so that another server can use it.
     pub fn manual_time(&self) -> Option<Timestamp> {
-        matches!(self.0, Source::Manual(_)).then(|| self.now())
+        matches!(self.0, TimeSource::Manual(_)).then(|| self.now())
     }
 
     /// Moves a manual clock; the system's clock is left alone.
     pub fn set(&self, moment: Timestamp) {
-        if let Source::Manual(millis) = &self.0 {
+        if let TimeSource::Manual(millis) = &self.0 {
             millis.store(moment.0, Ordering::SeqCst);
         }
     }
@@ -229,11 +229,11 @@ impl Correction {
         }
     }
 
-    fn correct(&self, sample: Sample) {
+    fn correct(&self, sample: ClockSample) {
         self.correct_at(sample, system_time(), self.started.elapsed());
     }
 
-    fn correct_at(&self, sample: Sample, system: Timestamp, elapsed: Duration) {
+    fn correct_at(&self, sample: ClockSample, system: Timestamp, elapsed: Duration) {
         let base_of = |time: Timestamp| time.before(elapsed).as_millis();
         let base = match self.base.load(Ordering::Relaxed) {
             UNKNOWN => base_of(system),
@@ -300,7 +300,7 @@ mod tests {
             Duration::from_millis(round_trip),
         );
         let truth = Timestamp::from_secs(1_000_000).after(elapsed);
-        let sample = Sample {
+        let sample = ClockSample {
             time: truth.before(round_trip / 2),
             round_trip,
         };

@@ -22,8 +22,8 @@ pub enum Fault {
     DropsQueue,
     /// Waits for PostgreSQL without a timeout.
     NoTimeouts,
-    /// Creates an animal on PostgreSQL without the record that makes a retry safe.
-    NoRetryRecord,
+    /// Creates an animal on PostgreSQL without its idempotency record.
+    NoIdempotencyRecord,
     /// Deletes old records by a clock that has just started.
     SweepsAtOnce,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.

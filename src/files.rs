@@ -27,25 +27,25 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     content(open(path)?)
 }
 
-/// Reads a file with a secret. `what` is the secret, as in `private key`.
-pub(crate) fn read_secret(path: &Path, what: &str) -> Result<Vec<u8>, String> {
+/// Reads a file with a secret. `secret` is its kind, as in `private key`.
+pub(crate) fn read_secret(path: &Path, secret: &str) -> Result<Vec<u8>, String> {
     let file = open(path)?;
     let mode = file.metadata().map_err(described)?.permissions().mode();
     if mode & OTHERS_READ != 0 {
         let shown = path.display();
         return Err(format!(
-            "every user can read this {what}: run `chmod o-r {shown}`"
+            "every user can read this {secret}: run `chmod o-r {shown}`"
         ));
     }
     content(file)
 }
 
 /// Reads a secret that is the first line of a file.
-pub(crate) fn read_secret_line(path: &Path, what: &str) -> Result<String, InvalidFile> {
-    let line = read_secret(path, what).and_then(|bytes| {
+pub(crate) fn read_secret_line(path: &Path, secret: &str) -> Result<String, InvalidFile> {
+    let line = read_secret(path, secret).and_then(|bytes| {
         let text = String::from_utf8(bytes).map_err(|_| "is not valid UTF-8".to_owned())?;
         match text.lines().next().unwrap_or_default() {
-            "" => Err(format!("contains no {what} in its first line")),
+            "" => Err(format!("contains no {secret} in its first line")),
             line => Ok(line.to_owned()),
         }
     });

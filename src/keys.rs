@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, NoRandomness, Secret};
 use crate::limit::Ban;
 use crate::plan::Plan;
-use crate::store::{Changed, KeyChange, KeyRecord, KeyState, NewKey, Store, StoreError};
+use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, StoreError};
 
 /// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]
@@ -171,7 +171,8 @@ pub async fn unban(
     id: KeyId,
     now: Timestamp,
 ) -> Result<(KeyRecord, Option<Ban>), Error> {
-    let Changed { before, after } = change(store, id, move |_| Ok(KeyChange::Unban(now))).await?;
+    let ChangedKey { before, after } =
+        change(store, id, move |_| Ok(KeyChange::Unban(now))).await?;
     Ok((after, before.ban.filter(|ban| ban.is_active(now))))
 }
 
@@ -179,7 +180,7 @@ async fn change(
     store: &Store,
     id: KeyId,
     decide: impl Fn(&KeyRecord) -> Result<KeyChange, KeyRejection> + Send + 'static,
-) -> Result<Changed, Error> {
+) -> Result<ChangedKey, Error> {
     let changed = store.change_key(id, decide).await?;
     Ok(changed.ok_or(KeyRejection::Unknown(id))??)
 }

@@ -42,7 +42,7 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || buffer.clone())
-        .with_timer(Timer(clock.clone()))
+        .with_timer(ClockTimer(clock.clone()))
         .with_ansi(false)
         .with_target(false);
     let events = Recorder {
@@ -68,9 +68,9 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     drop(result);
 }
 
-struct Timer(Clock);
+struct ClockTimer(Clock);
 
-impl FormatTime for Timer {
+impl FormatTime for ClockTimer {
     fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
         w.write_str(&format::time(self.0.now()))
     }

@@ -53,7 +53,7 @@ impl PetName {
         Self::unless_blank(text, is_blank)
     }
 
-    /// The same by the weakest rules of any version: an animal that exists keeps its name, also in another store. By those, only
+    /// The same by the weakest rules of any version: an animal that exists keeps its name, even in another store. By those, only
     /// white space is blank.
     pub fn of_existing(text: String) -> Result<Self, String> {
         Self::unless_blank(text, char::is_whitespace)
@@ -150,7 +150,7 @@ impl NewPet {
     }
 }
 
-/// An animal of the store. Its name is plain text: a name that was accepted stays valid, also if the rules for new ones become
+/// An animal of the store. Its name is plain text: a name that was accepted stays valid, even if the rules for new ones become
 /// stricter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pet {

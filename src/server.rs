@@ -32,7 +32,7 @@ use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
 use crate::limit::{Limiter, Redis, RedisClient};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
-use crate::systemd::{Notifier, ServiceManager, State};
+use crate::systemd::{Notifier, ServiceManager, ServiceState};
 use listeners::Listeners;
 use pipeline::Pipeline;
 use shared::Shared;
@@ -211,7 +211,7 @@ impl Server {
         }
         tracing::info!(%address, %admin_address, max_connections, "ready");
         let status = format!("Serving {local_url}");
-        notifier.send(&[State::Ready, State::Status(status)]);
+        notifier.send(&[ServiceState::Ready, ServiceState::Status(status)]);
         Ok(Running {
             shared,
             end_reasons,

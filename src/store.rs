@@ -18,10 +18,10 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, Changed, Conflict, Contents, Created, Creation, Database, DeploymentId,
-    Heartbeat, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChanged, KeyList,
-    KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
-    Retry, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, ChangedKey, Conflict, Contents, Created, Creation, Database, DeploymentId,
+    Heartbeat, IdempotencyRecord, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange,
+    KeyChangeResult, KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey,
+    Page, PostgresUrl, Result, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, last_used, old_secret_until};
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::directory::AlreadyHashed;
+use super::directory::IdentityHasher;
 use crate::clock::Timestamp;
 use crate::limit::Rate;
 use crate::limit::window::Minute;
@@ -38,7 +38,7 @@ struct Failures {
     /// The minute of all counts, which are by address: the counter of this window stays at zero.
     minute: Minute,
     /// By the hash of the address.
-    counts: HashMap<u64, u8, BuildHasherDefault<AlreadyHashed>>,
+    counts: HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>,
     /// The count that the addresses beyond [`CAPACITY`] share.
     overflow: u8,
 }

@@ -48,19 +48,19 @@ const SHARDS: usize = 256;
 /// All keys. Requests look in `secrets`; only changes look in `by_id`.
 #[derive(Debug)]
 pub struct Directory {
-    secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<AlreadyHashed>>,
+    secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
     meters: Meters,
 }
 
-type ById = HashMap<KeyId, Entry>;
+type ById = HashMap<KeyId, DirectoryEntry>;
 
 /// Uses the first eight bytes as the hash, for map keys that are hashes already. The SHA-256 of a secret is one that no client can
 /// choose, and only issued keys are in the map.
 #[derive(Debug, Default)]
-pub(super) struct AlreadyHashed(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for AlreadyHashed {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(eight) = bytes.first_chunk() {
             self.0 = u64::from_ne_bytes(*eight);
@@ -74,7 +74,7 @@ impl Hasher for AlreadyHashed {
 
 /// The state of a key that is needed to apply a change.
 #[derive(Debug)]
-struct Entry {
+struct DirectoryEntry {
     revision: i64,
     meter: MeterIndex,
     hash: KeyHash,
@@ -116,7 +116,7 @@ impl Directory {
         self.meters
             .get(meter)
             .apply_bans(record.ban, record.unbanned_at);
-        // A revocation is final, also for a clock that is behind the one that dated it.
+        // A revocation is final, even for a clock that is behind the one that dated it.
         let key_ends = match record.revoked_at {
             Some(_) => Some(REVOKED),
             None => record.expires_at,
@@ -134,7 +134,7 @@ impl Directory {
             };
             secrets.insert(hash, key);
         }
-        let now = Entry {
+        let now = DirectoryEntry {
             revision: record.revision,
             meter,
             hash: record.hash,
@@ -143,7 +143,7 @@ impl Directory {
         let before = keys.insert(record.id, now);
         let ended = before
             .iter()
-            .flat_map(Entry::hashes)
+            .flat_map(DirectoryEntry::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
         for hash in ended {
             secrets.remove(&hash);
@@ -175,7 +175,7 @@ impl Directory {
     }
 }
 
-impl Entry {
+impl DirectoryEntry {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
         std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }
@@ -336,7 +336,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_hash_is_not_hashed_again() {
-        let hashing = BuildHasherDefault::<AlreadyHashed>::default();
+        let hashing = BuildHasherDefault::<IdentityHasher>::default();
         assert_eq!(hashing.hash_one(7_u64), 7);
         assert_eq!(hashing.hash_one(hash(7)), u64::from_ne_bytes([7; 8]));
     }

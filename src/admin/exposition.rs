@@ -9,7 +9,7 @@ use crate::counter::Histogram;
 
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ExpositionFormat {
     /// Version 0.0.4.
     Text,
     /// Version 1.0.0.
@@ -18,7 +18,7 @@ pub(super) enum Format {
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
-impl Format {
+impl ExpositionFormat {
     /// Returns the format that a request accepts: OpenMetrics if it is named and not of lower quality than plain text.
     pub(super) fn accepted<'a>(accept: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut open_metrics = 0;
@@ -54,12 +54,12 @@ impl Format {
 /// A page under construction. Names, labels and help texts are constants that need no escaping.
 #[derive(Debug)]
 pub(super) struct Exposition {
-    format: Format,
+    format: ExpositionFormat,
     text: String,
 }
 
 impl Exposition {
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: ExpositionFormat) -> Self {
         Self {
             format,
             text: String::with_capacity(16 * 1024),
@@ -74,8 +74,8 @@ impl Exposition {
         samples: impl IntoIterator<Item = (L, impl Display)>,
     ) {
         let family = match self.format {
-            Format::Text => name,
-            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+            ExpositionFormat::Text => name,
+            ExpositionFormat::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
         };
         self.family(family, help, "counter");
         for (labels, value) in samples {
@@ -135,7 +135,7 @@ impl Exposition {
 
     /// The finished page.
     pub(super) fn finish(mut self) -> String {
-        if self.format == Format::OpenMetrics {
+        if self.format == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
@@ -169,30 +169,33 @@ impl Exposition {
 mod tests {
     use super::*;
 
-    fn accepts(text: &str) -> Format {
-        Format::accepted([text.as_bytes()].into_iter())
+    fn accepts(text: &str) -> ExpositionFormat {
+        ExpositionFormat::accepted([text.as_bytes()].into_iter())
     }
 
     #[test]
     fn open_metrics_is_sent_where_it_is_accepted_and_preferred() {
-        assert_eq!(Format::accepted([].into_iter()), Format::Text);
+        assert_eq!(
+            ExpositionFormat::accepted([].into_iter()),
+            ExpositionFormat::Text
+        );
         for text in [
             "*/*",
             "text/plain",
             "application/openmetrics-text;q=0",
             "application/openmetrics-text;q=0.3,text/plain;version=0.0.4;q=0.5",
         ] {
-            assert_eq!(accepts(text), Format::Text, "{text}");
+            assert_eq!(accepts(text), ExpositionFormat::Text, "{text}");
         }
         for text in [
             "application/openmetrics-text",
             "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
         ] {
-            assert_eq!(accepts(text), Format::OpenMetrics, "{text}");
+            assert_eq!(accepts(text), ExpositionFormat::OpenMetrics, "{text}");
         }
     }
 
-    fn page(format: Format) -> String {
+    fn page(format: ExpositionFormat) -> String {
         let mut page = Exposition::new(format);
         page.counters("a_total", "As", [([("b", "c"), ("d", "e")], 7)]);
         page.gauge("g", "Gs", 0.5);
@@ -211,11 +214,11 @@ mod tests {
                     h_seconds_bucket{le=\"1.0\"} 1\nh_seconds_bucket{le=\"2.0\"} 1\nh_seconds_bucket{le=\"+Inf\"} 2\n\
                     h_seconds_sum 5.5\nh_seconds_count 2\n";
         assert_eq!(
-            page(Format::Text),
+            page(ExpositionFormat::Text),
             format!("# HELP a_total As.\n# TYPE a_total counter\n{rest}")
         );
         assert_eq!(
-            page(Format::OpenMetrics),
+            page(ExpositionFormat::OpenMetrics),
             format!("# HELP a As.\n# TYPE a counter\n{rest}# EOF\n")
         );
     }

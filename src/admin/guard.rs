@@ -119,9 +119,9 @@ impl Guard {
     pub(super) fn check_change(&self, head: &Head<'_>, caller: Caller) -> Result<(), ApiError> {
         let is_allowed = match caller {
             Caller::Anonymous => return Err(NO_TOKEN),
-            Caller::Token => self.origin(head) != Origin::Foreign,
+            Caller::Token => self.origin(head) != RequestOrigin::Foreign,
             // A browser sends its origin with every request that changes something.
-            Caller::Session(_) => self.origin(head) == Origin::Own,
+            Caller::Session(_) => self.origin(head) == RequestOrigin::Own,
         };
         match is_allowed {
             true => Ok(()),
@@ -139,7 +139,7 @@ impl Guard {
         let Some(token) = &self.token else {
             return Err(NO_TOKEN);
         };
-        if self.origin(head) == Origin::Foreign {
+        if self.origin(head) == RequestOrigin::Foreign {
             return Err(FOREIGN);
         }
         if !token.matches(sent.as_bytes()) {
@@ -188,10 +188,10 @@ impl Guard {
         error
     }
 
-    fn origin(&self, head: &Head<'_>) -> Origin {
+    fn origin(&self, head: &Head<'_>) -> RequestOrigin {
         let mut origins = head.all(&ORIGIN);
         let Some(origin) = origins.next() else {
-            return Origin::Absent;
+            return RequestOrigin::Absent;
         };
         // Behind a proxy that terminates TLS, the origin is https:// although the listener does not use TLS.
         let authority = origin.strip_prefix(b"https://");
@@ -202,8 +202,8 @@ impl Guard {
             .zip(own)
             .is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(own.as_bytes()));
         match is_own && origins.next().is_none() {
-            true => Origin::Own,
-            false => Origin::Foreign,
+            true => RequestOrigin::Own,
+            false => RequestOrigin::Foreign,
         }
     }
 }
@@ -215,7 +215,7 @@ const FOREIGN: ApiError = ApiError::Forbidden("This request comes from a page of
 
 /// The origin of the page that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum RequestOrigin {
     /// None is sent: the client is not a browser, or the request changes nothing.
     Absent,
     /// The dashboard.

@@ -25,7 +25,7 @@ use crate::pet::PetStatus;
 /// How many seconds a page may lag behind before it loses data.
 const MAX_LAG: usize = 16;
 
-/// The shortest pause between two counts of the animals. It also lasts 200 times as long as a count.
+/// The shortest pause between two counts of the animals. After a slow count the pause is longer: 200 times as long as the count.
 const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
 
 /// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL};
 
-use super::exposition::{Exposition, Format};
+use super::exposition::{Exposition, ExpositionFormat};
 use super::process;
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
 use crate::health::{CheckState, Readiness};
 use crate::http::{Head, Response, header};
-use crate::limit::redis::Health;
+use crate::limit::redis::RedisHealth;
 use crate::metrics::{BackgroundTask, OperationLabel, RequestMetrics, ServerMetrics};
 use crate::store::Store;
 use crate::trace;
@@ -21,7 +21,7 @@ use crate::trace;
 pub(crate) struct MetricsPage {
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) redis: Option<Arc<Health>>,
+    pub(crate) redis: Option<Arc<RedisHealth>>,
     pub(crate) readiness: Arc<Readiness>,
     /// The limit of open connections.
     pub(crate) max_connections: usize,
@@ -37,7 +37,7 @@ pub(crate) struct MetricsPage {
 impl MetricsPage {
     /// Returns the page in the format that the request accepts.
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
-        let format = Format::accepted(head.all(&ACCEPT));
+        let format = ExpositionFormat::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);
         page.gauges(
             "animal_store_build_info",

@@ -45,9 +45,9 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 
 /// The page and its files, by path. Made at the first request, so that they cost nothing at the start.
 #[derive(Debug, Default)]
-pub(super) struct Page(OnceLock<Vec<(String, Asset)>>);
+pub(super) struct Dashboard(OnceLock<Vec<(String, Asset)>>);
 
-impl Page {
+impl Dashboard {
     /// The response to a request for the page or one of its files.
     pub(super) fn respond(&self, head: &Head<'_>) -> Option<Response> {
         let files = self.0.get_or_init(build);

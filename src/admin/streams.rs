@@ -21,10 +21,10 @@ pub(super) type Viewer = (IpAddr, Caller);
 
 /// The open streams, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Streams(Mutex<Vec<Entry>>);
+pub(super) struct Streams(Mutex<Vec<StreamEntry>>);
 
 #[derive(Debug)]
-struct Entry {
+struct StreamEntry {
     viewer: Viewer,
     replaced: Arc<Notify>,
     /// It was replaced, and ends when its client has read what it was sent. Until then it uses memory, so it counts: as many of these
@@ -43,7 +43,7 @@ impl Streams {
     pub(super) fn open(self: &Arc<Self>, viewer: Viewer) -> Result<OpenStream, ApiError> {
         let mut entries = self.lock();
         let count = |ending: bool, of: Option<Viewer>| {
-            let counted = |entry: &&Entry| {
+            let counted = |entry: &&StreamEntry| {
                 entry.is_ending == ending && of.is_none_or(|viewer| entry.viewer == viewer)
             };
             entries.iter().filter(counted).count()
@@ -72,7 +72,7 @@ impl Streams {
             }
         }
         let replaced = Arc::new(Notify::new());
-        entries.push(Entry {
+        entries.push(StreamEntry {
             viewer,
             replaced: Arc::clone(&replaced),
             is_ending: false,
@@ -87,7 +87,7 @@ impl Streams {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<StreamEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         }
         // One more for another viewer, at the expense of those with the most, but not one more of all.
         unread.extend(open(&streams, 9, 1));
-        let is_open = |entry: &&Entry| !entry.is_ending;
+        let is_open = |entry: &&StreamEntry| !entry.is_ending;
         assert_eq!(streams.lock().iter().filter(is_open).count(), MAX);
         for number in 10..=250 {
             match streams.open(viewer(number)) {

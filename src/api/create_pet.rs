@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::http::{Head, RequestBody, Response, header};
 use crate::key::KeyId;
 use crate::pet::NewPet;
-use crate::store::{Created, Retry};
+use crate::store::{Created, IdempotencyRecord};
 
 impl Api {
     pub(super) async fn create_pet(
@@ -24,17 +24,17 @@ impl Api {
         let body = body::read_json(head, body, self.body_timeout).await?;
         let pet = NewPet::from_json(&body)?;
 
-        let retry = token.map(|token| Retry {
+        let record = token.map(|token| IdempotencyRecord {
             key,
             token,
             fingerprint: idempotency::fingerprint(&pet),
             now,
         });
-        let _in_flight = retry
+        let _in_flight = record
             .as_ref()
-            .map(|retry| self.in_flight.enter(retry))
+            .map(|record| self.in_flight.enter(record))
             .transpose()?;
-        let (pet, replayed) = match self.store.create(pet, retry).await? {
+        let (pet, replayed) = match self.store.create(pet, record).await? {
             Created::New(pet) => (pet, false),
             Created::Replayed(pet) => (pet, true),
             Created::Mismatch => return Err(ApiError::IdempotencyMismatch),

@@ -9,7 +9,7 @@ use super::error::ApiError;
 use crate::http::{Field, Head};
 use crate::key::KeyId;
 use crate::pet::NewPet;
-use crate::store::Retry;
+use crate::store::IdempotencyRecord;
 
 /// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 is used further.
 pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
@@ -45,8 +45,8 @@ pub(super) struct InFlight(Mutex<HashSet<(KeyId, [u8; 32])>>);
 
 impl InFlight {
     /// Marks a creation as in flight until the guard is dropped, unless it already is.
-    pub(super) fn enter(&self, retry: &Retry) -> Result<InFlightGuard<'_>, ApiError> {
-        let request = (retry.key, retry.token);
+    pub(super) fn enter(&self, record: &IdempotencyRecord) -> Result<InFlightGuard<'_>, ApiError> {
+        let request = (record.key, record.token);
         match self.lock().insert(request) {
             true => Ok(InFlightGuard { all: self, request }),
             false => Err(ApiError::IdempotencyConflict),

@@ -30,7 +30,7 @@ macro_rules! operations {
             }
         }
 
-        static TABLE: [Row; [$($name),+].len()] = [$(Row {
+        static TABLE: [OperationRow; [$($name),+].len()] = [$(OperationRow {
             name: $name,
             method: Method::$method,
             path: $path,
@@ -72,7 +72,7 @@ operations! {
 
 /// A row of the table.
 #[derive(Debug)]
-struct Row {
+struct OperationRow {
     name: &'static str,
     method: Method,
     path: &'static str,
@@ -99,7 +99,7 @@ pub(crate) struct Deprecation {
 }
 
 impl Operation {
-    const fn row(self) -> &'static Row {
+    const fn row(self) -> &'static OperationRow {
         &TABLE[self as usize]
     }
 

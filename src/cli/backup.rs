@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{Progress, watch};
+use super::progress::{Bar, watch};
 use super::signals::Signals;
 use crate::new_file::Overwrite;
 use crate::store::{BackupError, BackupProgress, Database, back_up};
@@ -40,8 +40,8 @@ impl Backup {
             )));
         };
         if self.file.as_os_str() == "-" {
-            let what = "a backup is a file, not a stream: name the file to write";
-            return Err(Failure::Usage(what.into()));
+            let problem = "a backup is a file, not a stream: name the file to write";
+            return Err(Failure::Usage(problem.into()));
         }
         let overwrite = match self.force {
             true => Overwrite::Yes,
@@ -51,7 +51,7 @@ impl Backup {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
-        let bar = Progress::of_bytes("backing up");
+        let bar = Bar::of_bytes("backing up");
         let (finished, stopped_by) = watch(&bar, &progress, &signals, backup).await?;
         drop(bar);
         let bytes = finished.map_err(|error| match stopped_by {

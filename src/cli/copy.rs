@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::Progress;
+use super::progress::Bar;
 use super::signals::Signals;
 use crate::config::{DatabaseOptions, FileOption};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
@@ -43,15 +43,15 @@ impl Copy {
         if self.database_password_file.is_some()
             && ![&self.from, &self.to].into_iter().any(lacks_password)
         {
-            let what = "--database-password-file requires a postgres://… URL without a password in --from or --to";
-            return Err(Failure::Usage(what.into()));
+            let problem = "--database-password-file requires a postgres://… URL without a password in --from or --to";
+            return Err(Failure::Usage(problem.into()));
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let mut bar = (CopyStep::Copying, Progress::of_rows("copying"));
+        let mut bar = (CopyStep::Copying, Bar::of_rows("copying"));
         let show = |step, done, all| {
             if step != bar.0 {
-                bar = (step, Progress::of_rows("comparing"));
+                bar = (step, Bar::of_rows("comparing"));
             }
             bar.1.set(done, all);
         };

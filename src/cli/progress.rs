@@ -28,25 +28,25 @@ const ROWS: &str = "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec},
 
 /// A bar, which disappears when it is dropped.
 #[derive(Debug)]
-pub(super) struct Progress(ProgressBar);
+pub(super) struct Bar(ProgressBar);
 
-impl Progress {
-    pub(super) fn of_bytes(what: &'static str) -> Self {
-        Self::new(what, BYTES)
+impl Bar {
+    pub(super) fn of_bytes(action: &'static str) -> Self {
+        Self::new(action, BYTES)
     }
 
     /// A bar of the bytes of a file, or of a stream whose length is unknown.
-    pub(super) fn of_file(what: &'static str, length: Option<u64>) -> Self {
+    pub(super) fn of_file(action: &'static str, length: Option<u64>) -> Self {
         let Some(length) = length else {
-            return Self::new(what, BYTES_OF_STREAM);
+            return Self::new(action, BYTES_OF_STREAM);
         };
-        let bar = Self::of_bytes(what);
+        let bar = Self::of_bytes(action);
         bar.0.set_length(length);
         bar
     }
 
-    pub(super) fn of_animals(what: &'static str) -> Self {
-        Self::new(what, ANIMALS)
+    pub(super) fn of_animals(action: &'static str) -> Self {
+        Self::new(action, ANIMALS)
     }
 
     /// A bar that is not shown.
@@ -59,13 +59,13 @@ impl Progress {
         !self.0.is_hidden()
     }
 
-    pub(super) fn of_rows(what: &'static str) -> Self {
-        Self::new(what, ROWS)
+    pub(super) fn of_rows(action: &'static str) -> Self {
+        Self::new(action, ROWS)
     }
 
-    fn new(what: &'static str, template: &str) -> Self {
+    fn new(action: &'static str, template: &str) -> Self {
         // Without a terminal indicatif draws nothing.
-        let bar = ProgressBar::new(0).with_message(what);
+        let bar = ProgressBar::new(0).with_message(action);
         // A template that cannot be parsed leaves the default style.
         Self(match ProgressStyle::with_template(template) {
             Ok(style) => bar.with_style(style),
@@ -88,10 +88,10 @@ impl Progress {
     }
 }
 
-/// Shows the progress of work on another thread until it ends. A signal interrupts it; its name is returned, also if the work had just
+/// Shows the progress of work on another thread until it ends. A signal interrupts it; its name is returned, even if the work had just
 /// ended.
 pub(super) async fn watch<T>(
-    bar: &Progress,
+    bar: &Bar,
     progress: &BackupProgress,
     signals: &Signals,
     mut work: JoinHandle<T>,
@@ -114,7 +114,7 @@ pub(super) async fn watch<T>(
     }
 }
 
-impl Drop for Progress {
+impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

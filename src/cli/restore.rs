@@ -11,7 +11,7 @@ use super::confirm::{confirm_unless_stopped, require_terminal};
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{Progress, watch};
+use super::progress::{Bar, watch};
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
@@ -54,7 +54,7 @@ impl RestoreCommand {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
-        let bar = Progress::of_bytes("restoring");
+        let bar = Bar::of_bytes("restoring");
         let (prepared, stopped_by) = watch(&bar, &progress, &signals, preparing).await?;
         drop(bar);
         let stopped = |signal| Failure::Failed(format!("stopped by {signal}: {NOTHING}"));
@@ -76,7 +76,7 @@ impl RestoreCommand {
         let now = clock.now();
         let watched = Arc::clone(&progress);
         let replacing = task::spawn_blocking(move || prepared.put_in_place(now, &watched));
-        let bar = Progress::hidden();
+        let bar = Bar::hidden();
         let (done, stopped_by) = watch(&bar, &progress, &signals, replacing).await?;
         let done = done.map_err(|error| match (error, stopped_by) {
             (RestoreError::Interrupted, Some(signal)) => stopped(signal),
@@ -90,21 +90,21 @@ impl RestoreCommand {
         let kept = done.kept.map(|path| path.display().to_string());
         let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
         if let Some(kept) = &kept {
-            let what = match ["-wal", "-journal", "-shm"]
+            let kept_file = match ["-wal", "-journal", "-shm"]
                 .iter()
                 .any(|end| kept.ends_with(end))
             {
                 true => "the write-ahead log that was left without a database",
                 false => "the previous database",
             };
-            text.push_str(&format!("\n{what} is kept as {kept}"));
+            text.push_str(&format!("\n{kept_file} is kept as {kept}"));
         }
         for line in describe(done.revived.as_ref()) {
             text.push_str(&format!("\n{line}"));
         }
-        let keys = |which: fn(&RevivedKeys) -> &Vec<RevivedKey>| -> Value {
+        let keys = |select: fn(&RevivedKeys) -> &Vec<RevivedKey>| -> Value {
             let row = |key: &RevivedKey| json!({"id": key.id.0, "name": key.name});
-            let keys = done.revived.as_ref().map(which);
+            let keys = done.revived.as_ref().map(select);
             keys.map(|keys| keys.iter().map(row).collect::<Vec<_>>())
                 .into()
         };
@@ -126,8 +126,8 @@ impl RestoreCommand {
 /// What the restored keys mean, in lines.
 fn describe(revived: Option<&RevivedKeys>) -> Vec<String> {
     let Some(RevivedKeys { revoked, rotated }) = revived else {
-        let what = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";
-        return vec![what.into()];
+        let line = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";
+        return vec![line.into()];
     };
     let list = |keys: &[RevivedKey]| {
         let key = |key: &RevivedKey| format!("{} ({})", key.id, key.name);

@@ -22,9 +22,9 @@ pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Co
         ErrorKind::NotFound => format!("{named} {shown}: file not found"),
         _ => format!("{named} {shown}: {error}"),
     })?;
-    let at = |offset: usize, what: &str| {
+    let at = |offset: usize, problem: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
-        format!("{shown}:{}: {what}", 1 + lines.count())
+        format!("{shown}:{}: {problem}", 1 + lines.count())
     };
     let text =
         str::from_utf8(&bytes).map_err(|error| at(error.valid_up_to(), "not valid UTF-8"))?;
@@ -39,18 +39,18 @@ pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Co
         let known = usage::find(&command, name).filter(|_| name != "config");
         let Some(option) = known else {
             let hint = suggestion(&command, name).map(|meant| format!(": did you mean {meant}?"));
-            let what = format!("unknown option {name}{}", hint.unwrap_or_default());
-            return Err(at(start, &what));
+            let problem = format!("unknown option {name}{}", hint.unwrap_or_default());
+            return Err(at(start, &problem));
         };
         let values = values(value).ok_or_else(|| {
-            let what = format!("{name} must be a string, a number or a list of strings");
-            at(start, &what)
+            let problem = format!("{name} must be a string, a number or a list of strings");
+            at(start, &problem)
         })?;
         if values.len() != 1 && !matches!(option.get_action(), ArgAction::Append) {
             return Err(at(start, &format!("{name} must be a single value")));
         }
         for (offset, value) in &values {
-            check(option, name, value).map_err(|what| at(*offset, &what))?;
+            check(option, name, value).map_err(|problem| at(*offset, &problem))?;
         }
         let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
         command = command.mut_subcommands(|sub| with_default(sub, name, &values));

@@ -298,7 +298,7 @@ pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// Parses a duration of a day or more: the usage of today and yesterday is also needed for limits.
+/// Parses a duration of a day or more: limits need the usage of today and yesterday.
 fn days(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         duration if duration >= Duration::from_hours(24) => Ok(duration),

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Slot;
-use super::stream::Stream;
+use super::stream::TimeoutStream;
 use super::timeouts::GRACE;
 use super::worker::Worker;
 use super::{Rejection, Service, dispatch, raw};
@@ -33,7 +33,7 @@ pub(super) async fn serve<S: Service>(
         ..
     } = worker;
     let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
-    let stream = Stream::new(io, slot, worker, &timed_out);
+    let stream = TimeoutStream::new(io, slot, worker, &timed_out);
     let progress = stream.progress();
     let service = service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress));
     let mut connection = pin!(

@@ -1,4 +1,4 @@
-//! Failures to accept connections. While files are exhausted, an accept loop fails many times a second, and now and then succeeds:
+//! FailedAccepts to accept connections. While files are exhausted, an accept loop fails many times a second, and now and then succeeds:
 //! that is one line in the log when it starts, and one when it ends.
 
 use std::time::Duration;
@@ -10,10 +10,10 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// The current outage of an accept loop, if there is one.
 #[derive(Debug, Default)]
-pub(super) struct Outage(Option<Failures>);
+pub(super) struct Outage(Option<FailedAccepts>);
 
 #[derive(Debug)]
-struct Failures {
+struct FailedAccepts {
     count: u64,
     last: Instant,
 }
@@ -23,7 +23,7 @@ impl Outage {
     pub(super) fn fail(&mut self) -> bool {
         let last = Instant::now();
         let count = self.0.as_ref().map_or(0, |failures| failures.count) + 1;
-        self.0 = Some(Failures { count, last });
+        self.0 = Some(FailedAccepts { count, last });
         count == 1
     }
 

@@ -16,7 +16,7 @@ use super::timeouts::Timeouts;
 use super::worker::Worker;
 
 /// A connection with timeouts.
-pub(super) struct Stream<'a, IO> {
+pub(super) struct TimeoutStream<'a, IO> {
     io: IO,
     timeouts: Timeouts,
     progress: Progress,
@@ -41,7 +41,7 @@ pub(super) struct Stream<'a, IO> {
     linger: Option<Linger<'a>>,
 }
 
-impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
+impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
     pub(super) fn new<S>(
         io: IO,
         slot: Slot,
@@ -164,7 +164,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> Stream<'a, IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<'_, IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -193,7 +193,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<'_, IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<'_, IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

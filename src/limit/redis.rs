@@ -11,7 +11,7 @@ mod socket;
 mod timer;
 mod url;
 
-pub use health::Health;
+pub use health::RedisHealth;
 pub use url::{InvalidRedisUrl, RedisClient, RedisUrl};
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -55,7 +55,7 @@ struct ThreadLimiter {
     bans: BanPolicy,
     clock: Clock,
     /// Shared by all threads of the node.
-    health: Arc<Health>,
+    health: Arc<RedisHealth>,
     thread_health: ThreadHealth,
     /// None while the breaker is open.
     connection: Mutex<Option<RedisConnection>>,
@@ -72,7 +72,7 @@ impl Redis {
         deployment: &str,
         bans: BanPolicy,
         clock: Clock,
-        health: Arc<Health>,
+        health: Arc<RedisHealth>,
     ) -> Self {
         Self(Arc::new(ThreadLimiter {
             client,

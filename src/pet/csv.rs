@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::PetIds;
 
 const NOT_CLOSED: &str =
-    "a quote is not closed: close it, and leave out line breaks in fields, also in quoted ones";
+    "a quote is not closed: close it, and leave out line breaks in fields, even in quoted ones";
 
 const TEXT_AFTER: &str =
     "text after a closing quote: put the whole field in quotes, and write each quote in it twice";

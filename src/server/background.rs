@@ -82,7 +82,7 @@ async fn repeat(
     let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failure: Option<Failure> = None;
+    let mut failure: Option<TaskFailure> = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -98,7 +98,7 @@ async fn repeat(
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
                 tracing::debug!(task = task.name(), %error, "background task failed");
-                failure.get_or_insert_with(|| Failure::new(error));
+                failure.get_or_insert_with(|| TaskFailure::new(error));
             }
             Ok(()) => {
                 if failure.take().is_some_and(|failure| failure.is_logged) {
@@ -111,13 +111,13 @@ async fn repeat(
 
 /// The first failure of a task since its last success.
 #[derive(Debug)]
-struct Failure {
+struct TaskFailure {
     error: store::StoreError,
     at: Instant,
     is_logged: bool,
 }
 
-impl Failure {
+impl TaskFailure {
     fn new(error: store::StoreError) -> Self {
         Self {
             error,
@@ -129,7 +129,11 @@ impl Failure {
 
 /// Logs a failure that lasts, after the checks have had time to detect an outage of the store. During an outage, which is logged
 /// already, it waits; without a failure to log, it does not return.
-async fn log_unless_outage(task: BackgroundTask, failure: &mut Option<Failure>, shared: &Shared) {
+async fn log_unless_outage(
+    task: BackgroundTask,
+    failure: &mut Option<TaskFailure>,
+    shared: &Shared,
+) {
     let Some(failure) = failure.as_mut().filter(|failure| !failure.is_logged) else {
         return pending().await;
     };

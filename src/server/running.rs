@@ -13,7 +13,7 @@ use crate::api::url::BaseUrl;
 use crate::http::DRAIN;
 use crate::log::Sink;
 use crate::store::{self, Store, StoreError};
-use crate::systemd::{Notifier, State};
+use crate::systemd::{Notifier, ServiceState};
 use crate::trace;
 
 /// The pause before a failed last flush is retried.
@@ -60,8 +60,8 @@ impl Running {
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN;
-        let status = State::Status("Shutting down: completing requests".into());
-        self.notifier.send(&[State::Stopping, status]);
+        let status = ServiceState::Status("Shutting down: completing requests".into());
+        self.notifier.send(&[ServiceState::Stopping, status]);
         self.shared.readiness.shut_down();
         self.shutdown.send_replace(true);
         for thread in self.threads.drain(..) {

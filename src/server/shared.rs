@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Backups, Config};
 use crate::health::Readiness;
 use crate::http::Tls;
-use crate::limit::redis::Health;
+use crate::limit::redis::RedisHealth;
 use crate::metrics::ServerMetrics;
 use crate::store::{self, Store};
 
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) access: Arc<Access>,
     /// The health of Redis, if it is used.
-    pub(super) redis: Option<Arc<Health>>,
+    pub(super) redis: Option<Arc<RedisHealth>>,
     pub(super) api: Api,
     pub(super) pages: PublicPages,
     pub(super) proxies: TrustedProxies,

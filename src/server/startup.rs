@@ -25,7 +25,7 @@ use crate::http::{
     Service, Timeouts, Tls, accept,
 };
 use crate::key::KeyHash;
-use crate::systemd::{Notifier, State};
+use crate::systemd::{Notifier, ServiceState};
 
 /// How long a start takes before requests get responses.
 const GRACE: Duration = Duration::from_secs(1);
@@ -107,8 +107,8 @@ pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Outpu
         tokio::select! {
             opened = &mut opening => return opened,
             _ = ticks.tick() => {
-                let status = State::Status(status.into());
-                notifier.send(&[State::ExtendTimeout(EXTENSION), status]);
+                let status = ServiceState::Status(status.into());
+                notifier.send(&[ServiceState::ExtendTimeout(EXTENSION), status]);
             }
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn spawn(
     ended: mpsc::UnboundedSender<String>,
     work: impl AsyncFnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    let end = End {
+    let end = EndReport {
         ended,
         reason: format!("the thread {name} has panicked"),
     };
@@ -33,12 +33,12 @@ pub(super) fn spawn(
 }
 
 /// Reports the end of a thread when it is dropped, so that a panic is reported too.
-struct End {
+struct EndReport {
     ended: mpsc::UnboundedSender<String>,
     reason: String,
 }
 
-impl Drop for End {
+impl Drop for EndReport {
     fn drop(&mut self) {
         // The receiver is gone when the server has shut down.
         let _ = self.ended.send(std::mem::take(&mut self.reason));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::systemd::{Notifier, State};
+use crate::systemd::{Notifier, ServiceState};
 
 /// Pings the workers, and reports to the service manager.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
             .filter(|responded| responded.load(Ordering::Relaxed) != pinged);
         match stuck.count() {
             0 => {
-                watchdog.notifier.send(&[State::Watchdog]);
+                watchdog.notifier.send(&[ServiceState::Watchdog]);
                 is_logged = false;
             }
             workers if !is_logged => {

@@ -116,7 +116,7 @@ impl Outbox {
         self.unconfirmed = (!batch.usage.is_empty()).then(|| Arc::new(batch));
     }
 
-    /// Sends the batch, if there is one. It is kept until the store confirms it, also if this future is dropped.
+    /// Sends the batch, if there is one. It is kept until the store confirms it, even if this future is dropped.
     async fn send(&mut self, store: &Store) -> store::Result<()> {
         if let Some(batch) = &self.unconfirmed {
             store.record_usage(batch).await?;
@@ -137,7 +137,7 @@ impl Outbox {
     }
 }
 
-/// Entries that are being stored. Those that were not stored are put back, also if the flush is cancelled.
+/// Entries that are being stored. Those that were not stored are put back, even if the flush is cancelled.
 struct Taken<'a, T> {
     list: Vec<T>,
     back_to: Option<&'a Mutex<Vec<T>>>,

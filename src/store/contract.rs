@@ -12,13 +12,13 @@ mod postgres_url;
 mod tables;
 mod usage;
 
-pub use creation::{Created, Creation, Retry};
+pub use creation::{Created, Creation, IdempotencyRecord};
 pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
 pub use format::{Heartbeat, Migration, Mode};
 pub use import::{Conflict, ImportError, ImportRow, TakenBy};
-pub use key::{Changed, KeyChange, KeyChanged, KeyRecord, NewKey};
+pub use key::{ChangedKey, KeyChange, KeyChangeResult, KeyRecord, NewKey};
 pub(crate) use key_list::SqlParam;
 pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
@@ -30,7 +30,7 @@ pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;
 
-use crate::clock::Sample;
+use crate::clock::ClockSample;
 use crate::order::action::ActionRejection;
 use crate::page::Cursor;
 
@@ -59,7 +59,7 @@ pub struct Revisions {
     /// Raised by every change of a key that a server must apply.
     pub keys: i64,
     /// The time of the database, where several nodes share it: its clock is the reference clock.
-    pub time: Option<Sample>,
+    pub time: Option<ClockSample>,
 }
 
 /// The result of an action on orders, or why it is rejected.

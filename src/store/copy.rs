@@ -25,12 +25,12 @@ pub enum CopyError {
     #[error("--from and --to name the same database")]
     SameDatabase,
     /// The source or the target cannot be used.
-    #[error("{option}: {what}")]
+    #[error("{option}: {problem}")]
     Failed {
         /// The option that names it.
         option: &'static str,
         /// What went wrong.
-        what: String,
+        problem: String,
     },
     /// The target has data.
     #[error(
@@ -95,7 +95,7 @@ pub enum CopyStep {
 }
 
 /// A database in a transaction: a snapshot of the source, or what is written to the target.
-enum Session {
+enum CopySession {
     Sqlite(Box<SqliteSession>),
     Postgres(Box<PgSession>),
 }
@@ -104,8 +104,8 @@ enum Session {
 macro_rules! dispatch {
     ($session:expr, $method:ident($($argument:expr),*)) => {
         match $session {
-            Session::Sqlite(session) => session.$method($($argument),*).await,
-            Session::Postgres(session) => session.$method($($argument),*).await,
+            CopySession::Sqlite(session) => session.$method($($argument),*).await,
+            CopySession::Postgres(session) => session.$method($($argument),*).await,
         }
     };
 }
@@ -126,8 +126,8 @@ pub async fn copy(
         return Err(CopyError::SameDatabase);
     }
     let mut stop = pin!(stop);
-    let source = unless(stop.as_mut(), Session::source(from)).await?;
-    let target = unless(stop.as_mut(), Session::target(to, &source)).await?;
+    let source = unless(stop.as_mut(), CopySession::source(from)).await?;
+    let target = unless(stop.as_mut(), CopySession::target(to, &source)).await?;
     let filled = unless(stop, fill(&source, &target, progress)).await;
     if matches!(filled, Err(CopyError::Stopped(_))) {
         // Otherwise PostgreSQL would go on for a while, and refuse the next copy.
@@ -158,8 +158,8 @@ async fn unless<T>(
 
 /// Copies and compares all tables: everything but the commit.
 async fn fill(
-    source: &Session,
-    target: &Session,
+    source: &CopySession,
+    target: &CopySession,
     mut progress: impl FnMut(CopyStep, u64, u64),
 ) -> Result<Vec<CopiedTable>> {
     let mut all = 0;
@@ -211,20 +211,20 @@ async fn fill(
 fn rejected(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
         let text = format!("{error:#}");
-        let what = text.strip_prefix("--database: ").unwrap_or(&text);
-        let what = what.replace("--database ", &format!("{option} "));
-        CopyError::Failed { option, what }
+        let problem = text.strip_prefix("--database: ").unwrap_or(&text);
+        let problem = problem.replace("--database ", &format!("{option} "));
+        CopyError::Failed { option, problem }
     }
 }
 
 fn at(option: &'static str) -> impl Fn(StoreError) -> CopyError {
     move |error| CopyError::Failed {
         option,
-        what: error.to_string(),
+        problem: error.to_string(),
     }
 }
 
-impl Session {
+impl CopySession {
     async fn source(database: &Database) -> Result<Self> {
         let failed = rejected(FROM);
         let source = match database {

@@ -53,7 +53,7 @@ impl Engine {
 }
 
 /// Calls a method of the store's engine. The futures of PostgreSQL are boxed: their state is large, and would otherwise be part
-/// of every request, also with SQLite.
+/// of every request, even with SQLite.
 macro_rules! dispatch {
     ($store:ident.$method:ident($($argument:expr),*)) => {
         match &$store.engine {

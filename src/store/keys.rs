@@ -1,7 +1,9 @@
 //! The contract for keys.
 
 use super::Store;
-use super::contract::{KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result};
+use super::contract::{
+    KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
+};
 use super::engine::{dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::key::{KeyHash, KeyId, Secret};
@@ -50,7 +52,7 @@ impl Store {
         &self,
         id: KeyId,
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
-    ) -> KeyChanged<E> {
+    ) -> KeyChangeResult<E> {
         dispatch!(self.change_key(id, decide))
     }
 

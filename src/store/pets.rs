@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::Store;
-use super::contract::{Created, Creation, Page, Result, Retry};
+use super::contract::{Created, Creation, IdempotencyRecord, Page, Result};
 use super::engine::{Engine, dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
@@ -15,9 +15,13 @@ use crate::pet::{NewPet, Pet, PetId, PetStatus};
 
 impl Store {
     /// Adds an animal. MUST return only when it would survive a crash; its ID MUST be larger than that of every animal committed
-    /// before. With a [`Retry`], MUST create at most one animal within [`Retry::RETENTION`].
-    pub async fn create(&self, pet: NewPet, retry: Option<Retry>) -> Result<Created> {
-        traced!("INSERT" "pets", self.create(Creation { pet, retry }))
+    /// before. With an [`IdempotencyRecord`], MUST create at most one animal within [`IdempotencyRecord::RETENTION`].
+    pub async fn create(
+        &self,
+        pet: NewPet,
+        idempotency: Option<IdempotencyRecord>,
+    ) -> Result<Created> {
+        traced!("INSERT" "pets", self.create(Creation { pet, idempotency }))
     }
 
     /// An animal as finished JSON.
@@ -109,9 +113,9 @@ impl Store {
         self.cache.clear();
     }
 
-    /// Deletes some of the records of retries before this time: so few that a creation waits for it a few milliseconds at most.
+    /// Deletes some of the idempotency records before this time: so few that a creation waits for it a few milliseconds at most.
     /// Returns whether there may be more.
-    pub async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
-        dispatch!(self.sweep_retries(before))
+    pub async fn sweep_idempotency(&self, before: Timestamp) -> Result<bool> {
+        dispatch!(self.sweep_idempotency(before))
     }
 }

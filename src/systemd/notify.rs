@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A state of this process.
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum ServiceState {
     /// The start is complete.
     Ready,
     /// The shutdown has begun.
@@ -26,7 +26,7 @@ pub enum State {
     Status(String),
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ServiceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("READY=1"),
@@ -40,10 +40,10 @@ impl fmt::Display for State {
 
 /// Sends notifications, if a service manager expects them.
 #[derive(Clone, Debug, Default)]
-pub struct Notifier(Option<Arc<Destination>>);
+pub struct Notifier(Option<Arc<NotifySocket>>);
 
 #[derive(Debug)]
-struct Destination {
+struct NotifySocket {
     socket: UnixDatagram,
     address: SocketAddr,
 }
@@ -60,13 +60,13 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self(Some(Arc::new(Destination { socket, address }))))
+        Ok(Self(Some(Arc::new(NotifySocket { socket, address }))))
     }
 
     /// Sends these states in one datagram. A server whose service manager does not listen still serves, and logs it.
-    pub fn send(&self, states: &[State]) {
+    pub fn send(&self, states: &[ServiceState]) {
         let Some(to) = &self.0 else { return };
-        let lines: Vec<String> = states.iter().map(State::to_string).collect();
+        let lines: Vec<String> = states.iter().map(ServiceState::to_string).collect();
         let datagram = lines.join("\n");
         if let Err(error) = to.socket.send_to_addr(datagram.as_bytes(), &to.address) {
             tracing::warn!(%error, "cannot notify the service manager at NOTIFY_SOCKET");

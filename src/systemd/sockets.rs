@@ -27,11 +27,11 @@ impl PassedSockets {
         let mut sockets = Self::default();
         for index in 0..passed.len() {
             let name = names.next().unwrap_or_default();
-            let what = "the service manager passed a socket that is not a listening TCP socket";
-            let socket = passed.take_tcp_listener(index).context(what)?;
-            let socket = socket.context(what)?;
+            let problem = "the service manager passed a socket that is not a listening TCP socket";
+            let socket = passed.take_tcp_listener(index).context(problem)?;
+            let socket = socket.context(problem)?;
             if !SockRef::from(&socket).is_listener().unwrap_or(false) {
-                bail!(what);
+                bail!(problem);
             }
             let slot = match name {
                 ADMIN => &mut sockets.admin,

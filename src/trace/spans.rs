@@ -22,9 +22,9 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_STATE: usize = 512;
 
 /// One for the process, like the environment variables that configure it.
-static TRACES: OnceLock<Traces> = OnceLock::new();
+static TRACES: OnceLock<InstalledTraces> = OnceLock::new();
 
-struct Traces {
+struct InstalledTraces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     dropped: Arc<Dropped>,
@@ -32,7 +32,7 @@ struct Traces {
 
 /// Records spans from now on. Called once in a process.
 pub(crate) fn install(provider: SdkTracerProvider, dropped: Arc<Dropped>) {
-    let traces = Traces {
+    let traces = InstalledTraces {
         tracer: provider.tracer(env!("CARGO_PKG_NAME")),
         provider,
         dropped,

@@ -11,7 +11,7 @@ use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
 use animal_store::pet::{NewPet, PetId, PetStatus};
 use animal_store::plan::{Limits, Plan};
 use animal_store::store::{
-    Database, KeyChange, KeyRecord, Mode, NewKey, Retry, Store, UsageRecorder,
+    Database, IdempotencyRecord, KeyChange, KeyRecord, Mode, NewKey, Store, UsageRecorder,
 };
 use futures_util::TryStreamExt;
 use harness::{Postgres, START};
@@ -131,7 +131,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             let name = retry.map_or(name, |(_, body)| body);
             let body = format!("{{\"name\":\"animal {name}\",\"categoryId\":{name}}}");
             let pet = NewPet::from_json(body.as_bytes()).expect("a body");
-            let retry = retry.map(|(token, body)| Retry {
+            let retry = retry.map(|(token, body)| IdempotencyRecord {
                 key: KeyId(1),
                 token: [token; 32],
                 fingerprint: [body; 32],
@@ -249,7 +249,9 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 .expect(FAILED)
         ),
         Operation::Sweep => {
-            let swept = store.sweep_retries(now.before(Retry::RETENTION)).await;
+            let swept = store
+                .sweep_idempotency(now.before(IdempotencyRecord::RETENTION))
+                .await;
             format!("{:?}", swept.expect(FAILED))
         }
         Operation::Wait(_) => String::new(),

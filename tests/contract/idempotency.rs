@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use animal_store::key::KeyId;
 use animal_store::pet::NewPet;
-use animal_store::store::{Created, Retry};
+use animal_store::store::{Created, IdempotencyRecord};
 use harness::{App, Client, Response, START, enterprise, eventually};
 use serde_json::{Value, json};
 
@@ -326,13 +326,13 @@ fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others
             let mut token = [0; 32];
             token[..8].copy_from_slice(&number.to_le_bytes());
             let pet = NewPet::from_json(rex().to_string().as_bytes()).expect("an animal");
-            let retry = Retry {
+            let record = IdempotencyRecord {
                 key: KeyId(1),
                 token,
                 fingerprint: [0; 32],
                 now: if number < OLD { START } else { after },
             };
-            app.block_on(app.store().create(pet, Some(retry)))
+            app.block_on(app.store().create(pet, Some(record)))
         };
         let numbers = (0..ALL).step_by(step);
         numbers.map(|n| (n, of(n).expect("a store"))).collect()
@@ -340,8 +340,12 @@ fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others
     try_every(1);
     let other = app.second_store();
     let mut chunks = 0;
-    let sweep =
-        || async { tokio::join!(app.store().sweep_retries(START), other.sweep_retries(START)) };
+    let sweep = || async {
+        tokio::join!(
+            app.store().sweep_idempotency(START),
+            other.sweep_idempotency(START)
+        )
+    };
     loop {
         let (one, two) = app.block_on(sweep());
         chunks += 1;

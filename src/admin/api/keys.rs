@@ -9,7 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminApi, Call, invalid, query, respond_json as respond};
+use super::{AdminApi, AdminRequest, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};
@@ -57,9 +57,12 @@ struct RotateKey {
 }
 
 impl AdminApi {
-    pub(super) async fn list_keys(&self, call: &Call<'_>) -> Result<Response, ApiError> {
-        let query = query::of_keys(call.head.query, call.now)?;
-        let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
+    pub(super) async fn list_keys(&self, request: &AdminRequest<'_>) -> Result<Response, ApiError> {
+        let query = query::of_keys(request.head.query, request.now)?;
+        let (store, since) = (
+            Arc::clone(self.store()),
+            first_day(request.now, DAYS_OF_LIST),
+        );
         let (list, usage) = off_thread(async move || {
             let list = store.key_list(&query).await?;
             let ids: Vec<KeyId> = list.keys.iter().map(|key| key.id).collect();
@@ -74,7 +77,7 @@ impl AdminApi {
         let none = Vec::new();
         let rows = list.keys.iter().map(|key| {
             let usage = by_key.get(&key.id).unwrap_or(&none);
-            let mut row = self.key(key, usage, call.now);
+            let mut row = self.key(key, usage, request.now);
             let on = |day: String| usage.iter().find(|row| row.day == day);
             let days = (0..DAYS_OF_LIST as i64).map(|day| {
                 let day = Day::from_number(since.number() + day).to_string();
@@ -92,18 +95,25 @@ impl AdminApi {
         keys::get(self.store(), id).await.map_err(failure)
     }
 
-    pub(super) async fn show_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn show_key(
+        &self,
+        id: KeyId,
+        request: &AdminRequest<'_>,
+    ) -> Result<Response, ApiError> {
         let record = self.record(id).await?;
-        let since = first_day(call.now, DAYS_OF_KEY);
+        let since = first_day(request.now, DAYS_OF_KEY);
         let usage = self.store().usage_since(&[id], since).await?;
-        let mut key = self.key(&record, &usage, call.now);
+        let mut key = self.key(&record, &usage, request.now);
         key["unbannedAt"] = report::text(record.unbanned_at).into();
         key["usage"] = usage.iter().map(report::usage).collect();
         Ok(respond(StatusCode::OK, &key))
     }
 
-    pub(super) async fn create_key(&self, call: &mut Call<'_>) -> Result<Response, ApiError> {
-        let body: CreateKey = self.read(call).await?;
+    pub(super) async fn create_key(
+        &self,
+        request: &mut AdminRequest<'_>,
+    ) -> Result<Response, ApiError> {
+        let body: CreateKey = self.read(request).await?;
         let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let expires = match body.expires {
@@ -113,37 +123,37 @@ impl AdminApi {
             }
             None => None,
         };
-        let created = keys::create(self.store(), name, plan, expires, call.now).await;
+        let created = keys::create(self.store(), name, plan, expires, request.now).await;
         let issued = created.map_err(failure)?;
-        call.log("key created", &format!("key {}", issued.record.id));
+        request.log("key created", &format!("key {}", issued.record.id));
         Ok(respond(
             StatusCode::CREATED,
-            &report::issued(&issued, call.now),
+            &report::issued(&issued, request.now),
         ))
     }
 
     pub(super) async fn set_plan(
         &self,
         id: KeyId,
-        call: &mut Call<'_>,
+        request: &mut AdminRequest<'_>,
     ) -> Result<Response, ApiError> {
-        let body: SetPlan = self.read(call).await?;
+        let body: SetPlan = self.read(request).await?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let changed = keys::set_plan(self.store(), id, plan).await;
         let record = changed.map_err(failure)?;
         let (name, limits) = (plan.name(), plan.limits());
         let (minute, day) = (limits.per_minute(), limits.per_day());
-        let what = format!("key {id}, {name}, {minute} per minute, {day} per day");
-        call.log("plan changed", &what);
-        Ok(changed_key(&record, call.now))
+        let subject = format!("key {id}, {name}, {minute} per minute, {day} per day");
+        request.log("plan changed", &subject);
+        Ok(changed_key(&record, request.now))
     }
 
     pub(super) async fn rotate_key(
         &self,
         id: KeyId,
-        call: &mut Call<'_>,
+        request: &mut AdminRequest<'_>,
     ) -> Result<Response, ApiError> {
-        let body: RotateKey = self.read(call).await?;
+        let body: RotateKey = self.read(request).await?;
         let grace = match body.grace {
             Some(text) => options::duration(&text).map_err(|error| invalid("grace", error))?,
             None => Duration::from_hours(24),
@@ -152,27 +162,34 @@ impl AdminApi {
             true => Confirmed::Yes,
             false => Confirmed::No,
         };
-        let rotated = keys::rotate(self.store(), id, grace, confirmed, call.now).await;
+        let rotated = keys::rotate(self.store(), id, grace, confirmed, request.now).await;
         let issued = rotated.map_err(failure)?;
-        call.log("key rotated", &format!("key {id}"));
-        Ok(respond(StatusCode::OK, &report::issued(&issued, call.now)))
+        request.log("key rotated", &format!("key {id}"));
+        Ok(respond(
+            StatusCode::OK,
+            &report::issued(&issued, request.now),
+        ))
     }
 
     pub(super) async fn revoke_key(
         &self,
         id: KeyId,
-        call: &Call<'_>,
+        request: &AdminRequest<'_>,
     ) -> Result<Response, ApiError> {
-        let revoked = keys::revoke(self.store(), id, call.now).await;
+        let revoked = keys::revoke(self.store(), id, request.now).await;
         let record = revoked.map_err(failure)?;
-        if record.revoked_at == Some(call.now) {
-            call.log("key revoked", &format!("key {id}"));
+        if record.revoked_at == Some(request.now) {
+            request.log("key revoked", &format!("key {id}"));
         }
-        Ok(changed_key(&record, call.now))
+        Ok(changed_key(&record, request.now))
     }
 
-    pub(super) async fn unban_key(&self, id: KeyId, call: &Call<'_>) -> Result<Response, ApiError> {
-        let unbanned = keys::unban(self.store(), id, call.now).await;
+    pub(super) async fn unban_key(
+        &self,
+        id: KeyId,
+        request: &AdminRequest<'_>,
+    ) -> Result<Response, ApiError> {
+        let unbanned = keys::unban(self.store(), id, request.now).await;
         let (record, ended) = unbanned.map_err(failure)?;
         // Even then it is a change: its next ban is a first one.
         let before = if ended.is_some() {
@@ -180,8 +197,8 @@ impl AdminApi {
         } else {
             ", which was not banned"
         };
-        call.log("key unbanned", &format!("key {id}{before}"));
-        Ok(changed_key(&record, call.now))
+        request.log("key unbanned", &format!("key {id}{before}"));
+        Ok(changed_key(&record, request.now))
     }
 
     /// A key, with its usage of the current minute and day. The usage of a day that this server has not counted is in the store.

@@ -5,7 +5,7 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{AdminApi, Call, invalid, respond_json as respond};
+use super::{AdminApi, AdminRequest, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::http::{Response, header};
 use crate::order::action::ActionRejection;
@@ -25,8 +25,8 @@ struct SetStatus {
 }
 
 impl AdminApi {
-    pub(super) async fn list_pets(&self, call: &Call<'_>) -> Result<Response, ApiError> {
-        let query = query::of_pets(call.head.query)?;
+    pub(super) async fn list_pets(&self, request: &AdminRequest<'_>) -> Result<Response, ApiError> {
+        let query = query::of_pets(request.head.query)?;
         let page = self.store().page_uncounted(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
@@ -41,24 +41,24 @@ impl AdminApi {
     pub(super) async fn set_status(
         &self,
         id: PetId,
-        call: &mut Call<'_>,
+        request: &mut AdminRequest<'_>,
     ) -> Result<Response, ApiError> {
-        let body: SetStatus = self.read(call).await?;
+        let body: SetStatus = self.read(request).await?;
         let status: PetStatus = body
             .status
             .parse()
             .map_err(|error| invalid("status", error))?;
-        let set = self.store().set_status(id, status, body.force, call.now);
+        let set = self.store().set_status(id, status, body.force, request.now);
         let set = set.await?.map_err(rejection)?;
         let order = set
             .order
             .map(|order| format!(", order {} cancelled", order.id));
-        let what = format!(
+        let subject = format!(
             "animal {id}, {}{}",
             status.as_str(),
             order.unwrap_or_default()
         );
-        call.log("status set", &what);
+        request.log("status set", &subject);
         let report = json!({
             "id": id.0,
             "status": status.as_str(),

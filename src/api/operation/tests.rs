@@ -14,7 +14,7 @@ fn route<'a>(method: &str, path: &'a str) -> Route<'a> {
 /// The rows as text: `GET /pets listPets stable`.
 fn rows() -> BTreeSet<String> {
     let row = |operation: Operation| {
-        let Row {
+        let OperationRow {
             name,
             method,
             path,
@@ -73,7 +73,7 @@ fn the_table_has_the_operations_that_have_a_handler_in_a_separate_file() {
         handled.insert((target.to_owned(), name.replace('_', "")));
     }
     let rows = Operation::ALL.map(|operation| {
-        let Row {
+        let OperationRow {
             name, method, path, ..
         } = operation.row();
         (format!("{method} {path}"), name.to_lowercase())
@@ -84,7 +84,7 @@ fn the_table_has_the_operations_that_have_a_handler_in_a_separate_file() {
 #[test]
 fn every_row_is_routed_by_its_method_and_path() {
     for operation in Operation::ALL {
-        let Row { method, path, .. } = operation.row();
+        let OperationRow { method, path, .. } = operation.row();
         let (path, parameter) = match fixed_part(path) {
             Some(fixed) => (format!("/v1{fixed}x7"), "x7"),
             None => (format!("/v1{path}"), ""),

@@ -18,14 +18,14 @@ pub(super) const KEY_COLUMNS: [Column; 9] = [
     column("last used").time().optional(4),
 ];
 
-pub(super) const DETAIL_COLUMNS: [Column; 2] = [column("what"), column("value")];
+pub(super) const DETAIL_COLUMNS: [Column; 2] = [column("property"), column("value")];
 
 pub(super) const USAGE_COLUMNS: [Column; 5] = [
     column("day"),
     column("key"),
     column("name").text(),
     column("requests"),
-    column("refused"),
+    column("rejected"),
 ];
 
 pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::super::database::CommandOptions;
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::Progress;
+use super::super::progress::Bar;
 use super::super::signals::Signals;
-use super::format::{FileFormat, Format, reject_database};
+use super::format::{FileFormat, RowFormat, reject_database};
 use super::writer::RowWriter;
 use crate::clock::Clock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
@@ -32,9 +32,9 @@ const REDRAW: u64 = 1_000;
 pub(crate) struct Export {
     /// File to write, ending in .ndjson or .csv, and then .gz or .zst to compress it; - for standard output
     file: PathBuf,
-    /// Format; by default that of the file's extension, and NDJSON on standard output
+    /// RowFormat; by default that of the file's extension, and NDJSON on standard output
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<RowFormat>,
     /// Only animals of this status
     #[arg(long)]
     status: Option<PetStatus>,
@@ -51,8 +51,8 @@ impl Export {
         let file = FileFormat::of(&self.file, self.format)?;
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
-            true => Progress::hidden(),
-            false => Progress::of_animals("exporting"),
+            true => Bar::hidden(),
+            false => Bar::of_animals("exporting"),
         };
         let failure = "cannot read the animals";
         if bar.is_shown() {
@@ -97,7 +97,7 @@ fn total(counts: [i64; PetStatus::ALL.len()], status: Option<PetStatus>) -> u64 
 async fn write(
     mut pets: RowStream<'_, Pet>,
     mut writer: RowWriter<impl Write>,
-    bar: &Progress,
+    bar: &Bar,
     stopped: impl Future<Output = &'static str>,
     failed: &impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {

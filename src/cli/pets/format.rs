@@ -7,7 +7,7 @@ use crate::store::{Database, belongs_to_database};
 
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum RowFormat {
     Ndjson,
     Csv,
 }
@@ -47,17 +47,17 @@ impl Compression {
 pub(super) struct FileFormat {
     /// None for standard input or output.
     pub(super) path: Option<PathBuf>,
-    pub(super) format: Format,
+    pub(super) format: RowFormat,
     pub(super) compression: Compression,
 }
 
 impl FileFormat {
     /// The format that was chosen, or that of the file's extension. Standard input and output are NDJSON by default.
-    pub(super) fn of(path: &Path, chosen: Option<Format>) -> Result<Self, Failure> {
+    pub(super) fn of(path: &Path, chosen: Option<RowFormat>) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self {
                 path: None,
-                format: chosen.unwrap_or(Format::Ndjson),
+                format: chosen.unwrap_or(RowFormat::Ndjson),
                 compression: Compression::None,
             });
         }
@@ -69,8 +69,8 @@ impl FileFormat {
         };
         let format = match (chosen, extension(&stem).as_deref()) {
             (Some(format), _) => format,
-            (None, Some("ndjson" | "jsonl")) => Format::Ndjson,
-            (None, Some("csv")) => Format::Csv,
+            (None, Some("ndjson" | "jsonl")) => RowFormat::Ndjson,
+            (None, Some("csv")) => RowFormat::Csv,
             (None, _) => {
                 return Err(Failure::Usage(format!(
                     "the format of {} is unknown: use --format ndjson or --format csv, or a name that ends in .ndjson or .csv",
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_format_is_that_of_the_extension_or_the_chosen_one() {
         use Compression::{Gzip, None, Zstd};
-        use Format::{Csv, Ndjson};
+        use RowFormat::{Csv, Ndjson};
         for (name, chosen, format, compression) in [
             ("a.ndjson", Option::None, Ndjson, None),
             ("a.jsonl.gz", Option::None, Ndjson, Gzip),

@@ -19,9 +19,9 @@ use tokio::time::{Instant, timeout};
 use super::super::database::{CommandOptions, print_wait};
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::Progress;
+use super::super::progress::Bar;
 use super::super::signals::Signals;
-use super::format::{FileFormat, Format, reject_database};
+use super::format::{FileFormat, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::{Clock, Timestamp};
 use crate::pet::PetIds;
@@ -46,9 +46,9 @@ const MAX_PRINTED: u64 = 20;
 pub(crate) struct Import {
     /// File to read, ending in .ndjson or .csv, and then .gz or .zst if it is compressed; - for standard input
     file: PathBuf,
-    /// Format; by default that of the file's extension, and NDJSON on standard input
+    /// RowFormat; by default that of the file's extension, and NDJSON on standard input
     #[arg(long)]
-    format: Option<Format>,
+    format: Option<RowFormat>,
     /// Leave out bad lines instead of importing nothing, and print the first 20 of them
     #[arg(long)]
     skip_bad: bool,
@@ -82,9 +82,9 @@ impl Import {
         }
         let found = file.path.as_ref().and_then(|path| path.metadata().ok());
         let length = found.filter(Metadata::is_file).map(|file| file.len());
-        let bar = Progress::of_file("importing", length);
+        let bar = Bar::of_file("importing", length);
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let mut source = Source::open(file, ids).context("cannot start a thread")?;
+        let mut source = RowSource::open(file, ids).context("cannot start a thread")?;
         let mut bad = BadLines {
             name: &name,
             bar: &bar,
@@ -139,12 +139,12 @@ fn print_import_wait() {
     print::notice("animal-store: waiting for another import to end");
 }
 
-/// Stages these and all other good rows and copies them: everything but the commit. Returns also when they were staged.
+/// Stages these and all other good rows and copies them: everything but the commit. Also returns when all were staged.
 async fn copy(
     store: &Store,
     ids: PetIds,
     mut rows: Option<Vec<ImportRow>>,
-    source: &mut Source,
+    source: &mut RowSource,
     bad: &mut BadLines<'_>,
 ) -> Result<(StoreImport, Instant), Failure> {
     let name = bad.name;
@@ -208,14 +208,14 @@ fn rounded(seconds: f64) -> f64 {
 }
 
 /// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a signal.
-struct Source {
+struct RowSource {
     batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
     /// The bytes that were read.
     bytes_read: Arc<AtomicU64>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Source {
+impl RowSource {
     fn open(file: FileFormat, ids: PetIds) -> std::io::Result<Self> {
         let (sender, batches) = mpsc::channel(READ_AHEAD);
         let bytes_read = Arc::new(AtomicU64::new(0));
@@ -249,7 +249,7 @@ impl Source {
     }
 
     async fn next(&mut self, name: &str) -> Result<Option<Vec<NumberedRow>>, Failure> {
-        let failure = |what| Failure::Failed(format!("{}: {what}", cannot_import(name)));
+        let failure = |cause| Failure::Failed(format!("{}: {cause}", cannot_import(name)));
         let batch = self.batches.recv().await;
         // A reader that panicked has ended too, but not at the end of the file.
         if batch.is_none() && self.reader.take().is_some_and(|it| it.join().is_err()) {
@@ -284,7 +284,7 @@ fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow
 /// Lines that cannot be imported.
 struct BadLines<'a> {
     name: &'a str,
-    bar: &'a Progress,
+    bar: &'a Bar,
     skip: bool,
     verbose: bool,
     count: u64,
@@ -348,7 +348,7 @@ mod tests {
             let _sender = sender;
             std::panic::resume_unwind(Box::new("without a message"))
         });
-        let mut source = Source {
+        let mut source = RowSource {
             batches,
             bytes_read: Arc::default(),
             reader: Some(reader),

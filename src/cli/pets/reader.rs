@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::format::{Compression, FileFormat, Format};
+use super::format::{Compression, FileFormat, RowFormat};
 use super::gzip::GzipReader;
 use super::zstd::ZstdReader;
 use crate::pet::{CsvColumns, PetIds, PetRow};
@@ -47,8 +47,8 @@ impl RowReader {
             text: Vec::new(),
         };
         let columns = match file.format {
-            Format::Ndjson => None,
-            Format::Csv => {
+            RowFormat::Ndjson => None,
+            RowFormat::Csv => {
                 let (number, header) = lines.next()?.unwrap_or((1, Ok(b"")));
                 let header = header.map_err(|problem| format!("line {number}: {problem}"))?;
                 Some(CsvColumns::find(header, ids)?)

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use flate2::write::GzEncoder;
 
-use super::format::{Compression, FileFormat, Format};
+use super::format::{Compression, FileFormat, RowFormat};
 use super::zstd::ZstdWriter;
 use crate::pet::{CsvColumns, Pet};
 
@@ -24,11 +24,11 @@ impl<W: Write> RowWriter<W> {
             Compression::Zstd => Compressor::Zstd(ZstdWriter::new(output)),
         };
         match file.format {
-            Format::Ndjson => {
+            RowFormat::Ndjson => {
                 let output = BufWriter::with_capacity(BUFFER, output);
                 Ok(Self::Ndjson(output, Vec::new()))
             }
-            Format::Csv => {
+            RowFormat::Csv => {
                 let mut builder = csv::WriterBuilder::new();
                 let mut output = builder.buffer_capacity(BUFFER).from_writer(output);
                 output.write_record(CsvColumns::NAMES).map_err(io_error)?;

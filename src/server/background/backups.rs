@@ -30,7 +30,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The work of a thread. Both return when the last backup was made.
 #[derive(Clone, Copy)]
-enum Job {
+enum BackupJob {
     FindLast,
     Make,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn check(backups: &Backups) -> anyhow::Result<()> {
         return Ok(());
     };
     let folder = backups.folder.display();
-    checked?.map_err(|what| anyhow!("--backup-folder {folder}: {what}"))
+    checked?.map_err(|problem| anyhow!("--backup-folder {folder}: {problem}"))
 }
 
 /// Makes backups until the server shuts down.
@@ -60,7 +60,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
     };
     let every = backups.every;
     // A server that is restarted again and again makes no more backups than one that is not.
-    let mut job = Job::FindLast;
+    let mut job = BackupJob::FindLast;
     let mut last = None;
     let mut is_failing = false;
     loop {
@@ -76,9 +76,9 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
                 if std::mem::take(&mut is_failing) {
                     tracing::info!(%folder, "backups succeed again");
                 }
-                match std::mem::replace(&mut job, Job::Make) {
-                    Job::FindLast => pause = Duration::ZERO,
-                    Job::Make => tracing::info!(%folder, "backup made"),
+                match std::mem::replace(&mut job, BackupJob::Make) {
+                    BackupJob::FindLast => pause = Duration::ZERO,
+                    BackupJob::Make => tracing::info!(%folder, "backup made"),
                 }
             }
             Err(error) => {
@@ -92,7 +92,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
             let now = shared.clock.now();
             if last.is_some_and(|last| BackupFolder::is_from_future(last, now)) {
                 // The clock was set back since.
-                (last, job) = (None, Job::FindLast);
+                (last, job) = (None, BackupJob::FindLast);
             }
             let shown = last.map_or(0, Timestamp::as_millis);
             shared.metrics.last_backup_at.set(shown);
@@ -121,7 +121,7 @@ fn remaining(last: Timestamp, every: Duration, now: Timestamp) -> Duration {
 /// Performs the job on a thread, and returns the time of the last backup, if there is one. None if the server shuts down.
 async fn perform(
     folder: &BackupFolder,
-    job: Job,
+    job: BackupJob,
     now: Timestamp,
     shutdown: &mut watch::Receiver<bool>,
 ) -> Option<Result<Option<Timestamp>, String>> {
@@ -130,8 +130,8 @@ async fn perform(
     let (folder, running) = (folder.clone(), Arc::clone(&progress));
     let work = move || -> Result<Option<Timestamp>, BackupFolderError> {
         match job {
-            Job::FindLast => folder.last(now),
-            Job::Make => folder.back_up(now, &running).map(Some),
+            BackupJob::FindLast => folder.last(now),
+            BackupJob::Make => folder.back_up(now, &running).map(Some),
         }
     };
     // Not joined: a thread that hangs does not keep the process from exiting.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::pace;
 use super::super::shared::Shared;
 use crate::clock::Timestamp;
-use crate::store::{self, Retry, UsageBatch};
+use crate::store::{self, IdempotencyRecord, UsageBatch};
 
 /// How often old records are deleted.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
@@ -47,8 +47,8 @@ pub(super) async fn run(shared: &Shared, clock: &mut SteadyClock) -> store::Resu
     if clock.steady_for(Instant::now(), now) < shared.sweep_after {
         return Ok(());
     }
-    let retries_before = now.before(Retry::RETENTION);
-    pace::in_chunks(async || store.sweep_retries(retries_before).await).await?;
+    let records_before = now.before(IdempotencyRecord::RETENTION);
+    pace::in_chunks(async || store.sweep_idempotency(records_before).await).await?;
     let first_day = now.before(shared.keep_usage).day();
     let batches_before = now.before(UsageBatch::RETENTION);
     pace::in_chunks(async || store.sweep_usage(first_day, batches_before).await).await

@@ -1,4 +1,4 @@
-//! The creation of an animal, and the record that makes a retry of it safe.
+//! The creation of an animal, and the idempotency record that makes a retry of it safe.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::pet::{NewPet, Pet, PetId};
 pub struct Creation {
     /// The animal.
     pub pet: NewPet,
-    /// Makes a retry safe, where the request had an `Idempotency-Key`.
-    pub retry: Option<Retry>,
+    /// Makes a retry safe, if the request had an `Idempotency-Key`.
+    pub idempotency: Option<IdempotencyRecord>,
 }
 
-/// The identity of a creation, which makes a retry safe.
+/// Identifies a creation, so that a retry of it creates nothing.
 #[derive(Clone, Debug)]
-pub struct Retry {
+pub struct IdempotencyRecord {
     /// The key that authenticated the request.
     pub key: KeyId,
     /// The SHA-256 of the client's `Idempotency-Key`, which may be secret.
@@ -28,7 +28,7 @@ pub struct Retry {
     pub now: Timestamp,
 }
 
-impl Retry {
+impl IdempotencyRecord {
     /// How long a creation can be retried.
     pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 

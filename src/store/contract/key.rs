@@ -71,7 +71,7 @@ pub enum KeyChange {
 
 /// A key before and after a change.
 #[derive(Clone, Debug)]
-pub struct Changed {
+pub struct ChangedKey {
     /// As the decision saw it.
     pub before: KeyRecord,
     /// As it is now.
@@ -79,4 +79,4 @@ pub struct Changed {
 }
 
 /// The result of changing a key: `None` if there is no such key, and the error of `decide`.
-pub type KeyChanged<E> = super::error::Result<Option<std::result::Result<Changed, E>>>;
+pub type KeyChangeResult<E> = super::error::Result<Option<std::result::Result<ChangedKey, E>>>;

@@ -260,10 +260,10 @@ async fn connect_to(
     Ok(client)
 }
 
-type Opened = (tokio_postgres::Client, Connection<Socket, PgStream>);
+type NewConnection = (tokio_postgres::Client, Connection<Socket, PgStream>);
 
 /// Opens a connection. If TLS is only preferred, and connecting with it fails, connects without it.
-async fn open(server: &Config, tls: &PgTls) -> Result<Opened, tokio_postgres::Error> {
+async fn open(server: &Config, tls: &PgTls) -> Result<NewConnection, tokio_postgres::Error> {
     let error = match server.connect(tls.clone()).await {
         Err(error) if server.get_ssl_mode() == SslMode::Prefer => error,
         result => return result,

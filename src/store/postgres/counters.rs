@@ -11,17 +11,17 @@ pub(super) const RAISE: &str =
 const NEXT_ID: &str = "UPDATE counters SET number = number + 1 WHERE what = $1 RETURNING number";
 
 /// Raises the revision of a table, and returns it.
-pub(super) async fn raise_revision(transaction: &Transaction<'_>, what: &str) -> PgResult<i64> {
-    number(transaction, RAISE, what).await
+pub(super) async fn raise_revision(transaction: &Transaction<'_>, table: &str) -> PgResult<i64> {
+    number(transaction, RAISE, table).await
 }
 
 /// Takes the next ID of a table.
-pub(super) async fn next_id(transaction: &Transaction<'_>, what: &str) -> PgResult<i64> {
-    number(transaction, NEXT_ID, what).await
+pub(super) async fn next_id(transaction: &Transaction<'_>, table: &str) -> PgResult<i64> {
+    number(transaction, NEXT_ID, table).await
 }
 
-async fn number(transaction: &Transaction<'_>, sql: &str, what: &str) -> PgResult<i64> {
+async fn number(transaction: &Transaction<'_>, sql: &str, table: &str) -> PgResult<i64> {
     let statement = transaction.prepare_cached(sql).await?;
-    let row = transaction.query_one(&statement, &[&what]).await?;
+    let row = transaction.query_one(&statement, &[&table]).await?;
     Ok(row.try_get(0)?)
 }

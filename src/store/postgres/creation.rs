@@ -8,17 +8,17 @@ use tokio_postgres::Statement;
 
 use super::error::PgResult;
 use super::fault;
-use super::pool::{Session, SqlValue};
+use super::pool::{Executor, SqlValue};
 use crate::fault::Fault;
 use crate::pet::{NewPet, PetId};
-use crate::store::contract::{Created, Creation, Retry};
+use crate::store::contract::{Created, Creation, IdempotencyRecord};
 use crate::store::row::Columns;
 
-/// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records of retries
-/// that this one writes.
+/// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records that this one
+/// writes.
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
-const KNOWN_RETRIES: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
+const KNOWN_RECORDS: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
      FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)
      JOIN idempotency r
        ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
@@ -29,13 +29,13 @@ const INSERT: &str = "INSERT INTO pets (id, name, category_id, status)
 
 const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
 
-const INSERT_RETRIES: &str =
+const INSERT_RECORDS: &str =
     "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
      SELECT * FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[])
      ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
-pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RETRIES, INSERT, COUNT, INSERT_RETRIES];
+pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RECORDS, INSERT, COUNT, INSERT_RECORDS];
 
 /// Creates all animals, or none; except those that a record shows to exist already.
 pub(super) async fn create(
@@ -44,12 +44,12 @@ pub(super) async fn create(
 ) -> PgResult<Vec<Created>> {
     let lock = Fault::IdsFromSequence.choose(LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
-    let find = transaction.prepare_cached(KNOWN_RETRIES).await?;
+    let find = transaction.prepare_cached(KNOWN_RECORDS).await?;
     // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.
     let (last, known) = tokio::join!(
         biased;
         last_id(transaction, &lock),
-        known_retries(transaction, &find, batch)
+        known_records(transaction, &find, batch)
     );
     let (last, mut known) = (last?, known?);
     let mut new = NewRows::default();
@@ -66,36 +66,36 @@ async fn last_id(transaction: &Transaction<'_>, lock: &Statement) -> PgResult<i6
     Ok(transaction.query_one(lock, &[]).await?.try_get(0)?)
 }
 
-/// The key of a retry, and its token.
-type Name = (i64, [u8; 32]);
+/// The API key and the token of a record.
+type RecordKey = (i64, [u8; 32]);
 
-/// The animal it created, and the fingerprint of its body.
-type Record = (PetId, [u8; 32]);
+/// The animal that was created, and its fingerprint.
+type KnownRecord = (PetId, [u8; 32]);
 
-/// The existing records of the retries in a batch.
-async fn known_retries(
+/// The records that exist already for creations in a batch.
+async fn known_records(
     transaction: &Transaction<'_>,
     find: &Statement,
     batch: &[Creation],
-) -> PgResult<HashMap<Name, Record>> {
-    let retries: Vec<&Retry> = batch
+) -> PgResult<HashMap<RecordKey, KnownRecord>> {
+    let records: Vec<&IdempotencyRecord> = batch
         .iter()
-        .filter_map(|creation| creation.retry.as_ref())
+        .filter_map(|creation| creation.idempotency.as_ref())
         .collect();
-    if retries.is_empty() {
+    if records.is_empty() {
         return Ok(HashMap::new());
     }
-    let keys: Vec<i64> = retries.iter().map(|retry| retry.key.0).collect();
-    let tokens: Vec<&[u8]> = retries.iter().map(|retry| &retry.token[..]).collect();
-    let since: Vec<i64> = retries
+    let keys: Vec<i64> = records.iter().map(|record| record.key.0).collect();
+    let tokens: Vec<&[u8]> = records.iter().map(|record| &record.token[..]).collect();
+    let since: Vec<i64> = records
         .iter()
-        .map(|retry| retry.now.before(Retry::RETENTION).as_millis())
+        .map(|record| record.now.before(IdempotencyRecord::RETENTION).as_millis())
         .collect();
     let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
     rows.iter()
         .map(|row| {
-            let name = (row.int(0)?, row.hash(1)?);
-            Ok((name, (PetId(row.int(2)?), row.hash(3)?)))
+            let key = (row.int(0)?, row.hash(1)?);
+            Ok((key, (PetId(row.int(2)?), row.hash(3)?)))
         })
         .collect()
 }
@@ -107,7 +107,7 @@ struct NewRows<'a> {
     names: Vec<&'a str>,
     categories: Vec<i64>,
     statuses: Vec<&'a str>,
-    retries: Vec<(&'a Retry, i64)>,
+    records: Vec<(&'a IdempotencyRecord, i64)>,
 }
 
 impl<'a> NewRows<'a> {
@@ -115,21 +115,21 @@ impl<'a> NewRows<'a> {
         &mut self,
         creation: &'a Creation,
         last: i64,
-        known: &mut HashMap<Name, Record>,
+        known: &mut HashMap<RecordKey, KnownRecord>,
     ) -> Created {
         let pet = &creation.pet;
-        let Some(retry) = &creation.retry else {
+        let Some(record) = &creation.idempotency else {
             return Created::New(pet.clone().with_id(self.add_pet(pet, last)));
         };
-        match known.entry((retry.key.0, retry.token)) {
-            Entry::Occupied(record) => {
-                let (id, fingerprint) = *record.get();
-                retry.replay(pet.clone(), id, fingerprint)
+        match known.entry((record.key.0, record.token)) {
+            Entry::Occupied(known) => {
+                let (id, fingerprint) = *known.get();
+                record.replay(pet.clone(), id, fingerprint)
             }
-            Entry::Vacant(record) => {
+            Entry::Vacant(known) => {
                 let id = self.add_pet(pet, last);
-                record.insert((id, retry.fingerprint));
-                self.retries.push((retry, id.0));
+                known.insert((id, record.fingerprint));
+                self.records.push((record, id.0));
                 Created::New(pet.clone().with_id(id))
             }
         }
@@ -156,7 +156,7 @@ impl<'a> NewRows<'a> {
         let (inserted, counted, recorded) = tokio::join!(
             transaction.execute_cached(INSERT, &columns),
             transaction.execute_cached(count, &counted),
-            self.insert_retries(transaction),
+            self.insert_records(transaction),
         );
         // In the order in which they were sent: once a statement has failed, the errors of those after it (25P02) only say that
         // one did, and not whether the transaction can be tried again.
@@ -166,24 +166,29 @@ impl<'a> NewRows<'a> {
     }
 
     /// In the same transaction as the animals: it shows the outcome of a commit whose reply was lost.
-    async fn insert_retries(&self, transaction: &Transaction<'_>) -> PgResult<()> {
-        if self.retries.is_empty() {
+    async fn insert_records(&self, transaction: &Transaction<'_>) -> PgResult<()> {
+        if self.records.is_empty() {
             return Ok(());
         }
-        let column = |of: fn(&Retry) -> i64| -> Vec<i64> {
-            self.retries.iter().map(|(retry, _)| of(retry)).collect()
+        let column = |of: fn(&IdempotencyRecord) -> i64| -> Vec<i64> {
+            self.records.iter().map(|(record, _)| of(record)).collect()
         };
-        let keys = column(|retry| retry.key.0);
-        let times = column(|retry| retry.now.as_millis());
-        let pets: Vec<i64> = self.retries.iter().map(|(_, id)| *id).collect();
-        let tokens: Vec<&[u8]> = self.retries.iter().map(|(r, _)| &r.token[..]).collect();
-        let bodies: Vec<&[u8]> = self
-            .retries
+        let keys = column(|record| record.key.0);
+        let times = column(|record| record.now.as_millis());
+        let pets: Vec<i64> = self.records.iter().map(|(_, id)| *id).collect();
+        let tokens: Vec<&[u8]> = self
+            .records
             .iter()
-            .map(|(retry, _)| &retry.fingerprint[..])
+            .map(|(record, _)| &record.token[..])
             .collect();
-        let insert = Fault::NoRetryRecord.choose(INSERT_RETRIES, fault::RECORD_NO_RETRY);
-        let values: [SqlValue<'_>; 5] = [&keys, &tokens, &bodies, &pets, &times];
+        let fingerprints: Vec<&[u8]> = self
+            .records
+            .iter()
+            .map(|(record, _)| &record.fingerprint[..])
+            .collect();
+        let insert =
+            Fault::NoIdempotencyRecord.choose(INSERT_RECORDS, fault::NO_IDEMPOTENCY_RECORD);
+        let values: [SqlValue<'_>; 5] = [&keys, &tokens, &fingerprints, &pets, &times];
         transaction.execute_cached(insert, &values).await?;
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact;
 use super::writer::PgWriter;
-use crate::clock::{Sample, Timestamp};
+use crate::clock::{ClockSample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
 
@@ -46,7 +46,7 @@ impl Postgres {
                 .await?;
             let sent = Instant::now();
             let row = lease.query_one(&statement, &[]).await?;
-            let time = Sample {
+            let time = ClockSample {
                 time: Timestamp::from_millis(row.try_get(2)?),
                 round_trip: sent.elapsed(),
             };

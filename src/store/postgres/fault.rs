@@ -10,7 +10,7 @@ pub(super) const ID_FROM_SEQUENCE: &str = "SELECT pg_current_xact_id()::text::in
 
 pub(super) const COUNT_NOTHING: &str = "SELECT $1::int8";
 
-pub(super) const RECORD_NO_RETRY: &str =
+pub(super) const NO_IDEMPOTENCY_RECORD: &str =
     "SELECT FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[])";
 
 /// One row, as if the batch were always new.

@@ -13,7 +13,7 @@ use super::counters::RAISE;
 use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
-use super::pool::{Lease, Session, SqlValue};
+use super::pool::{Executor, Lease, SqlValue};
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{
     CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,

@@ -6,13 +6,13 @@ use super::counters::{RAISE, next_id, raise_revision};
 use super::deadline::{LONG_TIMEOUT, TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
-use super::pool::{Lease, Session, SqlValue};
+use super::pool::{Executor, Lease, SqlValue};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, Changed, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
-    SqlParam,
+    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
+    Result, SqlParam,
 };
 use crate::store::row::{Columns, KEY_COLUMNS, plan_columns, read_key};
 
@@ -57,15 +57,15 @@ impl Postgres {
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         self.read(async |lease| {
             let hash = &hash.as_bytes()[..];
-            let which = "WHERE hash = $1 OR old_hash = $1";
-            Ok(select(&**lease, which, &[&hash]).await?.pop())
+            let clause = "WHERE hash = $1 OR old_hash = $1";
+            Ok(select(&**lease, clause, &[&hash]).await?.pop())
         })
         .await
     }
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
-        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+        let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read_many(async |lease| select(&**lease, clause, &[&after.0, &i64::from(CHUNK)]).await)
             .await
     }
 
@@ -98,7 +98,7 @@ impl Postgres {
         &self,
         id: KeyId,
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E>,
-    ) -> KeyChanged<E> {
+    ) -> KeyChangeResult<E> {
         self.transact(LONG_TIMEOUT, async |transaction| {
             // This locks the row of the revision: no other change can come in between.
             let revision = raise_revision(transaction, "api_keys").await?;
@@ -111,7 +111,7 @@ impl Postgres {
             };
             write(transaction, id, revision, change).await?;
             let after = stored(transaction, id).await?;
-            Ok(Some(Ok(Changed { before, after })))
+            Ok(Some(Ok(ChangedKey { before, after })))
         })
         .await
     }
@@ -184,35 +184,36 @@ async fn write(
     revision: i64,
     change: KeyChange,
 ) -> PgResult<u64> {
-    let update = async |how: &str, values: &[SqlValue<'_>]| {
+    let update = async |assignments: &str, values: &[SqlValue<'_>]| {
         let values = [&[&id.0, &revision as SqlValue<'_>], values].concat();
-        let update = format!("UPDATE api_keys SET revision = $2, {how}");
+        let update = format!("UPDATE api_keys SET revision = $2, {assignments}");
         transaction.execute_cached(&update, &values).await
     };
     match change {
         KeyChange::Plan(plan) => {
-            let how = "plan = $3, per_minute = $4, per_day = $5 WHERE id = $1";
+            let assignments = "plan = $3, per_minute = $4, per_day = $5 WHERE id = $1";
             let (plan, per_minute, per_day) = plan_columns(plan);
-            update(how, &[&plan, &per_minute, &per_day]).await
+            update(assignments, &[&plan, &per_minute, &per_day]).await
         }
         KeyChange::Secret {
             hash,
             prefix,
             old_until,
         } => {
-            let how = "old_hash = hash, old_until = $5, hash = $3, prefix = $4 WHERE id = $1";
+            let assignments =
+                "old_hash = hash, old_until = $5, hash = $3, prefix = $4 WHERE id = $1";
             let (hash, old_until) = (&hash.as_bytes()[..], old_until.as_millis());
-            update(how, &[&hash, &prefix, &old_until]).await
+            update(assignments, &[&hash, &prefix, &old_until]).await
         }
         KeyChange::Revoke(now) => {
-            let how = "revoked_at = $3 WHERE id = $1 AND revoked_at IS NULL";
-            update(how, &[&now.as_millis()]).await
+            let assignments = "revoked_at = $3 WHERE id = $1 AND revoked_at IS NULL";
+            update(assignments, &[&now.as_millis()]).await
         }
         KeyChange::Unban(now) => {
             // No earlier than the ban, which another machine's clock may have dated, and later than every unban before.
-            let how = "unbanned_at = greatest($3::int8, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1), \
+            let assignments = "unbanned_at = greatest($3::int8, coalesce(banned_at, 0), coalesce(unbanned_at, 0) + 1), \
                        banned_at = NULL, banned_until = NULL WHERE id = $1";
-            update(how, &[&now.as_millis()]).await
+            update(assignments, &[&now.as_millis()]).await
         }
     }
 }
@@ -223,16 +224,16 @@ async fn stored(transaction: &Transaction<'_>, id: KeyId) -> PgResult<KeyRecord>
     by_id(transaction, id).await?.ok_or_else(missing)
 }
 
-async fn by_id(session: &impl Session, id: KeyId) -> PgResult<Option<KeyRecord>> {
+async fn by_id(session: &impl Executor, id: KeyId) -> PgResult<Option<KeyRecord>> {
     Ok(select(session, "WHERE id = $1", &[&id.0]).await?.pop())
 }
 
 async fn select(
-    session: &impl Session,
-    which: &str,
+    session: &impl Executor,
+    clause: &str,
     values: &[SqlValue<'_>],
 ) -> PgResult<Vec<KeyRecord>> {
-    let sql = format!("SELECT {KEY_COLUMNS} FROM api_keys {which}");
+    let sql = format!("SELECT {KEY_COLUMNS} FROM api_keys {clause}");
     let rows = session.query_cached(&sql, values).await?;
     rows.iter().map(read_key).collect()
 }

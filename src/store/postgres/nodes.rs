@@ -10,7 +10,7 @@ use deadpool_postgres::Transaction;
 use super::deadline::TIMEOUT;
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
-use super::pool::{Pool, Session, SqlValue};
+use super::pool::{Executor, Pool, SqlValue};
 use super::steps::current_format;
 use super::transaction::transact;
 use super::unlimited::{NO_LIMITS, WAITING, reporting};

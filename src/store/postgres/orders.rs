@@ -8,7 +8,7 @@ use super::counters::{next_id, raise_revision};
 use super::deadline::LONG_TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
-use super::pool::{Session, SqlValue};
+use super::pool::{Executor, SqlValue};
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
@@ -55,10 +55,10 @@ impl Postgres {
 
     pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(async |lease| {
-            let which = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
+            let clause = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
             let values: [SqlValue<'_>; 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
             let mut page = PageWriter::new(query.limit);
-            for row in &rows(&**lease, which, &values).await? {
+            for row in &rows(&**lease, clause, &values).await? {
                 page.add(|json| write_order(json, row))?;
             }
             Ok(page.finish())
@@ -67,25 +67,25 @@ impl Postgres {
     }
 
     pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
-        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read(async |lease| select(&**lease, which, &[&start.id(), &limit]).await)
+        let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read(async |lease| select(&**lease, clause, &[&start.id(), &limit]).await)
             .await
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
-        let which = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| select(&**lease, which, &[&after.0, &i64::from(CHUNK)]).await)
+        let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
+        self.read_many(async |lease| select(&**lease, clause, &[&after.0, &i64::from(CHUNK)]).await)
             .await
     }
 }
 
 /// Reads what an action is decided on. Only once the animal is locked does its order stay as it is.
 async fn find(transaction: &Transaction<'_>, target: ActionTarget) -> PgResult<CurrentState> {
-    let (which, id) = match target {
+    let (clause, id) = match target {
         ActionTarget::Pet(pet) => ("WHERE pet_id = $1 AND status = 'open'", pet.0),
         ActionTarget::Order(id) => ("WHERE id = $1", id.0),
     };
-    let order = async || PgResult::Ok(select(transaction, which, &[&id]).await?.pop());
+    let order = async || PgResult::Ok(select(transaction, clause, &[&id]).await?.pop());
     let pet = match target {
         ActionTarget::Pet(pet) => Some(pet),
         ActionTarget::Order(_) => order().await?.map(|order| order.pet),
@@ -131,15 +131,19 @@ async fn write(
 }
 
 async fn select(
-    session: &impl Session,
-    which: &str,
+    session: &impl Executor,
+    clause: &str,
     values: &[SqlValue<'_>],
 ) -> PgResult<Vec<Order>> {
-    let rows = rows(session, which, values).await?;
+    let rows = rows(session, clause, values).await?;
     rows.iter().map(read_order).collect()
 }
 
-async fn rows(session: &impl Session, which: &str, values: &[SqlValue<'_>]) -> PgResult<Vec<Row>> {
-    let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {which}");
+async fn rows(
+    session: &impl Executor,
+    clause: &str,
+    values: &[SqlValue<'_>],
+) -> PgResult<Vec<Row>> {
+    let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {clause}");
     session.query_cached(&sql, values).await
 }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::engine::Postgres;
 use super::error::PgResult;
-use super::pool::{Lease, Session, SqlValue};
+use super::pool::{Executor, Lease, SqlValue};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};

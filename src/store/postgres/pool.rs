@@ -92,7 +92,7 @@ impl Drop for Lease {
 pub(super) type SqlValue<'a> = &'a (dyn ToSql + Sync + 'a);
 
 /// A connection, or a transaction on one. Statements are prepared once per connection.
-pub(super) trait Session {
+pub(super) trait Executor {
     fn parts(&self) -> (&Client, &StatementCache);
 
     async fn query_cached(&self, sql: &str, values: &[SqlValue<'_>]) -> PgResult<Vec<Row>> {
@@ -109,13 +109,13 @@ pub(super) trait Session {
     }
 }
 
-impl Session for ClientWrapper {
+impl Executor for ClientWrapper {
     fn parts(&self) -> (&Client, &StatementCache) {
         (self, &self.statement_cache)
     }
 }
 
-impl Session for Transaction<'_> {
+impl Executor for Transaction<'_> {
     fn parts(&self) -> (&Client, &StatementCache) {
         (self.client(), &self.statement_cache)
     }

@@ -13,20 +13,20 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// A connection with an open transaction. It is closed at the end.
-pub(crate) struct Snapshot(Lease);
+pub(crate) struct PgSnapshot(Lease);
 
 impl Postgres {
-    pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
+    pub(crate) async fn snapshot(&self) -> Result<PgSnapshot> {
         let beginning = async {
             let lease = self.pool.borrow().await?;
             lease.batch_execute(BEGIN).await?;
-            Ok(Snapshot(lease))
+            Ok(PgSnapshot(lease))
         };
         Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
     }
 }
 
-impl Snapshot {
+impl PgSnapshot {
     pub(crate) async fn pets_after(
         &self,
         after: PetId,

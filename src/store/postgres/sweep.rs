@@ -3,7 +3,7 @@
 
 use super::deadline::TIMEOUT;
 use super::engine::Postgres;
-use super::pool::Session;
+use super::pool::Executor;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 
@@ -11,7 +11,7 @@ use crate::store::contract::Result;
 /// reads the whole table.
 const CHUNK: u64 = 500;
 
-const RETRIES: &str = "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
+const IDEMPOTENCY: &str = "DELETE FROM idempotency WHERE (api_key_id, idempotency_key) IN
      (SELECT api_key_id, idempotency_key FROM idempotency
       WHERE created_at <= $1 ORDER BY created_at LIMIT 500 FOR UPDATE SKIP LOCKED)";
 
@@ -22,13 +22,13 @@ const USAGE: &str = "DELETE FROM usage_by_day WHERE (day, api_key_id) IN
      (SELECT day, api_key_id FROM usage_by_day
       WHERE day < $1 ORDER BY day, api_key_id LIMIT 500 FOR UPDATE SKIP LOCKED)";
 
-pub(super) const STATEMENTS: [&str; 3] = [RETRIES, BATCHES, USAGE];
+pub(super) const STATEMENTS: [&str; 3] = [IDEMPOTENCY, BATCHES, USAGE];
 
 impl Postgres {
-    pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
+    pub(crate) async fn sweep_idempotency(&self, before: Timestamp) -> Result<bool> {
         self.transact(TIMEOUT, async |transaction| {
             let before = before.as_millis();
-            Ok(transaction.execute_cached(RETRIES, &[&before]).await? == CHUNK)
+            Ok(transaction.execute_cached(IDEMPOTENCY, &[&before]).await? == CHUNK)
         })
         .await
     }

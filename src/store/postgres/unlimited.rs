@@ -17,14 +17,14 @@ pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
 pub(super) const WAITING: &str = "waiting for another node, which is migrating the database";
 
 /// Waits for `work`, and logs every few seconds that it is in progress.
-pub(super) async fn reporting<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(super) async fn reporting<T>(message: &str, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let mut work = pin!(work);
     let mut ticks = interval_at(began + REPORT, REPORT);
     loop {
         tokio::select! {
             done = &mut work => return done,
-            _ = ticks.tick() => tracing::info!(seconds = began.elapsed().as_secs(), "{what}"),
+            _ = ticks.tick() => tracing::info!(seconds = began.elapsed().as_secs(), "{message}"),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::deadline::TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::fault;
-use super::pool::{Session, SqlValue};
+use super::pool::{Executor, SqlValue};
 use crate::clock::Day;
 use crate::fault::Fault;
 use crate::key::KeyId;
@@ -48,31 +48,31 @@ impl Postgres {
     }
 
     pub(crate) async fn usage_of(&self, key: KeyId, before: &str) -> Result<Vec<UsageRow>> {
-        let which = "api_key_id = $1 AND day < $2 ORDER BY day DESC LIMIT $3";
-        self.usage(which, &[&key.0, &before, &i64::from(CHUNK)])
+        let clause = "api_key_id = $1 AND day < $2 ORDER BY day DESC LIMIT $3";
+        self.usage(clause, &[&key.0, &before, &i64::from(CHUNK)])
             .await
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
-        let which = "day = $1 AND api_key_id > $2 ORDER BY api_key_id LIMIT $3";
-        self.usage(which, &[&day, &after.0, &i64::from(CHUNK)])
+        let clause = "day = $1 AND api_key_id > $2 ORDER BY api_key_id LIMIT $3";
+        self.usage(clause, &[&day, &after.0, &i64::from(CHUNK)])
             .await
     }
 
     pub(crate) async fn usage_before(&self, day: &str, limit: i64) -> Result<Vec<UsageRow>> {
-        let which = "day < $1 ORDER BY day DESC, api_key_id LIMIT $2";
-        self.usage(which, &[&day, &limit]).await
+        let clause = "day < $1 ORDER BY day DESC, api_key_id LIMIT $2";
+        self.usage(clause, &[&day, &limit]).await
     }
 
     pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
-        let which = "api_key_id = ANY($1) AND day >= $2 ORDER BY api_key_id, day";
+        let clause = "api_key_id = ANY($1) AND day >= $2 ORDER BY api_key_id, day";
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-        self.usage(which, &[&keys, &day.to_string()]).await
+        self.usage(clause, &[&keys, &day.to_string()]).await
     }
 
-    async fn usage(&self, which: &str, values: &[SqlValue<'_>]) -> Result<Vec<UsageRow>> {
+    async fn usage(&self, clause: &str, values: &[SqlValue<'_>]) -> Result<Vec<UsageRow>> {
         let select = format!(
-            "SELECT {USAGE_COLUMNS} FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id WHERE {which}"
+            "SELECT {USAGE_COLUMNS} FROM usage_by_day JOIN api_keys ON api_keys.id = api_key_id WHERE {clause}"
         );
         self.read_many(async |lease| {
             let rows = lease.query_cached(&select, values).await?;

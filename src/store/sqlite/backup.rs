@@ -29,14 +29,14 @@ pub enum BackupError {
     #[error(transparent)]
     Source(anyhow::Error),
     /// The copy failed.
-    #[error("cannot back up {from} to {to}: {what}")]
+    #[error("cannot back up {from} to {to}: {problem}")]
     Failed {
         /// The database.
         from: PathBuf,
         /// The file to write.
         to: PathBuf,
         /// What went wrong.
-        what: String,
+        problem: String,
     },
 }
 
@@ -107,16 +107,17 @@ pub(super) fn prepare(
     match inspect(source).map_err(rejected)? {
         FileState::Format(_) => {}
         FileState::Missing | FileState::Empty => {
-            let what = "there is no database yet: name the right one with --database sqlite:PATH";
-            return Err(rejected(OpenError::cannot_open(source, what)));
+            let problem =
+                "there is no database yet: name the right one with --database sqlite:PATH";
+            return Err(rejected(OpenError::cannot_open(source, problem)));
         }
     }
     reject_database(source, target)?;
     let new = NewFile::create(target, overwrite)?;
-    let failed = |what: String| BackupError::Failed {
+    let failed = |problem: String| BackupError::Failed {
         from: source.into(),
         to: target.into(),
-        what,
+        problem,
     };
     let Some(copy) = new.temporary().to_str() else {
         return Err(failed("its path is not valid UTF-8".into()));

@@ -71,7 +71,7 @@ type Result<T> = std::result::Result<T, BackupFolderError>;
 
 /// A backup on the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct ListedBackup {
     name: String,
     bytes: u64,
     /// When it was last written, in nanoseconds since the epoch.
@@ -111,7 +111,7 @@ impl BackupFolder {
 
     /// Makes a backup, and deletes those that are too many. Returns the time in its name.
     pub fn back_up(&self, now: Timestamp, progress: &BackupProgress) -> Result<Timestamp> {
-        // Also those of the last time: if none can be deleted, no more are made.
+        // Those of the last time, too: if none can be deleted, no more are made.
         let mut entries = self.delete_oldest(self.read_list()?)?;
         remove_leftovers(&self.folder, |name| made_at(name).is_some());
         self.reject_full_disk()?;
@@ -122,7 +122,7 @@ impl BackupFolder {
         let time = seconds.find(is_free).unwrap_or(now);
         let path = self.folder.join(name(time));
         let (new, written) = prepare(&self.source, &path, Overwrite::No, progress)?;
-        entries.push(Entry::new(name(time), &written));
+        entries.push(ListedBackup::new(name(time), &written));
         // First: one that is not on the list is never deleted. One that is on it and was never published is skipped.
         self.write_list(&entries)?;
         new.publish()?;
@@ -132,7 +132,7 @@ impl BackupFolder {
     }
 
     /// Deletes the oldest ones beyond those that are kept, and returns the others.
-    fn delete_oldest(&self, mut entries: Vec<Entry>) -> Result<Vec<Entry>> {
+    fn delete_oldest(&self, mut entries: Vec<ListedBackup>) -> Result<Vec<ListedBackup>> {
         let too_many = entries.len().saturating_sub(self.keep);
         for entry in entries.drain(..too_many).filter(|entry| self.has(entry)) {
             let path = self.folder.join(&entry.name);
@@ -145,7 +145,7 @@ impl BackupFolder {
     }
 
     /// The backups on the list, without those that are gone, or have been changed: they are no longer this server's.
-    fn read_list(&self) -> Result<Vec<Entry>> {
+    fn read_list(&self) -> Result<Vec<ListedBackup>> {
         let path = self.folder.join(LIST);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -159,26 +159,26 @@ impl BackupFolder {
         {
             Some(id) if id == self.deployment.0 => {}
             Some(_) => {
-                let what = "the folder has the backups of another database: choose another folder with --backup-folder";
-                return Err(BackupFolderError::Unusable(path, what.into()));
+                let problem = "the folder has the backups of another database: choose another folder with --backup-folder";
+                return Err(BackupFolderError::Unusable(path, problem.into()));
             }
             None => return Err(not_a_list(path)),
         }
-        let entries: Option<Vec<Entry>> = lines.map(Entry::parse).collect();
+        let entries: Option<Vec<ListedBackup>> = lines.map(ListedBackup::parse).collect();
         let mut entries = entries.ok_or_else(|| not_a_list(path))?;
         entries.retain(|entry| self.has(entry));
         Ok(entries)
     }
 
     /// Whether a backup is there as it was made.
-    fn has(&self, entry: &Entry) -> bool {
+    fn has(&self, entry: &ListedBackup) -> bool {
         let now = self.entry(entry.name.clone());
         now.is_ok_and(|now| entry.is_same(&now))
     }
 
-    fn write_list(&self, entries: &[Entry]) -> Result<()> {
+    fn write_list(&self, entries: &[ListedBackup]) -> Result<()> {
         let mut text = format!("deployment {}\n", self.deployment.0);
-        for Entry {
+        for ListedBackup {
             name,
             bytes,
             modified,
@@ -196,12 +196,12 @@ impl BackupFolder {
     }
 
     /// The file of this name as it is now.
-    fn entry(&self, name: String) -> Result<Entry> {
+    fn entry(&self, name: String) -> Result<ListedBackup> {
         let path = self.folder.join(&name);
         let file = path
             .symlink_metadata()
             .map_err(|error| unusable(&path, &error))?;
-        Ok(Entry::new(name, &file))
+        Ok(ListedBackup::new(name, &file))
     }
 
     fn reject_full_disk(&self) -> Result<()> {
@@ -225,7 +225,7 @@ impl BackupFolder {
     }
 }
 
-impl Entry {
+impl ListedBackup {
     fn new(name: String, file: &Metadata) -> Self {
         Self {
             name,
@@ -274,8 +274,8 @@ fn unusable(path: &Path, error: &io::Error) -> BackupFolderError {
 }
 
 fn not_a_list(path: PathBuf) -> BackupFolderError {
-    let what = "it is not a list of backups: move it elsewhere; older backups will then not be deleted automatically";
-    BackupFolderError::Unusable(path, what.into())
+    let problem = "it is not a list of backups: move it elsewhere; older backups will then not be deleted automatically";
+    BackupFolderError::Unusable(path, problem.into())
 }
 
 #[cfg(test)]
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_list_with_an_invalid_line_is_invalid() {
         let good = "animal-store-2026-11-15T16-00-00Z.db 4096 1794758400123456789";
-        let entry = Entry::parse(good).unwrap();
+        let entry = ListedBackup::parse(good).unwrap();
         assert_eq!(
             (entry.bytes, entry.modified),
             (4096, 1_794_758_400_123_456_789)
@@ -318,13 +318,14 @@ mod tests {
             "passwd 4096 1",
             "../animal-store-2026-11-15T16-00-00Z.db 4096 1",
         ] {
-            assert_eq!(Entry::parse(bad), None, "{bad}");
+            assert_eq!(ListedBackup::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn a_backup_whose_time_was_rounded_is_the_same_and_one_that_was_written_again_is_not() {
-        let entry = |rest| Entry::parse(&format!("animal-store-2026-11-15T16-00-00Z.db {rest}"));
+        let entry =
+            |rest| ListedBackup::parse(&format!("animal-store-2026-11-15T16-00-00Z.db {rest}"));
         let made = entry("4096 1794758401999999999").unwrap();
         assert!(made.is_same(&entry("4096 1794758400000000000").unwrap()));
         assert!(!made.is_same(&entry("4096 1794758404000000000").unwrap()));

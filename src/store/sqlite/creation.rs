@@ -4,25 +4,25 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::fault::Fault;
 use crate::pet::PetId;
-use crate::store::contract::{Created, Creation, Retry};
+use crate::store::contract::{Created, Creation, IdempotencyRecord};
 
 /// Inserts an animal, unless it was created by an earlier attempt.
 pub(super) fn create(
     connection: &Connection,
-    Creation { pet, retry }: Creation,
+    Creation { pet, idempotency }: Creation,
 ) -> rusqlite::Result<Created> {
-    if let Some(retry) = &retry {
+    if let Some(record) = &idempotency {
         let select = "SELECT pet_id, fingerprint FROM idempotency
                       WHERE api_key_id = ?1 AND idempotency_key = ?2 AND created_at > ?3";
-        let since = retry.now.before(Retry::RETENTION).as_millis();
+        let since = record.now.before(IdempotencyRecord::RETENTION).as_millis();
         let known = connection
             .prepare_cached(select)?
-            .query_row(params![retry.key.0, retry.token, since], |row| {
+            .query_row(params![record.key.0, record.token, since], |row| {
                 Ok((PetId(row.get(0)?), row.get(1)?))
             })
             .optional()?;
         if let Some((id, fingerprint)) = known {
-            return Ok(retry.replay(pet, id, fingerprint));
+            return Ok(record.replay(pet, id, fingerprint));
         }
     }
     Fault::WriterDies.panic_if(|| pet.name.as_str() == "writer, die");
@@ -34,12 +34,12 @@ pub(super) fn create(
             pet.status.as_str()
         ])?;
     let id = PetId(connection.last_insert_rowid());
-    if let Some(Retry {
+    if let Some(IdempotencyRecord {
         key,
         token,
         fingerprint,
         now,
-    }) = &retry
+    }) = &idempotency
     {
         connection
             .prepare_cached(

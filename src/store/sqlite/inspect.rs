@@ -37,7 +37,7 @@ impl FileState {
 
 /// Inspects the file at a path, without creating files. Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
-    let cannot = |what: &str| OpenError::cannot_open(path, what);
+    let cannot = |problem: &str| OpenError::cannot_open(path, problem);
     // Looked for first: a process that creates the database creates its log after it.
     let log = connect::logs(path).into_iter().find(|log| log.exists());
     let found = match std::fs::metadata(path) {
@@ -108,7 +108,7 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
         if verdict != "ok" {
             return Err(OpenError::Damaged {
                 path: path.into(),
-                what: verdict,
+                problem: verdict,
             });
         }
     } else {

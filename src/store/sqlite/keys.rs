@@ -8,8 +8,8 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, Changed, KeyChange, KeyChanged, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
-    SqlParam,
+    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
+    Result, SqlParam,
 };
 use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
@@ -43,13 +43,13 @@ impl Sqlite {
     }
 
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
-        let which = "WHERE hash = ?1 OR old_hash = ?1";
-        self.read(|connection| Ok(select(connection, which, [hash.as_bytes()])?.pop()))
+        let clause = "WHERE hash = ?1 OR old_hash = ?1";
+        self.read(|connection| Ok(select(connection, clause, [hash.as_bytes()])?.pop()))
     }
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
-        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![after.0, CHUNK]))
+        let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, clause, params![after.0, CHUNK]))
     }
 
     /// Only IDs are sorted, and only the keys of the part are read. With a LIMIT, SQLite keeps the rows up to the end of the part in a tree
@@ -80,10 +80,10 @@ impl Sqlite {
         mut revision: i64,
         mut each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let which = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
+        let clause = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
         loop {
             let chunk =
-                self.read(|connection| select(connection, which, params![revision, CHUNK]))?;
+                self.read(|connection| select(connection, clause, params![revision, CHUNK]))?;
             let Some(last) = chunk.last() else {
                 return Ok(());
             };
@@ -101,7 +101,7 @@ impl Sqlite {
         &self,
         id: KeyId,
         decide: impl Fn(&KeyRecord) -> std::result::Result<KeyChange, E> + Send + 'static,
-    ) -> KeyChanged<E> {
+    ) -> KeyChangeResult<E> {
         // There is one writer, so nothing changes between reading and writing.
         self.write(move |connection| {
             let Some(before) = by_id(connection, id)? else {
@@ -112,7 +112,7 @@ impl Sqlite {
                 Err(rejection) => return Ok(Some(Err(rejection))),
             }
             let after = by_id(connection, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            Ok(Some(Ok(Changed { before, after })))
+            Ok(Some(Ok(ChangedKey { before, after })))
         })
         .await
     }
@@ -182,10 +182,10 @@ fn by_id(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<KeyRecor
 
 fn select(
     connection: &Connection,
-    which: &str,
+    clause: &str,
     params: impl Params,
 ) -> rusqlite::Result<Vec<KeyRecord>> {
     let mut statement =
-        connection.prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {which}"))?;
+        connection.prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {clause}"))?;
     statement.query_map(params, |row| read_key(row))?.collect()
 }

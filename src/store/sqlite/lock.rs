@@ -87,11 +87,11 @@ impl FileLock {
             // Its last holder may have removed the file meanwhile: then this lock protects nothing.
             if identity.is_in_place() {
                 if metadata.len() > 0 && Holder::read_from(&mut file).is_none() {
-                    let what = format!(
+                    let problem = format!(
                         "{} is not a lock file of this program: move it elsewhere",
                         path.display()
                     );
-                    return Err(OpenError::cannot_open(database, what));
+                    return Err(OpenError::cannot_open(database, problem));
                 }
                 if metadata.len() == 0 {
                     give_to_owner_of_folder(&path);

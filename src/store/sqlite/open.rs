@@ -61,8 +61,8 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     }
     let found = inspect(path)?;
     if found == FileState::Missing && mode.migrates() && !folder(path).is_dir() {
-        let what = "its folder does not exist: create it first";
-        return Err(OpenError::cannot_open(path, what));
+        let problem = "its folder does not exist: create it first";
+        return Err(OpenError::cannot_open(path, problem));
     }
     let format = found.format();
     let known = migrations::CURRENT_FORMAT.into();
@@ -196,7 +196,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
         emptied.map_err(|error| OpenError::of(path, &error))
     });
     made.map_err(|error| match error {
-        OpenError::CannotOpen { what, .. } => OpenError::cannot_open(path, what),
+        OpenError::CannotOpen { problem, .. } => OpenError::cannot_open(path, problem),
         other => other,
     })?;
     match new.publish() {
@@ -240,9 +240,9 @@ fn connect(
         return Err(OpenError::cannot_open(path, "it is not writable"));
     }
     if journal != "wal" || synchronous != 2 {
-        let what =
+        let problem =
             format!("it cannot be used safely (journal_mode {journal}, synchronous {synchronous})");
-        return Err(OpenError::cannot_open(path, what));
+        return Err(OpenError::cannot_open(path, problem));
     }
     Ok((connection, before))
 }

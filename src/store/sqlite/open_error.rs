@@ -39,9 +39,9 @@ pub(crate) enum OpenError {
         log: PathBuf,
     },
     #[error(
-        "{path} is damaged ({what}): restore it from a backup, or try the sqlite3 command .recover on a copy"
+        "{path} is damaged ({problem}): restore it from a backup, or try the sqlite3 command .recover on a copy"
     )]
-    Damaged { path: PathBuf, what: String },
+    Damaged { path: PathBuf, problem: String },
     #[error("a restore of {0} was interrupted: run `animal-store restore FILE` again")]
     RestoreInterrupted(PathBuf),
     #[error("{0} was replaced while it was opened: try again")]
@@ -50,8 +50,8 @@ pub(crate) enum OpenError {
     UnsafeSqlite(&'static str),
     #[error("{0}")]
     Denied(String),
-    #[error("cannot open {path}: {what}")]
-    CannotOpen { path: PathBuf, what: String },
+    #[error("cannot open {path}: {problem}")]
+    CannotOpen { path: PathBuf, problem: String },
     #[error("cannot start the writer: {0}")]
     NoWriter(#[from] std::io::Error),
 }
@@ -63,27 +63,27 @@ impl OpenError {
             Some(ErrorCode::NotADatabase) => OpenError::NotADatabase(path),
             Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged {
                 path,
-                what: error.to_string(),
+                problem: error.to_string(),
             },
             Some(ErrorCode::DatabaseBusy) => {
-                let what = "another process has locked it: stop it first, or try again later";
-                OpenError::cannot_open(&path, what)
+                let problem = "another process has locked it: stop it first, or try again later";
+                OpenError::cannot_open(&path, problem)
             }
             // An unfinished transaction in rollback mode, which these files do not use. Rolling it back would change the file.
             Some(ErrorCode::ReadOnly) if sibling(&path, "-journal").exists() => {
                 OpenError::Damaged {
                     path,
-                    what: "a -journal of an unfinished transaction is next to it".into(),
+                    problem: "a -journal of an unfinished transaction is next to it".into(),
                 }
             }
             _ => OpenError::cannot_open(&path, error.to_string()),
         }
     }
 
-    pub(super) fn cannot_open(path: &Path, what: impl Into<String>) -> Self {
+    pub(super) fn cannot_open(path: &Path, problem: impl Into<String>) -> Self {
         Self::CannotOpen {
             path: path.into(),
-            what: what.into(),
+            problem: problem.into(),
         }
     }
 }

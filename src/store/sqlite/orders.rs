@@ -59,8 +59,8 @@ impl Sqlite {
 
     pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(|connection| {
-            let which = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
-            let mut statement = prepare(connection, which)?;
+            let clause = "WHERE id > ?1 AND status <> 'cancelled' ORDER BY id LIMIT ?2";
+            let mut statement = prepare(connection, clause)?;
             let mut rows =
                 statement.query(params![query.cursor.id(), rows_to_read(query.limit)])?;
             let mut page = PageWriter::new(query.limit);
@@ -72,13 +72,13 @@ impl Sqlite {
     }
 
     pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
-        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![start.id(), limit]))
+        let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, clause, params![start.id(), limit]))
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
-        let which = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![after.0, CHUNK]))
+        let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
+        self.read(|connection| select(connection, clause, params![after.0, CHUNK]))
     }
 }
 
@@ -108,16 +108,16 @@ fn write(connection: &Connection, change: OrderChange, now: Timestamp) -> rusqli
 
 fn select(
     connection: &Connection,
-    which: &str,
+    clause: &str,
     values: impl Params,
 ) -> rusqlite::Result<Vec<Order>> {
-    prepare(connection, which)?
+    prepare(connection, clause)?
         .query_map(values, |row| read_order(row))?
         .collect()
 }
 
-fn prepare<'c>(connection: &'c Connection, which: &str) -> rusqlite::Result<CachedStatement<'c>> {
-    connection.prepare_cached(&format!("SELECT {ORDER_COLUMNS} FROM orders {which}"))
+fn prepare<'c>(connection: &'c Connection, clause: &str) -> rusqlite::Result<CachedStatement<'c>> {
+    connection.prepare_cached(&format!("SELECT {ORDER_COLUMNS} FROM orders {clause}"))
 }
 
 fn status_of(connection: &Connection, pet: PetId) -> rusqlite::Result<Option<PetStatus>> {

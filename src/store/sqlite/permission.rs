@@ -13,7 +13,7 @@ use super::open_error::OpenError;
 pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
     match error {
         OpenError::CannotOpen { .. } => match missing(path) {
-            Some(what) => OpenError::Denied(what),
+            Some(problem) => OpenError::Denied(problem),
             None => error,
         },
         other => other,

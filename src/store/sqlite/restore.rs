@@ -84,8 +84,8 @@ impl Restore {
         };
         let metadata = inspect_source(source, &real)?;
         if !folder(&real).is_dir() {
-            let what = "its folder does not exist: create it first";
-            return Err(rejected(OpenError::cannot_open(target, what)));
+            let problem = "its folder does not exist: create it first";
+            return Err(rejected(OpenError::cannot_open(target, problem)));
         }
         let lock = FileLock::take(&real, Purpose::Command).map_err(rejected)?;
         let old = inspect_old(&real).map_err(rejected)?;

@@ -13,7 +13,7 @@ use super::restore_error::RestoreError;
 
 /// Rejects what cannot be a backup before it is copied.
 pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, RestoreError> {
-    let rejected = |what: &str| Err(RestoreError::Source(source.into(), what.into()));
+    let rejected = |problem: &str| Err(RestoreError::Source(source.into(), problem.into()));
     let file = match source.metadata() {
         Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
         Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
@@ -38,31 +38,31 @@ pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, R
 
 /// The format of a backup, or of the copy of one that is at `source`.
 pub(super) fn inspect_backup(file: &Path, source: &Path) -> Result<i32, RestoreError> {
-    let what = match inspect(file).map_err(|error| unsuitable(source, error))? {
+    let problem = match inspect(file).map_err(|error| unsuitable(source, error))? {
         FileState::Format(format) if format > CURRENT_FORMAT => format!(
             "has format {format}, and this version supports formats up to {CURRENT_FORMAT}: use a newer animal-store"
         ),
         FileState::Format(format) => return Ok(format),
         FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
     };
-    Err(RestoreError::Source(source.into(), what))
+    Err(RestoreError::Source(source.into(), problem))
 }
 
 /// Why a file is not a backup.
 fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
-    let what = match error {
+    let problem = match error {
         OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
         OpenError::NotOurs(_) => {
             "is a SQLite database of another program: name a backup of Animal Store".into()
         }
-        OpenError::Damaged { what, .. } => return damaged(source, &what),
-        OpenError::CannotOpen { what, .. } => format!("cannot be read: {what}"),
+        OpenError::Damaged { problem, .. } => return damaged(source, &problem),
+        OpenError::CannotOpen { problem, .. } => format!("cannot be read: {problem}"),
         other => format!("cannot be used: {other}"),
     };
-    RestoreError::Source(source.into(), what)
+    RestoreError::Source(source.into(), problem)
 }
 
-pub(super) fn damaged(source: &Path, what: &str) -> RestoreError {
-    let what = format!("is damaged ({what}): restore another backup");
-    RestoreError::Source(source.into(), what)
+pub(super) fn damaged(source: &Path, problem: &str) -> RestoreError {
+    let problem = format!("is damaged ({problem}): restore another backup");
+    RestoreError::Source(source.into(), problem)
 }

@@ -10,7 +10,7 @@ use super::{Sqlite, connect};
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Result, StoreError};
 
-pub(crate) struct Snapshot<'a> {
+pub(crate) struct SqliteSnapshot<'a> {
     engine: &'a Sqlite,
     connection: Connection,
     /// The file as it was, if it is read as if it could not change.
@@ -18,7 +18,7 @@ pub(crate) struct Snapshot<'a> {
 }
 
 impl Sqlite {
-    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>> {
+    pub(crate) fn snapshot(&self) -> Result<SqliteSnapshot<'_>> {
         let at_rest = self.readers.at_rest();
         let open = || {
             let connection = match at_rest {
@@ -28,7 +28,7 @@ impl Sqlite {
             connection.execute_batch("BEGIN")?;
             Ok(connection)
         };
-        Ok(Snapshot {
+        Ok(SqliteSnapshot {
             engine: self,
             connection: open().map_err(|error: rusqlite::Error| store_error(&error))?,
             at_rest,
@@ -36,7 +36,7 @@ impl Sqlite {
     }
 }
 
-impl Snapshot<'_> {
+impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let read = chunk_after(&self.connection, after, status);
         let pets = read.map_err(|error| store_error(&error))?;
@@ -44,8 +44,8 @@ impl Snapshot<'_> {
             && self.at_rest.is_some()
             && self.engine.readers.at_rest() != self.at_rest
         {
-            let what = "the database was changed while it was read: try again";
-            return Err(StoreError::Unavailable(what.into()));
+            let problem = "the database was changed while it was read: try again";
+            return Err(StoreError::Unavailable(problem.into()));
         }
         Ok(pets)
     }

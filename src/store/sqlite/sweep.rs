@@ -15,8 +15,8 @@ use crate::store::contract::Result;
 const CHUNK: usize = 100;
 
 impl Sqlite {
-    pub(crate) async fn sweep_retries(&self, before: Timestamp) -> Result<bool> {
-        let sweep = move |connection: &Connection| retries(connection, before);
+    pub(crate) async fn sweep_idempotency(&self, before: Timestamp) -> Result<bool> {
+        let sweep = move |connection: &Connection| idempotency(connection, before);
         self.writer.run(sweep, true).await
     }
 
@@ -26,7 +26,7 @@ impl Sqlite {
     }
 }
 
-fn retries(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
+fn idempotency(connection: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
     let find = "SELECT api_key_id, idempotency_key FROM idempotency
                 WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2";
     let delete = "DELETE FROM idempotency WHERE api_key_id = ?1 AND idempotency_key = ?2";
@@ -86,7 +86,7 @@ mod tests {
             connection.execute_batch(&fill).unwrap();
             // Those of the round before are too old.
             let mut chunks = 0;
-            while retries(&connection, Timestamp::from_millis(round - 1)).unwrap() {
+            while idempotency(&connection, Timestamp::from_millis(round - 1)).unwrap() {
                 chunks += 1;
             }
             assert_eq!(chunks, if round == 0 { 0 } else { ROWS / CHUNK });

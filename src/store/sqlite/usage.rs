@@ -27,25 +27,25 @@ impl Sqlite {
     }
 
     pub(crate) async fn usage_of(&self, key: KeyId, before: &str) -> Result<Vec<UsageRow>> {
-        let which = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
-        self.read(|connection| select(connection, which, params![key.0, before, CHUNK]))
+        let clause = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
+        self.read(|connection| select(connection, clause, params![key.0, before, CHUNK]))
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
-        let which = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
-        self.read(|connection| select(connection, which, params![day, after.0, CHUNK]))
+        let clause = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
+        self.read(|connection| select(connection, clause, params![day, after.0, CHUNK]))
     }
 
     pub(crate) async fn usage_before(&self, day: &str, limit: i64) -> Result<Vec<UsageRow>> {
-        let which = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
-        self.read(|connection| select(connection, which, params![day, limit]))
+        let clause = "day < ?1 ORDER BY day DESC, api_key_id LIMIT ?2";
+        self.read(|connection| select(connection, clause, params![day, limit]))
     }
 
     pub(crate) async fn usage_since(&self, keys: &[KeyId], day: Day) -> Result<Vec<UsageRow>> {
-        let which = "api_key_id = ?1 AND day >= ?2 ORDER BY day";
+        let clause = "api_key_id = ?1 AND day >= ?2 ORDER BY day";
         let day = day.to_string();
         self.read(|connection| {
-            let of_key = |key: &KeyId| select(connection, which, params![key.0, day]);
+            let of_key = |key: &KeyId| select(connection, clause, params![key.0, day]);
             let rows: rusqlite::Result<Vec<_>> = keys.iter().map(of_key).collect();
             Ok(rows?.concat())
         })
@@ -85,12 +85,12 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
 
 fn select(
     connection: &Connection,
-    which: &str,
+    clause: &str,
     values: impl Params,
 ) -> rusqlite::Result<Vec<UsageRow>> {
     // The order of a CROSS JOIN is kept: the usage is found first, and for each row of it the name of its key.
     let select = format!(
-        "SELECT {USAGE_COLUMNS} FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id WHERE {which}"
+        "SELECT {USAGE_COLUMNS} FROM usage_by_day CROSS JOIN api_keys ON api_keys.id = api_key_id WHERE {clause}"
     );
     let mut statement = connection.prepare_cached(&select)?;
     statement

@@ -295,7 +295,7 @@ mod tests {
     fn rex() -> Creation {
         Creation {
             pet: NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).unwrap(),
-            retry: None,
+            idempotency: None,
         }
     }
 

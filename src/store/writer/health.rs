@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The outcome of the last transactions.
 #[derive(Debug, Default)]
-pub(crate) struct WriteHealth(Mutex<State>);
+pub(crate) struct WriteHealth(Mutex<WriteState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteState {
     failing: Option<Failing>,
     /// The error of a failure that has not been logged.
     unlogged: Option<String>,
@@ -62,7 +62,7 @@ impl WriteHealth {
                 state.logged = Some(0);
             }
         }
-        let State {
+        let WriteState {
             failing, logged, ..
         } = &mut *state;
         match (failing, &logged) {
@@ -80,7 +80,7 @@ impl WriteHealth {
         self.lock().failing.as_ref().map(|failing| failing.kind)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriteState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

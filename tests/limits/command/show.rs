@@ -156,7 +156,7 @@ fn usage_shows_requests_by_day_of_one_key_or_of_all() {
                 "1".into(),
             ]
         };
-        let titles = ["day", "key", "name", "requests", "refused"]
+        let titles = ["day", "key", "name", "requests", "rejected"]
             .map(str::to_owned)
             .to_vec();
         assert_eq!(rows(of("")), [titles.clone(), row(ids[0].0), row(ids[1].0)]);

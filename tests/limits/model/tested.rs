@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use animal_store::clock::{Clock, Timestamp};
 use animal_store::key::KeyId;
-use animal_store::limit::redis::{Health, Redis, RedisUrl};
+use animal_store::limit::redis::{Redis, RedisHealth, RedisUrl};
 use animal_store::limit::{BanPolicy, Decision, Limiter, Meter};
 use animal_store::plan::Limits;
 use harness::Proxy;
@@ -29,7 +29,7 @@ pub(super) struct Tested {
 
 /// The connection to Redis.
 struct Wire {
-    health: Arc<Health>,
+    health: Arc<RedisHealth>,
     proxy: &'static Proxy,
     is_cut: Cell<bool>,
 }
