@@ -18,14 +18,10 @@ use sha2::{Digest, Sha256};
 use crate::access::TrustedProxies;
 use crate::api::cors::Cors;
 use crate::api::url::BaseUrl;
-use crate::fault::Fault;
 use crate::files::InvalidFile;
 use crate::limit::{BanPolicy, RedisUrl};
 use crate::log::{LogFormat, LogLevel};
 use crate::store::Database;
-
-/// Long enough for a machine to correct its clock after it has booted.
-const SWEEP_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// The token for the admin listener. Only its hash is kept, so that it can neither be printed nor guessed by timing.
 #[derive(Clone, PartialEq, Eq)]
@@ -129,8 +125,6 @@ pub struct Config {
     pub cors: Cors,
     pub bans: BanPolicy,
     pub keep_usage: Duration,
-    /// How long the clock must have run without a step before old records are deleted by it.
-    pub sweep_after: Duration,
     pub backups: Option<Backups>,
     pub log: LogFormat,
     pub log_level: LogLevel,
@@ -235,7 +229,6 @@ impl TryFrom<ServeOptions> for Config {
                 first: options.ban_for,
             },
             keep_usage: options.keep_usage,
-            sweep_after: Fault::SweepsAtOnce.choose(SWEEP_AFTER, Duration::ZERO),
             backups,
             log: options.log,
             log_level: options.log_level,

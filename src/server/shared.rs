@@ -41,7 +41,6 @@ pub(super) struct Shared {
     pub(super) write_behind: WriteBehind,
     /// How long usage by day is kept.
     pub(super) keep_usage: Duration,
-    pub(super) sweep_after: Duration,
     pub(super) readiness: Arc<Readiness>,
     pub(super) failure_log: FailureLog,
     /// True when the server shuts down.
@@ -72,7 +71,6 @@ impl Shared {
             cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,
-            sweep_after: config.sweep_after,
             backups: config.backups.clone(),
             write_behind: WriteBehind::new(workers).context("no random numbers")?,
             readiness: Arc::default(),

@@ -17,12 +17,21 @@ pub enum Mode {
         /// Whether this server may migrate.
         migrate: bool,
     },
+    /// Copies an embedded file, or writes a copy to it: no server may use it meanwhile.
+    Copy {
+        /// Whether it may be created or migrated: only the target is.
+        migrate: bool,
+    },
 }
 
 impl Mode {
     /// Whether a missing database is created, and an older one is brought to the format of this version.
     pub fn migrates(self) -> bool {
-        matches!(self, Self::Migrate | Self::Serve { migrate: true })
+        match self {
+            Self::ReadOnly | Self::ReadWrite => false,
+            Self::Migrate => true,
+            Self::Serve { migrate } | Self::Copy { migrate } => migrate,
+        }
     }
 
     /// Whether requests are served from it.

@@ -1,4 +1,4 @@
-//! An embedded database as the source and as the target of a copy. Both hold the lock of a server: none may use the file meanwhile.
+//! An embedded database as the source and as the target of a copy. Both hold the lock: no server may use the file meanwhile.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Drop for Discarded {
 impl SqliteSession {
     /// Begins to read a database.
     pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
-        let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: false }, 1, None)?;
+        let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: false }, 1, None)?;
         let engine = Discarded(Some(engine));
         let connection = connect::reader(path)?;
         connection.execute_batch("BEGIN")?;
@@ -64,7 +64,7 @@ impl SqliteSession {
 
     /// Begins to write a database, which is created or migrated first.
     pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
-        let (engine, _) = Sqlite::open(path, Mode::Serve { migrate: true }, 1, None)?;
+        let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: true }, 1, None)?;
         let engine = Discarded(Some(engine));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
@@ -183,5 +183,27 @@ impl ToSql for Value {
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_to_wait_for_the_copy_that_uses_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        SqliteSession::target(&path).unwrap().engine.keep();
+        let advice = format!(
+            "{} is in use by process {}: try again when that copy has ended",
+            path.display(),
+            std::process::id()
+        );
+        for copying in [SqliteSession::source, SqliteSession::target] {
+            let _copying = copying(&path).unwrap();
+            let serving = Sqlite::open(&path, Mode::Serve { migrate: true }, 1, None);
+            assert_eq!(serving.err().unwrap().to_string(), advice);
+        }
     }
 }

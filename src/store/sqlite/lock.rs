@@ -34,9 +34,6 @@ pub(crate) struct FileLock {
     identity: FileIdentity,
 }
 
-/// The word in the lock file of a process that does not serve.
-const COMMAND: &str = "command";
-
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
     process: u32,
@@ -156,10 +153,7 @@ impl Holder {
         Some(Self {
             process: words.next()?.parse().ok()?,
             host: words.next()?.to_owned(),
-            purpose: match words.next() {
-                Some(COMMAND) => Purpose::Command,
-                _ => Purpose::Server,
-            },
+            purpose: Purpose::from_name(words.next()),
         })
     }
 
@@ -168,11 +162,7 @@ impl Holder {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
         // In one write: a process that is killed meanwhile leaves an empty file, or a complete one.
-        let purpose = match purpose {
-            Purpose::Server => String::new(),
-            Purpose::Command => format!(" {COMMAND}"),
-        };
-        let line = format!("{} {}{purpose}\n", std::process::id(), host());
+        let line = format!("{} {} {}\n", std::process::id(), host(), purpose.name());
         file.write_all(line.as_bytes())
     }
 }

@@ -82,11 +82,13 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     }
     // A running server may not support the format of this version.
     let migrates = format != Some(migrations::CURRENT_FORMAT);
-    let purpose = match mode.serves() {
-        true => Purpose::Server,
-        false => Purpose::Command,
+    let purpose = match mode {
+        Mode::Serve { .. } => Purpose::Server,
+        Mode::Copy { .. } => Purpose::Copy,
+        Mode::ReadOnly | Mode::ReadWrite | Mode::Migrate => Purpose::Command,
     };
-    let lock = match mode.serves() || migrates {
+    let keeps_lock = purpose != Purpose::Command;
+    let lock = match keeps_lock || migrates {
         true => Some(FileLock::take(path, purpose)?),
         false => None,
     };
@@ -110,7 +112,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     let Some(file) = found.ok().filter(FileIdentity::is_in_place) else {
         return Err(OpenError::Replaced(path.into()));
     };
-    let lock = lock.filter(|_| mode.serves());
+    let lock = lock.filter(|_| keeps_lock);
     let mut files =
         open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
     files

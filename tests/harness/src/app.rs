@@ -320,7 +320,6 @@ fn config(database: Database) -> Config {
         cors: Cors::default(),
         bans: BanPolicy::default(),
         keep_usage: Duration::from_secs(400 * 24 * 60 * 60),
-        sweep_after: Duration::ZERO,
         backups: None,
         log: LogFormat::Text,
         log_level: LogLevel::Info,
