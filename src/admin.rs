@@ -14,7 +14,7 @@ mod sample;
 mod session;
 mod streams;
 
-pub(crate) use metrics::MetricsPage;
+pub(crate) use metrics::MetricSources;
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -47,7 +47,7 @@ pub(crate) struct Admin {
 impl Admin {
     /// The service of the listener at this address, with or without TLS.
     pub(crate) fn new(
-        sources: MetricsPage,
+        sources: MetricSources,
         access: Arc<Access>,
         events: Arc<RecentEvents>,
         config: &Config,

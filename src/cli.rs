@@ -36,7 +36,7 @@ use crate::config::{ServeOptions, file, usage};
 use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
-/// The configuration file that is read if no other is named, so that on a machine with the package every command finds the data.
+/// The configuration file that is read if no other is source, so that on a machine with the package every command finds the data.
 const DEFAULT_FILE: &str = "/etc/animal-store/config.toml";
 
 /// An HTTP JSON API for animals offered for adoption.
@@ -69,17 +69,17 @@ enum Command {
     #[command(subcommand)]
     Orders(orders::Command),
     /// Back up the embedded database, even while the server is running
-    Backup(backup::Backup),
+    Backup(backup::BackupCommand),
     /// Replace the embedded database with a backup
     Restore(restore::RestoreCommand),
     /// Copy everything into another, empty database: from one machine to several nodes, or back
-    Copy(copy::Copy),
+    Copy(copy::CopyCommand),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
     /// Print the OpenAPI document
-    Openapi(openapi::Openapi),
+    Openapi(openapi::OpenapiCommand),
     /// Exit with 0 if the server is ready, for containers
-    Healthcheck(healthcheck::Healthcheck),
+    Healthcheck(healthcheck::HealthcheckCommand),
     /// Write a man page for each command into a folder
     #[command(hide = true)]
     Man {
@@ -129,7 +129,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Healthcheck(healthcheck) => healthcheck.run(),
         Command::Man { folder } => man::run(self::command(), &folder),
         Command::Completions { shell } => {
-            // Not to standard output: it panics if a write fails.
+            // Not directly to standard output: clap_complete panics if a write fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "animal-store", &mut script);
             print::all(&script)
@@ -156,8 +156,8 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         matches.map_err(|error| usage_error(&error, &command, &args))
     };
     let mut matches = read(command())?;
-    if let Some((named, path)) = config_file(&matches) {
-        let command = file::apply(command(), named, &path).map_err(Failure::Usage)?;
+    if let Some((source, path)) = config_file(&matches) {
+        let command = file::apply(command(), source, &path).map_err(Failure::Usage)?;
         matches = read(command)?;
     }
     let cli = Cli::from_arg_matches(&matches);
@@ -180,7 +180,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     Ok(cli)
 }
 
-/// The configuration file, and the option or variable that names it.
+/// The configuration file, and its source: the option or variable that names it.
 fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     if let Some((_, matches)) = matches.subcommand() {
         return config_file(matches);
@@ -192,11 +192,11 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
         let is_missing = matches!(path.try_exists(), Ok(false));
         return (!is_missing).then(|| ("configuration file", path.into()));
     };
-    let named = match matches.value_source("config")? {
+    let source = match matches.value_source("config")? {
         ValueSource::EnvVariable => "ANIMAL_STORE_CONFIG",
         _ => "--config",
     };
-    Some((named, path.clone()))
+    Some((source, path.clone()))
 }
 
 /// The definition of the command line. Every option of `serve` has an environment variable, in other commands too.

@@ -55,7 +55,7 @@ pub(crate) fn read_secret_line(path: &Path, secret: &str) -> Result<String, Inva
     })
 }
 
-/// Opens a file. Whoever opens a pipe waits until somebody writes to it.
+/// Opens a regular file: opening a pipe would wait until somebody writes to it.
 fn open(path: &Path) -> Result<File, String> {
     let found = path.metadata().map_err(described)?;
     match found.is_file() {

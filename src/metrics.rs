@@ -227,7 +227,6 @@ impl RequestMetrics {
         self.durations[label.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a rejected request.
     pub(crate) fn reject(&self, by: RejectedBy) {
         self.rejected[by as usize].add(1);
     }

@@ -122,7 +122,6 @@ impl NewFile {
         &self.temporary
     }
 
-    /// The file, to be written.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -172,8 +171,7 @@ impl NewFile {
         self.sync()?;
         self.rename()?;
         self.published = true;
-        let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| {
+        sync_folder(&self.target).map_err(|error| {
             // One that replaced another stays: it is complete, and the other one is gone.
             if self.overwrite == Overwrite::No {
                 let _ = std::fs::remove_file(&self.target);
@@ -264,7 +262,13 @@ fn remove_unless_held(path: &Path) {
     }
 }
 
-fn folder(path: &Path) -> &Path {
+/// Waits until the names in the folder of a file are on disk.
+pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
+    File::open(folder(file))?.sync_all()
+}
+
+/// The folder of a file.
+pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

@@ -24,7 +24,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
-use crate::admin::{Admin, MetricsPage};
+use crate::admin::{Admin, MetricSources};
 use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
@@ -160,7 +160,7 @@ impl Server {
                 http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
             })?);
         }
-        let metrics = MetricsPage {
+        let sources = MetricSources {
             store: Arc::clone(&shared.store),
             metrics: Arc::clone(&shared.metrics),
             redis: shared.redis.clone(),
@@ -181,7 +181,7 @@ impl Server {
         let receiver = shared.shutdown.clone();
         let admin_tls = config.admin_tls().and(shared.tls.clone());
         let admin = Admin::new(
-            metrics,
+            sources,
             Arc::clone(&shared.access),
             sink.events(),
             config,

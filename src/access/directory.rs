@@ -123,7 +123,7 @@ impl Directory {
         };
         let old = record
             .old
-            .map(|(hash, until)| (hash, earliest(Some(until), key_ends)));
+            .map(|(hash, until)| (hash, Some(key_ends.map_or(until, |end| end.min(until)))));
         let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = Key {
@@ -179,10 +179,6 @@ impl DirectoryEntry {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
         std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }
-}
-
-fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    one.into_iter().chain(other).min()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The admin API: what the dashboard and scripts request. Bodies and results are those of the commands with `--json`.
+//! The admin API: what the dashboard and scripts call. Bodies and results are those of the commands with `--json`.
 
 mod keys;
 mod orders;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::guard::{Caller, Guard};
 use super::live::Live;
-use super::metrics::MetricsPage;
+use super::metrics::MetricSources;
 use super::resource::{KeyAction, OrderAction, Resource};
 use crate::access::Access;
 use crate::api::ApiError;
@@ -31,7 +31,7 @@ use crate::store::Store;
 /// The admin API.
 #[derive(Debug)]
 pub(super) struct AdminApi {
-    pub(super) sources: Arc<MetricsPage>,
+    pub(super) sources: Arc<MetricSources>,
     pub(super) access: Arc<Access>,
     pub(super) guard: Arc<Guard>,
     pub(super) live: Arc<Live>,
@@ -42,7 +42,7 @@ pub(super) struct AdminApi {
 }
 
 /// An authorized request to the admin API.
-struct AdminRequest<'a> {
+struct AdminCall<'a> {
     head: &'a Head<'a>,
     body: &'a mut RequestBody,
     peer: IpAddr,
@@ -98,7 +98,7 @@ impl AdminApi {
         if changes {
             self.guard.check_change(head, caller)?;
         }
-        let mut request = AdminRequest {
+        let mut call = AdminCall {
             head,
             body,
             peer,
@@ -107,25 +107,25 @@ impl AdminApi {
         };
         match resource {
             Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller).await)),
-            Resource::Live => self.live(&request).await,
-            Resource::Session => Ok(self.log_out(&request)),
-            Resource::Keys if changes => self.create_key(&mut request).await,
-            Resource::Keys => self.list_keys(&request).await,
-            Resource::Key(id) => self.show_key(id, &request).await,
-            Resource::KeyAction(id, KeyAction::Rotate) => self.rotate_key(id, &mut request).await,
-            Resource::KeyAction(id, KeyAction::Plan) => self.set_plan(id, &mut request).await,
-            Resource::KeyAction(id, KeyAction::Revoke) => self.revoke_key(id, &request).await,
-            Resource::KeyAction(id, KeyAction::Unban) => self.unban_key(id, &request).await,
-            Resource::Pets => self.list_pets(&request).await,
+            Resource::Live => self.live(&call).await,
+            Resource::Session => Ok(self.log_out(&call)),
+            Resource::Keys if changes => self.create_key(&mut call).await,
+            Resource::Keys => self.list_keys(&call).await,
+            Resource::Key(id) => self.show_key(id, &call).await,
+            Resource::KeyAction(id, KeyAction::Rotate) => self.rotate_key(id, &mut call).await,
+            Resource::KeyAction(id, KeyAction::Plan) => self.set_plan(id, &mut call).await,
+            Resource::KeyAction(id, KeyAction::Revoke) => self.revoke_key(id, &call).await,
+            Resource::KeyAction(id, KeyAction::Unban) => self.unban_key(id, &call).await,
+            Resource::Pets => self.list_pets(&call).await,
             Resource::Pet(id) => self.show_pet(id).await,
-            Resource::PetStatus(id) => self.set_status(id, &mut request).await,
-            Resource::Orders if changes => self.place_order(&mut request).await,
-            Resource::Orders => self.list_orders(&request).await,
+            Resource::PetStatus(id) => self.set_status(id, &mut call).await,
+            Resource::Orders if changes => self.place_order(&mut call).await,
+            Resource::Orders => self.list_orders(&call).await,
             Resource::OrderAction(id, OrderAction::Complete) => {
-                self.end_order(id, true, &request).await
+                self.end_order(id, true, &call).await
             }
             Resource::OrderAction(id, OrderAction::Cancel) => {
-                self.end_order(id, false, &request).await
+                self.end_order(id, false, &call).await
             }
         }
     }
@@ -142,11 +142,11 @@ impl AdminApi {
         Ok(Response::new(StatusCode::NO_CONTENT).with(SET_COOKIE, cookie))
     }
 
-    fn log_out(&self, request: &AdminRequest<'_>) -> Response {
+    fn log_out(&self, call: &AdminCall<'_>) -> Response {
         let mut response = Response::new(StatusCode::NO_CONTENT);
-        if let Caller::Session(id) = request.caller {
+        if let Caller::Session(id) = call.caller {
             response.add(SET_COOKIE, self.guard.sessions.end(id));
-            request.log("logged out of the dashboard", "");
+            call.log("logged out of the dashboard", "");
         }
         response
     }
@@ -170,11 +170,11 @@ impl AdminApi {
     }
 
     /// A stream of events. With the query `key=ID` it includes the requests of that key by status, from now on.
-    async fn live(&self, request: &AdminRequest<'_>) -> Result<Response, ApiError> {
-        let key = query::key(request.head.query)?;
+    async fn live(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+        let key = query::key(call.head.query)?;
         // This server knows nearly every key, and the live data are needed most while the store does not respond.
         if let Some(key) = key
-            && self.access.directory.used(key, request.now).is_none()
+            && self.access.directory.used(key, call.now).is_none()
         {
             let found = timeout(LOOKUP_TIMEOUT, self.record(key)).await;
             found.map_err(|_| ApiError::Unavailable {
@@ -182,8 +182,8 @@ impl AdminApi {
             })??;
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
-        let (guard, caller) = (Arc::clone(&self.guard), request.caller);
-        let viewer = (request.peer.to_canonical(), caller);
+        let (guard, caller) = (Arc::clone(&self.guard), call.caller);
+        let viewer = (call.peer.to_canonical(), caller);
         let is_valid = move || guard.is_valid(caller);
         let stream = self.live.stream(viewer, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
@@ -199,22 +199,19 @@ impl AdminApi {
     }
 
     /// Reads a body. An absent body counts as an empty object.
-    async fn read<T: DeserializeOwned>(
-        &self,
-        request: &mut AdminRequest<'_>,
-    ) -> Result<T, ApiError> {
-        if request.body.is_read() {
+    async fn read<T: DeserializeOwned>(&self, call: &mut AdminCall<'_>) -> Result<T, ApiError> {
+        if call.body.is_read() {
             return parse(b"{}");
         }
-        let body = read_json(request.head, request.body, self.body_timeout).await?;
+        let body = read_json(call.head, call.body, self.body_timeout).await?;
         parse(&body)
     }
 }
 
-impl AdminRequest<'_> {
+impl AdminCall<'_> {
     /// Logs what an operator has changed.
     fn log(&self, done: &'static str, subject: &str) {
-        tracing::info!(subject, client = %self.peer.to_canonical(), "{done}");
+        tracing::info!(what = subject, client = %self.peer.to_canonical(), "{done}");
     }
 }
 

@@ -133,7 +133,6 @@ impl Exposition {
         }
     }
 
-    /// The finished page.
     pub(super) fn finish(mut self) -> String {
         if self.format == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -149,8 +148,8 @@ impl Exposition {
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let before = if place == 0 { '{' } else { ',' };
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
             self.write(format_args!("{before}{label}=\"{text}\""));
         }
         if !labels.is_empty() {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::metrics::MetricsPage;
+use super::metrics::MetricSources;
 use super::off_thread::off_thread;
 use super::sample::{Counts, NAMES, Sample, keep};
 use super::streams::{Streams, Viewer};
@@ -36,7 +36,7 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The live data.
 #[derive(Debug)]
 pub(super) struct Live {
-    sources: Arc<MetricsPage>,
+    sources: Arc<MetricSources>,
     log: Arc<RecentEvents>,
     samples: Mutex<VecDeque<Sample>>,
     /// How many animals have each status, and until when that is recent enough.
@@ -52,7 +52,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(sources: Arc<MetricsPage>, log: Arc<RecentEvents>) -> Self {
+    pub(super) fn new(sources: Arc<MetricSources>, log: Arc<RecentEvents>) -> Self {
         Self {
             sources,
             log,

@@ -16,9 +16,9 @@ use crate::metrics::{BackgroundTask, OperationLabel, RequestMetrics, ServerMetri
 use crate::store::Store;
 use crate::trace;
 
-/// The metrics page, with the sources of its metrics.
+/// The sources of the metrics.
 #[derive(Debug)]
-pub(crate) struct MetricsPage {
+pub(crate) struct MetricSources {
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) redis: Option<Arc<RedisHealth>>,
@@ -34,8 +34,8 @@ pub(crate) struct MetricsPage {
     pub(crate) started: Timestamp,
 }
 
-impl MetricsPage {
-    /// Returns the page in the format that the request accepts.
+impl MetricSources {
+    /// Returns the metrics page in the format that the request accepts.
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
         let format = ExpositionFormat::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::metrics::MetricsPage;
+use super::metrics::MetricSources;
 use super::process;
 use crate::api::Operation;
 use crate::metrics::OperationLabel;
@@ -67,7 +67,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn read(sources: &MetricsPage) -> Self {
+    pub(super) fn read(sources: &MetricSources) -> Self {
         let requests = sources.metrics.requests();
         let mut outcomes = [0; 5];
         let mut reads = 0;
@@ -108,7 +108,7 @@ impl Counts {
     }
 
     /// The sample of the time between an earlier reading and this one.
-    pub(super) fn since(&self, before: &Self, sources: &MetricsPage) -> Sample {
+    pub(super) fn since(&self, before: &Self, sources: &MetricSources) -> Sample {
         let seconds = (self.at - before.at)
             .max(Duration::from_millis(1))
             .as_secs_f64();

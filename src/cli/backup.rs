@@ -20,7 +20,7 @@ use crate::store::{BackupError, BackupProgress, Database, back_up};
 ///
 /// The backup is a consistent copy in one file. It is checked, and appears under its name only when it is complete and on disk.
 #[derive(Debug, clap::Args)]
-pub(super) struct Backup {
+pub(super) struct BackupCommand {
     /// File to write
     file: PathBuf,
     /// Replace the file if it exists
@@ -30,7 +30,7 @@ pub(super) struct Backup {
     options: CommandOptions,
 }
 
-impl Backup {
+impl BackupCommand {
     pub(super) async fn run(self) -> Outcome {
         let began = Instant::now();
         let database = self.options.database();
@@ -59,7 +59,7 @@ impl Backup {
             None => failure(error),
         })?;
         let (file, seconds) = (self.file.display(), began.elapsed().as_secs_f64());
-        let report = || json!({"file": file.to_string(), "bytes": bytes, "seconds": (seconds * 1e3).round() / 1e3});
+        let report = || json!({"file": file.to_string(), "bytes": bytes, "seconds": print::rounded(seconds)});
         let text = format!("backed up {database} to {file}: {bytes} bytes in {seconds:.1} s");
         print::result(self.options.json, report, &text)
     }
@@ -69,7 +69,7 @@ impl Backup {
 fn failure(error: BackupError) -> Failure {
     match error {
         BackupError::InUse(..) => Failure::Usage(error.to_string()),
-        BackupError::File(file) if file.is_usage() => Failure::Usage(file.to_string()),
+        BackupError::File(error) => error.into(),
         other => Failure::from(anyhow::Error::from(other)),
     }
 }

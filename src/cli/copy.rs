@@ -17,7 +17,7 @@ use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 ///
 /// No server may use either of them. Both are compared at the end, and nothing is committed unless they are equal.
 #[derive(Debug, clap::Args)]
-pub(super) struct Copy {
+pub(super) struct CopyCommand {
     /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
     #[arg(long, value_name = "URL", hide_env_values = true)]
     from: Database,
@@ -37,7 +37,7 @@ pub(super) struct Copy {
     file: FileOption,
 }
 
-impl Copy {
+impl CopyCommand {
     pub(super) async fn run(self) -> Outcome {
         let began = Instant::now();
         if self.database_password_file.is_some()
@@ -70,7 +70,7 @@ impl Copy {
             json!({
                 "from": from.to_string(),
                 "to": to.to_string(),
-                "seconds": (seconds * 1e3).round() / 1e3,
+                "seconds": print::rounded(seconds),
                 "tables": tables.iter().map(row).collect::<Vec<_>>(),
             })
         };

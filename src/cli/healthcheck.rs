@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Exit with 0 if the server is ready.
 #[derive(Debug, clap::Args)]
-pub(super) struct Healthcheck {
+pub(super) struct HealthcheckCommand {
     /// URL of the check, such as http://127.0.0.1:8080/readyz; by default /readyz at the address of --listen
     url: Option<String>,
     /// Address of the API
@@ -30,7 +30,7 @@ pub(super) struct Healthcheck {
     _file: FileOption,
 }
 
-impl Healthcheck {
+impl HealthcheckCommand {
     pub(super) fn run(self) -> Outcome {
         let default_scheme = if self.tls_cert.is_some() {
             "https"
@@ -40,17 +40,17 @@ impl Healthcheck {
         let url = self
             .url
             .unwrap_or_else(|| format!("{default_scheme}://{}/readyz", reachable(self.listen)));
-        let wrong = || {
+        let invalid = || {
             Failure::Usage(format!(
                 "healthcheck {url}: must be a URL such as http://127.0.0.1:8080/readyz"
             ))
         };
-        let uri: Uri = url.parse().map_err(|_| wrong())?;
-        let host = uri.host().ok_or_else(wrong)?;
+        let uri: Uri = url.parse().map_err(|_| invalid())?;
+        let host = uri.host().ok_or_else(invalid)?;
         let (is_https, default_port) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
         let path = uri
             .path_and_query()

@@ -40,7 +40,7 @@ pub(super) enum Command {
     /// List all keys
     List(CommandOptions),
     /// Show one key
-    Show(OneKey),
+    Show(KeyArgs),
     /// Show requests per day, of one key or all keys
     Usage {
         /// The key's ID
@@ -64,7 +64,7 @@ pub(super) enum Command {
     /// Issue a new secret for a key; the old one works until the grace period ends
     Rotate {
         #[command(flatten)]
-        key: OneKey,
+        key: KeyArgs,
         /// Grace period in which the old secret still works; 0s disables it immediately
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
         grace: Duration,
@@ -73,13 +73,13 @@ pub(super) enum Command {
         yes: bool,
     },
     /// Revoke a key permanently
-    Revoke(OneKey),
+    Revoke(KeyArgs),
     /// Unban a key and reset the length of its next ban
-    Unban(OneKey),
+    Unban(KeyArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct OneKey {
+pub(super) struct KeyArgs {
     /// The key's ID
     #[arg(value_parser = options::id)]
     id: i64,
@@ -126,7 +126,7 @@ impl Command {
                 let (failure, columns) = ("cannot read the keys", report::KEY_COLUMNS);
                 list(store.keys(), failure, options.json, report, columns, row).await
             }
-            Self::Show(OneKey { id, options }) => {
+            Self::Show(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let record = keys::get(&store, KeyId(id)).await?;
                 let last_day = store.usage(Some(record.id)).try_next().await;
@@ -162,7 +162,7 @@ impl Command {
                 print_changed(&record, now, options.json, &done)
             }
             Self::Rotate {
-                key: OneKey { id, options },
+                key: KeyArgs { id, options },
                 grace,
                 yes,
             } => {
@@ -174,12 +174,12 @@ impl Command {
                 };
                 print_issued(&issued, now, options.json, "rotated", &old_secret)
             }
-            Self::Revoke(OneKey { id, options }) => {
+            Self::Revoke(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::revoke(&store, KeyId(id), now).await?;
                 print_changed(&record, now, options.json, "is revoked")
             }
-            Self::Unban(OneKey { id, options }) => {
+            Self::Unban(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let (record, ended) = keys::unban(&store, KeyId(id), now).await?;
                 let done = match ended {

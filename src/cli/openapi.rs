@@ -8,7 +8,7 @@ use crate::config::FileOption;
 
 /// Print the OpenAPI document.
 #[derive(Debug, clap::Args)]
-pub(super) struct Openapi {
+pub(super) struct OpenapiCommand {
     /// Print YAML instead of JSON
     #[arg(long)]
     yaml: bool,
@@ -25,7 +25,7 @@ pub(super) struct Openapi {
     _file: FileOption,
 }
 
-impl Openapi {
+impl OpenapiCommand {
     pub(super) fn run(self) -> Outcome {
         let (public, staging) = (self.public_url.as_ref(), self.staging_url.as_ref());
         let document = Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str));

@@ -32,9 +32,9 @@ pub(super) enum Command {
         options: CommandOptions,
     },
     /// Complete an order; the animal becomes sold
-    Complete(OneOrder),
+    Complete(OrderArgs),
     /// Cancel an open order; the animal becomes available again
-    Cancel(OneOrder),
+    Cancel(OrderArgs),
     /// List orders, including cancelled ones
     List {
         /// Only orders in this state
@@ -46,7 +46,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct OneOrder {
+pub(super) struct OrderArgs {
     /// The order's ID
     #[arg(value_parser = options::id)]
     id: i64,
@@ -67,13 +67,13 @@ impl Command {
                 let placed = placed.context("cannot place the order")?;
                 print_outcome(placed, options.json, "placed", PetStatus::Pending)
             }
-            Self::Complete(OneOrder { id, options }) => {
+            Self::Complete(OrderArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let completed = store.complete_order(OrderId(id), now).await;
                 let completed = completed.context("cannot complete the order")?;
                 print_outcome(completed, options.json, "complete", PetStatus::Sold)
             }
-            Self::Cancel(OneOrder { id, options }) => {
+            Self::Cancel(OrderArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let cancelled = store.cancel_order(OrderId(id), now).await;
                 let cancelled = cancelled.context("cannot cancel the order")?;

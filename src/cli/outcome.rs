@@ -1,6 +1,7 @@
 //! The result of a command.
 
 use crate::config::InvalidConfig;
+use crate::new_file::NewFileError;
 
 /// Why a command failed.
 pub(super) enum Failure {
@@ -23,6 +24,16 @@ impl From<InvalidConfig> for Failure {
         match error {
             InvalidConfig::File { .. } => Self::Failed(error.to_string()),
             _ => Self::Usage(error.to_string()),
+        }
+    }
+}
+
+/// A target that is unsuitable is a usage error.
+impl From<NewFileError> for Failure {
+    fn from(error: NewFileError) -> Self {
+        match error.is_usage() {
+            true => Self::Usage(error.to_string()),
+            false => Self::Failed(error.to_string()),
         }
     }
 }

@@ -38,11 +38,11 @@ pub(super) enum Command {
         options: CommandOptions,
     },
     /// Show one animal
-    Show(OnePet),
+    Show(PetArgs),
     /// Set an animal's status
     SetStatus {
         #[command(flatten)]
-        pet: OnePet,
+        pet: PetArgs,
         /// New status
         status: PetStatus,
         /// Cancel the open order for the animal, if any
@@ -52,7 +52,7 @@ pub(super) enum Command {
     /// Remove an animal permanently; its orders stay
     Remove {
         #[command(flatten)]
-        pet: OnePet,
+        pet: PetArgs,
         /// Cancel the open order for the animal, if any
         #[arg(long)]
         force: bool,
@@ -60,12 +60,12 @@ pub(super) enum Command {
         #[arg(long)]
         yes: bool,
     },
-    Import(import::Import),
-    Export(export::Export),
+    Import(import::ImportCommand),
+    Export(export::ExportCommand),
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct OnePet {
+pub(super) struct PetArgs {
     /// The animal's ID
     #[arg(value_parser = options::id)]
     id: i64,
@@ -104,14 +104,14 @@ impl Command {
                 )
                 .await
             }
-            Self::Show(OnePet { id, options }) => {
+            Self::Show(PetArgs { id, options }) => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let pet = get(&store, PetId(id)).await?;
                 let text = table::text(COLUMNS, vec![row(&pet)]);
                 print::result(options.json, || pet, &text)
             }
             Self::SetStatus {
-                pet: OnePet { id, options },
+                pet: PetArgs { id, options },
                 status,
                 force,
             } => {
@@ -127,7 +127,7 @@ impl Command {
                 print::result(options.json, report, &(text + &order_text(cancelled)))
             }
             Self::Remove {
-                pet: OnePet { id, options },
+                pet: PetArgs { id, options },
                 force,
                 yes,
             } => {

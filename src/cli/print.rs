@@ -44,9 +44,9 @@ pub(super) fn all(bytes: &[u8]) -> Outcome {
     written.map_err(write_failed)
 }
 
-/// Prints one line to standard output.
-fn line(text: &str) -> Outcome {
-    all(format!("{text}\n").as_bytes())
+/// Seconds, rounded to three decimal places.
+pub(super) fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e3).round() / 1e3
 }
 
 /// A count with its noun, in the singular or the plural.
@@ -57,8 +57,8 @@ pub(super) fn counted(count: u64, name: &str) -> String {
 
 /// Prints the result of a command: as one line of JSON, or as `text`.
 pub(super) fn result(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
-    if json {
-        return line(&value().to_string());
+    match json {
+        true => all(format!("{}\n", value()).as_bytes()),
+        false => all(format!("{text}\n").as_bytes()),
     }
-    line(text)
 }

@@ -7,13 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinHandle;
 use tokio::time::interval;
 
+use super::print;
 use super::signals::Signals;
 use crate::store::BackupProgress;
 
 /// The interval at which the bar is redrawn.
 const REDRAW: Duration = Duration::from_millis(100);
-
-use super::print;
 
 /// Done, of all, the rate and the remaining time.
 const BYTES: &str =
@@ -73,8 +72,8 @@ impl Bar {
         })
     }
 
-    pub(super) fn set(&self, done: u64, of: u64) {
-        self.0.set_length(of);
+    pub(super) fn set(&self, done: u64, total: u64) {
+        self.0.set_length(total);
         self.0.set_position(done);
     }
 

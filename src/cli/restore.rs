@@ -43,11 +43,7 @@ impl RestoreCommand {
         };
         let file = self.file.display();
         if !self.yes {
-            let verb = if target.exists() {
-                "replaced with"
-            } else {
-                "created from"
-            };
+            let verb = verb(target.exists());
             require_terminal(&format!("{database} would be {verb} {file}"))?;
         }
         let mut signals = Signals::listen().context("cannot listen for signals")?;
@@ -65,10 +61,7 @@ impl RestoreCommand {
         if !self.yes {
             let keys = describe(prepared.revived().as_ref());
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
-            let verb = match prepared.replaces() {
-                true => "replaced with",
-                false => "created from",
-            };
+            let verb = verb(prepared.replaces());
             let question = format!("{database} will be {verb} {file}{lines}");
             confirm_unless_stopped(question, &mut signals, NOTHING).await?;
         }
@@ -120,6 +113,13 @@ impl RestoreCommand {
             })
         };
         print::result(self.options.json, report, &text)
+    }
+}
+
+fn verb(replaces: bool) -> &'static str {
+    match replaces {
+        true => "replaced with",
+        false => "created from",
     }
 }
 

@@ -118,7 +118,7 @@ async fn serve(
 
     tokio::select! {
         // No drain: requests that cannot be stored cannot succeed.
-        why = running.failed() => return Err(anyhow!("{why}; see the log")),
+        reason = running.failed() => return Err(anyhow!("{reason}; see the log")),
         signal = signals.first() => tracing::info!(signal, "shutting down"),
     }
     running.shut_down().await

@@ -11,16 +11,16 @@ use toml::de::{DeTable, DeValue};
 
 use super::usage;
 
-/// Makes the file's values the defaults of every subcommand. `named` is the option or variable that named the file. The error is a
+/// Makes the file's values the defaults of every subcommand. `source` is the option or variable that named the file. The error is a
 /// message with the line number.
-pub(crate) fn apply(mut command: Command, named: &str, path: &Path) -> Result<Command, String> {
+pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<Command, String> {
     let shown = path.display();
     let bytes = fs::read(path).map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => {
-            format!("{named} {shown}: permission denied: cannot read the file")
+            format!("{source} {shown}: permission denied: cannot read the file")
         }
-        ErrorKind::NotFound => format!("{named} {shown}: file not found"),
-        _ => format!("{named} {shown}: {error}"),
+        ErrorKind::NotFound => format!("{source} {shown}: file not found"),
+        _ => format!("{source} {shown}: {error}"),
     })?;
     let at = |offset: usize, problem: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');

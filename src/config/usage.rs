@@ -7,13 +7,13 @@ use clap::{Arg, Command};
 
 /// Returns an error of the command line in one line. A value from the environment is named by its variable.
 pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsString]) -> String {
-    let named = named(error).unwrap_or_default();
-    let long = long_name(named);
+    let argument = argument(error).unwrap_or_default();
+    let long = long_name(argument);
     let option =
         find(command, long).or_else(|| first(command, &|option| option.get_long() == Some(long)));
     let line = one_line(error, option);
     match option.and_then(|option| variable(option, args)) {
-        Some(variable) => line.replace(&format!("'{named}'"), &variable),
+        Some(variable) => line.replace(&format!("'{argument}'"), &variable),
         None => line,
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
         let digits = option.strip_prefix('-');
         digits.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
     };
-    if error.kind() == ErrorKind::UnknownArgument && named(error).is_some_and(looks_negative) {
+    if error.kind() == ErrorKind::UnknownArgument && argument(error).is_some_and(looks_negative) {
         line.push_str(": a value cannot be negative");
     } else if let Some((start, _)) = line.split_once(" [possible values: ") {
         line = format!("{start}: use {}", possible_values(error));
@@ -67,7 +67,7 @@ fn possible_values(error: &clap::Error) -> String {
 }
 
 /// The argument of an error, as clap writes it: `--listen <IP:PORT>`.
-fn named(error: &clap::Error) -> Option<&str> {
+fn argument(error: &clap::Error) -> Option<&str> {
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) => Some(option),
         _ => None,

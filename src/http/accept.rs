@@ -157,11 +157,8 @@ impl<S: Service + 'static> Acceptor<S> {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
-            (Some(permit), None) => {
-                drop(tokio::task::spawn_local(reject(tcp, response, permit)));
-            }
-            (Some(permit), Some(tls)) => {
-                let rejecting = reject_encrypted(tls.clone(), tcp, response, permit);
+            (Some(permit), tls) => {
+                let rejecting = reject(tls.clone(), tcp, response, permit);
                 drop(tokio::task::spawn_local(rejecting));
             }
             // Sends what fits into the buffer of the socket, and closes the connection.
@@ -195,16 +192,15 @@ async fn serve_encrypted<S: Service + 'static>(
     }
 }
 
-async fn reject(tcp: TcpStream, response: Vec<u8>, _permit: OwnedSemaphorePermit) {
-    send_rejection(tcp, &response).await;
-}
-
-async fn reject_encrypted(
-    tls: Tls,
+async fn reject(
+    tls: Option<Tls>,
     tcp: TcpStream,
     response: Vec<u8>,
     _permit: OwnedSemaphorePermit,
 ) {
+    let Some(tls) = tls else {
+        return send_rejection(tcp, &response).await;
+    };
     let exchange = async {
         if let Ok(stream) = tls.accept_http1(tcp).await {
             send_rejection(stream, &response).await;

@@ -74,7 +74,6 @@ impl Activity {
         self.wake();
     }
 
-    /// Wakes the task.
     pub(super) fn wake(&self) {
         if let Some(task) = self.task.get() {
             task.wake_by_ref();

@@ -21,8 +21,6 @@ pub const RATE_REMAINING: HeaderName = HeaderName::from_static(text::RATE_REMAIN
 pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
 /// The ID of a request, in its response and in the log.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static(text::REQUEST_ID);
-/// Makes the retry of a creation safe.
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Marks a response that repeats an earlier one.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// Since when an operation is deprecated (RFC 9745).
@@ -31,8 +29,6 @@ pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
 /// The addresses that a request came through, as proxies write it.
 pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// The protocol that the client used to reach a proxy.
-pub const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// `application/json`
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");

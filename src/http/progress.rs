@@ -114,12 +114,10 @@ impl Progress {
         }
     }
 
-    /// The phase.
     pub(super) fn phase(&self) -> Phase {
         self.0.phase.get()
     }
 
-    /// When the phase began.
     pub(super) fn since(&self) -> Instant {
         self.0.since.get()
     }
@@ -178,7 +176,6 @@ pub(super) struct InFlightRequest {
 }
 
 impl InFlightRequest {
-    /// The progress of its connection.
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
     }

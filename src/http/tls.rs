@@ -11,7 +11,7 @@ pub(super) use handshake::{Handshake, perform_handshake};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -80,7 +80,7 @@ impl Tls {
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
     pub fn reload(&self, always: bool) -> Result<Reload, InvalidPair> {
-        let mut seen = self.seen();
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
         if digest == *seen && !always {
             return Ok(Reload::Unchanged);
@@ -103,10 +103,6 @@ impl Tls {
     /// Performs a handshake that offers only HTTP/1.1.
     pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.0.http1_acceptor.accept(tcp).await
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Digest> {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

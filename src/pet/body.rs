@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
         }
         .map_err(|problem| report("name", &problem));
 
-        let category_id = match self.category_id.map(|raw| whole(raw.get())) {
+        let category_id = match self.category_id.map(|raw| parse_int64(raw.get())) {
             None => Err("is missing: it must be an integer"),
             Some(None) => Err(NOT_AN_INT64),
             Some(Some(id)) => Ok(id),
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
 
 /// The exact value of a JSON number, if it is an int64. JSON has one kind of number: `2`, `2.0` and `20e-1` are the same, and some
 /// languages write the second.
-pub(super) fn whole(text: &str) -> Option<i64> {
+pub(super) fn parse_int64(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
@@ -277,11 +277,11 @@ mod tests {
             ("0e99999999999999999999", 0),
             ("1.5e1", 15),
         ] {
-            assert_eq!(whole(good), Some(value), "{good}");
+            assert_eq!(parse_int64(good), Some(value), "{good}");
         }
-        assert_eq!(whole("9223372036854775807.0"), Some(i64::MAX));
+        assert_eq!(parse_int64("9223372036854775807.0"), Some(i64::MAX));
         assert_eq!(
-            whole("9007199254740993.0"),
+            parse_int64("9007199254740993.0"),
             Some(9_007_199_254_740_993),
             "no rounding on the way"
         );

@@ -1,6 +1,6 @@
 //! The IDs of animals in a file.
 
-use super::body::whole;
+use super::body::parse_int64;
 use super::{PetId, PetName};
 
 /// Where the IDs of animals in a file come from.
@@ -30,7 +30,7 @@ impl PetIds {
         if self == Self::New {
             return Some(None);
         }
-        match text.map(whole) {
+        match text.map(parse_int64) {
             Some(Some(id @ 1..=PetId::LARGEST_KEPT)) => Some(Some(PetId(id))),
             Some(_) => {
                 let max = PetId::LARGEST_KEPT;

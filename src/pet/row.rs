@@ -1,6 +1,6 @@
 //! An animal in a file: the fields and rules of the API, and its ID if animals keep theirs.
 
-use super::body::{Fields, NOT_A_STATUS, NOT_AN_INT64, whole};
+use super::body::{Fields, NOT_A_STATUS, NOT_AN_INT64, parse_int64};
 use super::{CsvColumns, NewPet, PetId, PetIds, PetStatus, syntax};
 
 /// An animal in a file.
@@ -41,7 +41,7 @@ impl PetRow {
         let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
         let name = ids.to_name()(text(columns.name).to_owned());
         let name = name.map_err(|problem| report("name", &problem));
-        let category_id = whole(text(columns.category_id));
+        let category_id = parse_int64(text(columns.category_id));
         let category_id = category_id.ok_or_else(|| report("categoryId", NOT_AN_INT64));
         // An empty field is one that is omitted.
         let status = match columns.status.map(text) {

@@ -2,7 +2,7 @@
 
 /// The reason and the position of a syntax error.
 pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
-    let (why, at) = if text.starts_with('\u{feff}') {
+    let (problem, at) = if text.starts_with('\u{feff}') {
         ("byte order mark".to_owned(), 0)
     } else if error.is_eof() {
         ("unexpected end".to_owned(), text.len())
@@ -15,7 +15,7 @@ pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
         .rsplit('\n')
         .next()
         .map_or(0, |line| line.chars().count());
-    format!("{why} at line {line}, column {column}")
+    format!("{problem} at line {line}, column {column}")
 }
 
 /// The reason, and the offset in bytes.
@@ -29,10 +29,10 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
         // The parser stops before that character.
         let further = rest.find(|character| character < ' ').unwrap_or_default();
         let found = rest[further..].chars().next().unwrap_or_default();
-        let why = format!("control character {} in a string", shown(found));
-        return (why, at + further);
+        let problem = format!("control character {} in a string", shown(found));
+        return (problem, at + further);
     }
-    let why = if matches!(found, '}' | ']') && before.trim_ascii_end().ends_with(',') {
+    let problem = if matches!(found, '}' | ']') && before.trim_ascii_end().ends_with(',') {
         "trailing comma".to_owned()
     } else if message.starts_with("invalid escape")
         || message.contains("surrogate")
@@ -44,7 +44,7 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     } else {
         format!("unexpected character {}", shown(found))
     };
-    (why, at)
+    (problem, at)
 }
 
 /// A character in a message.

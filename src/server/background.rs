@@ -98,7 +98,11 @@ async fn repeat(
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
                 tracing::debug!(task = task.name(), %error, "background task failed");
-                failure.get_or_insert_with(|| TaskFailure::new(error));
+                failure.get_or_insert_with(|| TaskFailure {
+                    error,
+                    at: Instant::now(),
+                    is_logged: false,
+                });
             }
             Ok(()) => {
                 if failure.take().is_some_and(|failure| failure.is_logged) {
@@ -115,16 +119,6 @@ struct TaskFailure {
     error: store::StoreError,
     at: Instant,
     is_logged: bool,
-}
-
-impl TaskFailure {
-    fn new(error: store::StoreError) -> Self {
-        Self {
-            error,
-            at: Instant::now(),
-            is_logged: false,
-        }
-    }
 }
 
 /// Logs a failure that lasts, after the checks have had time to detect an outage of the store. During an outage, which is logged

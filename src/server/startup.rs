@@ -77,7 +77,7 @@ impl Startup {
                 return Ok(());
             }
             let serving = shared.into_iter().map(|(listener, tls, cors)| {
-                let service = Starting {
+                let service = StartupService {
                     clock: clock.clone(),
                     addresses: AddressTable::default(),
                     cors,
@@ -116,13 +116,13 @@ pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Outpu
 
 /// The service of both listeners during the start.
 #[derive(Debug)]
-struct Starting {
+struct StartupService {
     clock: Clock,
     addresses: AddressTable,
     cors: Cors,
 }
 
-impl Starting {
+impl StartupService {
     fn unavailable(&self, peer: IpAddr, is_api: bool) -> Response {
         let error = ApiError::NotReady("The server is starting. Try again in a moment.".into());
         let mut response = error.response();
@@ -134,7 +134,7 @@ impl Starting {
     }
 }
 
-impl Service for Starting {
+impl Service for StartupService {
     async fn respond(&self, head: &Head<'_>, _: &mut RequestBody, exchange: &Exchange) -> Response {
         let reads = matches!(*head.method, Method::GET | Method::HEAD);
         let mut route = Route::of(head.method, head.path);

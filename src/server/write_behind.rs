@@ -12,7 +12,6 @@ use crate::store::{self, Store, UsageBatch, UsageRecorder};
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
 const BATCH: usize = 500;
 
-/// The usage and the bans that are not stored yet.
 #[derive(Debug)]
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
@@ -45,7 +44,6 @@ impl WriteBehind {
         lock(&self.used[worker].0).push(*key);
     }
 
-    /// Records that a key is banned.
     pub(super) fn record_ban(&self, key: KeyId, ban: BanChange) {
         lock(&self.bans).push((key, ban));
     }

@@ -130,7 +130,7 @@ pub async fn copy(
     let target = unless(stop.as_mut(), CopySession::target(to, &source)).await?;
     let filled = unless(stop, fill(&source, &target, progress)).await;
     if matches!(filled, Err(CopyError::Stopped(_))) {
-        // Otherwise PostgreSQL would go on for a while, and refuse the next copy.
+        // Otherwise PostgreSQL would continue for a while, and reject the next copy.
         for session in [&target, &source] {
             session.interrupt().await;
         }
@@ -139,7 +139,7 @@ pub async fn copy(
     let committed = dispatch!(target, commit());
     committed.map_err(|error| match (error, to) {
         (StoreError::Unavailable(text), Database::Postgres(_)) => CopyError::Unknown(text),
-        (error, _) => at(TO)(error),
+        (error, _) => failed(TO)(error),
     })?;
     Ok(tables)
 }
@@ -164,7 +164,7 @@ async fn fill(
 ) -> Result<Vec<CopiedTable>> {
     let mut all = 0;
     for table in &TABLES {
-        all += source.count(table).await.map_err(at(FROM))?;
+        all += source.count(table).await.map_err(failed(FROM))?;
     }
     let mut done = 0;
     let mut tables = Vec::new();
@@ -182,8 +182,8 @@ async fn fill(
             contents,
         });
     }
-    let counters = dispatch!(source, counters()).map_err(at(FROM))?;
-    dispatch!(target, set_counters(counters)).map_err(at(TO))?;
+    let counters = dispatch!(source, counters()).map_err(failed(FROM))?;
+    dispatch!(target, set_counters(counters)).map_err(failed(TO))?;
     let mut done = 0;
     for (table, copied) in TABLES.iter().zip(&tables) {
         let mut found = Contents::default();
@@ -195,7 +195,7 @@ async fn fill(
             yield_now().await;
             Ok(())
         };
-        target.each(table, read).await.map_err(at(TO))?;
+        target.each(table, read).await.map_err(failed(TO))?;
         if found != copied.contents {
             return Err(CopyError::Differs {
                 table: table.name,
@@ -208,7 +208,7 @@ async fn fill(
 }
 
 /// The error of opening a database, which names the option of all other commands.
-fn rejected(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
+fn cannot_open(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
         let text = format!("{error:#}");
         let problem = text.strip_prefix("--database: ").unwrap_or(&text);
@@ -217,7 +217,7 @@ fn rejected(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     }
 }
 
-fn at(option: &'static str) -> impl Fn(StoreError) -> CopyError {
+fn failed(option: &'static str) -> impl Fn(StoreError) -> CopyError {
     move |error| CopyError::Failed {
         option,
         problem: error.to_string(),
@@ -226,13 +226,13 @@ fn at(option: &'static str) -> impl Fn(StoreError) -> CopyError {
 
 impl CopySession {
     async fn source(database: &Database) -> Result<Self> {
-        let failed = rejected(FROM);
+        let failure = cannot_open(FROM);
         let source = match database {
             Database::Sqlite(path) => {
-                Self::Sqlite(Box::new(SqliteSession::source(path).map_err(failed)?))
+                Self::Sqlite(Box::new(SqliteSession::source(path).map_err(failure)?))
             }
             Database::Postgres(url) => {
-                let source = PgSession::source(database, url).await.map_err(failed)?;
+                let source = PgSession::source(database, url).await.map_err(failure)?;
                 Self::Postgres(Box::new(source))
             }
         };
@@ -242,10 +242,10 @@ impl CopySession {
 
     /// Opens the target, creates it if it is missing, and begins the transaction. Fails if it has animals, orders or keys.
     async fn target(database: &Database, source: &Self) -> Result<Self> {
-        let failed = rejected(TO);
+        let failure = cannot_open(TO);
         let target = match database {
             Database::Sqlite(path) => {
-                Self::Sqlite(Box::new(SqliteSession::target(path).map_err(failed)?))
+                Self::Sqlite(Box::new(SqliteSession::target(path).map_err(failure)?))
             }
             Database::Postgres(url) => {
                 let source = match source {
@@ -253,7 +253,7 @@ impl CopySession {
                     Self::Postgres(source) => Some(&**source),
                 };
                 let target = PgSession::target(database, url, source).await;
-                let target = target.map_err(failed)?.ok_or(CopyError::SameDatabase)?;
+                let target = target.map_err(failure)?.ok_or(CopyError::SameDatabase)?;
                 Self::Postgres(Box::new(target))
             }
         };
@@ -262,7 +262,7 @@ impl CopySession {
             .iter()
             .filter(|table| REQUIRED_EMPTY.contains(&table.name))
         {
-            if target.count(table).await.map_err(at(TO))? > 0 {
+            if target.count(table).await.map_err(failed(TO))? > 0 {
                 return Err(CopyError::NotEmpty {
                     database: database.to_string(),
                     table: table.name,
@@ -270,7 +270,7 @@ impl CopySession {
             }
         }
         // What an empty database has is replaced, too: its ID, for example.
-        dispatch!(&target, clear()).map_err(at(TO))?;
+        dispatch!(&target, clear()).map_err(failed(TO))?;
         Ok(target)
     }
 
@@ -278,7 +278,7 @@ impl CopySession {
     async fn reject_nodes(&self, option: &'static str, database: &Database) -> Result<()> {
         let nodes = match self {
             Self::Sqlite(_) => 0,
-            Self::Postgres(session) => session.nodes().await.map_err(at(option))?,
+            Self::Postgres(session) => session.nodes().await.map_err(failed(option))?,
         };
         match nodes {
             0 => Ok(()),
@@ -326,7 +326,7 @@ impl CopySession {
                 source.each(table, write).await
             }
             Self::Postgres(target) => {
-                let mut loading = target.load(table).await.map_err(at(TO))?;
+                let mut loading = target.load(table).await.map_err(failed(TO))?;
                 let write = async |rows: Vec<Row>| {
                     seen(&rows);
                     let written = loading.write(&rows).await;
@@ -334,14 +334,14 @@ impl CopySession {
                 };
                 let read = source.each(table, write).await;
                 if read.is_ok() {
-                    loading.finish().await.map_err(at(TO))?;
+                    loading.finish().await.map_err(failed(TO))?;
                 }
                 read
             }
         };
         match failure {
-            Some(error) => Err(at(TO)(error)),
-            None => read.map_err(at(FROM)),
+            Some(error) => Err(failed(TO)(error)),
+            None => read.map_err(failed(FROM)),
         }
     }
 }

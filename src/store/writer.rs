@@ -76,7 +76,6 @@ impl WriterState {
         self.waiting.fetch_sub(creations, Ordering::Relaxed);
     }
 
-    /// The number of creations that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

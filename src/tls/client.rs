@@ -49,7 +49,7 @@ impl ClientTls {
         protocols: &[&[u8]],
     ) -> Result<Self, ClientTlsError> {
         let roots = files.roots.clone().unwrap_or_default();
-        let (store, named) = match (verification, &roots) {
+        let (store, trusted) = match (verification, &roots) {
             (Verification::None, _) => (RootCertStore::empty(), Vec::new()),
             (_, Roots::System) => (system_roots()?, Vec::new()),
             (_, Roots::File(path)) => {
@@ -57,19 +57,24 @@ impl ClientTls {
                     path: path.clone(),
                     problem,
                 };
-                let named = files::read(path).and_then(|pem| pair::chain(&pem));
-                let named = named.map_err(failed)?;
+                let trusted = files::read(path).and_then(|pem| pair::chain(&pem));
+                let trusted = trusted.map_err(failed)?;
                 let mut store = RootCertStore::empty();
-                for certificate in &named {
+                for certificate in &trusted {
                     store
                         .add(certificate.clone())
                         .map_err(|_| failed("a certificate is malformed".into()))?;
                 }
-                (store, named)
+                (store, trusted)
             }
         };
         let provider = Arc::new(ring::default_provider());
-        let verifier = Verifier::new(Arc::clone(&provider), verification, store, named);
+        let verifier = Verifier {
+            provider: Arc::clone(&provider),
+            verification,
+            roots: store,
+            trusted,
+        };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .dangerous()

@@ -31,28 +31,14 @@ pub(crate) enum Verification {
 
 #[derive(Debug)]
 pub(super) struct Verifier {
-    provider: Arc<CryptoProvider>,
-    verification: Verification,
-    roots: RootCertStore,
+    pub(super) provider: Arc<CryptoProvider>,
+    pub(super) verification: Verification,
+    pub(super) roots: RootCertStore,
     /// The certificates in the file of CAs, one of which may be that of the server itself.
-    named: Vec<CertificateDer<'static>>,
+    pub(super) trusted: Vec<CertificateDer<'static>>,
 }
 
 impl Verifier {
-    pub(super) fn new(
-        provider: Arc<CryptoProvider>,
-        verification: Verification,
-        roots: RootCertStore,
-        named: Vec<CertificateDer<'static>>,
-    ) -> Self {
-        Self {
-            provider,
-            verification,
-            roots,
-            named,
-        }
-    }
-
     fn verify_chain(
         &self,
         leaf: &CertificateDer<'_>,
@@ -61,7 +47,7 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Error> {
         // A self-signed certificate often claims to be a CA, and webpki accepts no CA as a server. One that the file names is trusted.
-        if self.named.contains(leaf) {
+        if self.trusted.contains(leaf) {
             return verify_validity(leaf, now);
         }
         verify_server_cert_signed_by_trust_anchor(

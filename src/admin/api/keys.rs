@@ -9,7 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminApi, AdminRequest, invalid, query, respond_json as respond};
+use super::{AdminApi, AdminCall, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};
@@ -57,12 +57,9 @@ struct RotateKey {
 }
 
 impl AdminApi {
-    pub(super) async fn list_keys(&self, request: &AdminRequest<'_>) -> Result<Response, ApiError> {
-        let query = query::of_keys(request.head.query, request.now)?;
-        let (store, since) = (
-            Arc::clone(self.store()),
-            first_day(request.now, DAYS_OF_LIST),
-        );
+    pub(super) async fn list_keys(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+        let query = query::of_keys(call.head.query, call.now)?;
+        let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
         let (list, usage) = off_thread(async move || {
             let list = store.key_list(&query).await?;
             let ids: Vec<KeyId> = list.keys.iter().map(|key| key.id).collect();
@@ -77,7 +74,7 @@ impl AdminApi {
         let none = Vec::new();
         let rows = list.keys.iter().map(|key| {
             let usage = by_key.get(&key.id).unwrap_or(&none);
-            let mut row = self.key(key, usage, request.now);
+            let mut row = self.key(key, usage, call.now);
             let on = |day: String| usage.iter().find(|row| row.day == day);
             let days = (0..DAYS_OF_LIST as i64).map(|day| {
                 let day = Day::from_number(since.number() + day).to_string();
@@ -92,28 +89,25 @@ impl AdminApi {
 
     /// The key with this ID, which must exist.
     pub(super) async fn record(&self, id: KeyId) -> Result<KeyRecord, ApiError> {
-        keys::get(self.store(), id).await.map_err(failure)
+        Ok(keys::get(self.store(), id).await?)
     }
 
     pub(super) async fn show_key(
         &self,
         id: KeyId,
-        request: &AdminRequest<'_>,
+        call: &AdminCall<'_>,
     ) -> Result<Response, ApiError> {
         let record = self.record(id).await?;
-        let since = first_day(request.now, DAYS_OF_KEY);
+        let since = first_day(call.now, DAYS_OF_KEY);
         let usage = self.store().usage_since(&[id], since).await?;
-        let mut key = self.key(&record, &usage, request.now);
+        let mut key = self.key(&record, &usage, call.now);
         key["unbannedAt"] = report::text(record.unbanned_at).into();
         key["usage"] = usage.iter().map(report::usage).collect();
         Ok(respond(StatusCode::OK, &key))
     }
 
-    pub(super) async fn create_key(
-        &self,
-        request: &mut AdminRequest<'_>,
-    ) -> Result<Response, ApiError> {
-        let body: CreateKey = self.read(request).await?;
+    pub(super) async fn create_key(&self, call: &mut AdminCall<'_>) -> Result<Response, ApiError> {
+        let body: CreateKey = self.read(call).await?;
         let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let expires = match body.expires {
@@ -123,37 +117,35 @@ impl AdminApi {
             }
             None => None,
         };
-        let created = keys::create(self.store(), name, plan, expires, request.now).await;
-        let issued = created.map_err(failure)?;
-        request.log("key created", &format!("key {}", issued.record.id));
+        let issued = keys::create(self.store(), name, plan, expires, call.now).await?;
+        call.log("key created", &format!("key {}", issued.record.id));
         Ok(respond(
             StatusCode::CREATED,
-            &report::issued(&issued, request.now),
+            &report::issued(&issued, call.now),
         ))
     }
 
     pub(super) async fn set_plan(
         &self,
         id: KeyId,
-        request: &mut AdminRequest<'_>,
+        call: &mut AdminCall<'_>,
     ) -> Result<Response, ApiError> {
-        let body: SetPlan = self.read(request).await?;
+        let body: SetPlan = self.read(call).await?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
-        let changed = keys::set_plan(self.store(), id, plan).await;
-        let record = changed.map_err(failure)?;
+        let record = keys::set_plan(self.store(), id, plan).await?;
         let (name, limits) = (plan.name(), plan.limits());
         let (minute, day) = (limits.per_minute(), limits.per_day());
         let subject = format!("key {id}, {name}, {minute} per minute, {day} per day");
-        request.log("plan changed", &subject);
-        Ok(changed_key(&record, request.now))
+        call.log("plan changed", &subject);
+        Ok(changed_key(&record, call.now))
     }
 
     pub(super) async fn rotate_key(
         &self,
         id: KeyId,
-        request: &mut AdminRequest<'_>,
+        call: &mut AdminCall<'_>,
     ) -> Result<Response, ApiError> {
-        let body: RotateKey = self.read(request).await?;
+        let body: RotateKey = self.read(call).await?;
         let grace = match body.grace {
             Some(text) => options::duration(&text).map_err(|error| invalid("grace", error))?,
             None => Duration::from_hours(24),
@@ -162,43 +154,37 @@ impl AdminApi {
             true => Confirmed::Yes,
             false => Confirmed::No,
         };
-        let rotated = keys::rotate(self.store(), id, grace, confirmed, request.now).await;
-        let issued = rotated.map_err(failure)?;
-        request.log("key rotated", &format!("key {id}"));
-        Ok(respond(
-            StatusCode::OK,
-            &report::issued(&issued, request.now),
-        ))
+        let issued = keys::rotate(self.store(), id, grace, confirmed, call.now).await?;
+        call.log("key rotated", &format!("key {id}"));
+        Ok(respond(StatusCode::OK, &report::issued(&issued, call.now)))
     }
 
     pub(super) async fn revoke_key(
         &self,
         id: KeyId,
-        request: &AdminRequest<'_>,
+        call: &AdminCall<'_>,
     ) -> Result<Response, ApiError> {
-        let revoked = keys::revoke(self.store(), id, request.now).await;
-        let record = revoked.map_err(failure)?;
-        if record.revoked_at == Some(request.now) {
-            request.log("key revoked", &format!("key {id}"));
+        let record = keys::revoke(self.store(), id, call.now).await?;
+        if record.revoked_at == Some(call.now) {
+            call.log("key revoked", &format!("key {id}"));
         }
-        Ok(changed_key(&record, request.now))
+        Ok(changed_key(&record, call.now))
     }
 
     pub(super) async fn unban_key(
         &self,
         id: KeyId,
-        request: &AdminRequest<'_>,
+        call: &AdminCall<'_>,
     ) -> Result<Response, ApiError> {
-        let unbanned = keys::unban(self.store(), id, request.now).await;
-        let (record, ended) = unbanned.map_err(failure)?;
+        let (record, ended) = keys::unban(self.store(), id, call.now).await?;
         // Even then it is a change: its next ban is a first one.
         let before = if ended.is_some() {
             ""
         } else {
             ", which was not banned"
         };
-        request.log("key unbanned", &format!("key {id}{before}"));
-        Ok(changed_key(&record, request.now))
+        call.log("key unbanned", &format!("key {id}{before}"));
+        Ok(changed_key(&record, call.now))
     }
 
     /// A key, with its usage of the current minute and day. The usage of a day that this server has not counted is in the store.
@@ -229,20 +215,24 @@ fn changed_key(record: &KeyRecord, now: Timestamp) -> Response {
     respond(StatusCode::OK, &report::key(record, now))
 }
 
-fn failure(error: keys::Error) -> ApiError {
-    match error {
-        keys::Error::Rejected(KeyRejection::Unknown(_)) => {
-            ApiError::NotFound("There is no key with this ID.")
+impl From<keys::Error> for ApiError {
+    fn from(error: keys::Error) -> Self {
+        match error {
+            keys::Error::Rejected(KeyRejection::Unknown(_)) => {
+                ApiError::NotFound("There is no key with this ID.")
+            }
+            keys::Error::Rejected(KeyRejection::GraceRunning(grace)) => {
+                ApiError::Conflict(format!(
+                    "{}: send {} to rotate it again",
+                    KeyRejection::GraceRunning(grace),
+                    json!({"confirm": true})
+                ))
+            }
+            keys::Error::Rejected(rejection) => ApiError::Conflict(rejection.to_string()),
+            keys::Error::Store(error) => error.into(),
+            keys::Error::NoRandomness(error) => ApiError::Internal {
+                cause: error.to_string(),
+            },
         }
-        keys::Error::Rejected(KeyRejection::GraceRunning(grace)) => ApiError::Conflict(format!(
-            "{}: send {} to rotate it again",
-            KeyRejection::GraceRunning(grace),
-            json!({"confirm": true})
-        )),
-        keys::Error::Rejected(rejection) => ApiError::Conflict(rejection.to_string()),
-        keys::Error::Store(error) => error.into(),
-        keys::Error::NoRandomness(error) => ApiError::Internal {
-            cause: error.to_string(),
-        },
     }
 }

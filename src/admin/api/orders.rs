@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::pets::{rejection, with_next};
-use super::{AdminApi, AdminRequest, invalid, respond_json as respond};
+use super::pets::with_next;
+use super::{AdminApi, AdminCall, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::clock::Timestamp;
 use crate::http::Response;
@@ -21,21 +21,15 @@ struct PlaceOrder {
 
 impl AdminApi {
     /// All orders, cancelled ones too, as `orders list` lists them.
-    pub(super) async fn list_orders(
-        &self,
-        request: &AdminRequest<'_>,
-    ) -> Result<Response, ApiError> {
-        let query = query::of_orders(request.head.query)?;
+    pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+        let query = query::of_orders(call.head.query)?;
         let (orders, next) = self.store().all_orders_page(query).await?;
         let response = respond(StatusCode::OK, &orders.iter().map(Order::report).collect());
         Ok(with_next(response, next, Scope::Orders))
     }
 
-    pub(super) async fn place_order(
-        &self,
-        request: &mut AdminRequest<'_>,
-    ) -> Result<Response, ApiError> {
-        let body: PlaceOrder = self.read(request).await?;
+    pub(super) async fn place_order(&self, call: &mut AdminCall<'_>) -> Result<Response, ApiError> {
+        let body: PlaceOrder = self.read(call).await?;
         let ship_date = match body.ship_date {
             Some(text) => {
                 let date: Result<Timestamp, _> = text.parse();
@@ -45,9 +39,9 @@ impl AdminApi {
         };
         let placed = self
             .store()
-            .place_order(PetId(body.pet_id), ship_date, request.now);
-        let order = placed.await?.map_err(rejection)?;
-        request.log(
+            .place_order(PetId(body.pet_id), ship_date, call.now);
+        let order = placed.await??;
+        call.log(
             "order placed",
             &format!("order {}, animal {}", order.id, order.pet),
         );
@@ -59,20 +53,20 @@ impl AdminApi {
         &self,
         id: OrderId,
         complete: bool,
-        request: &AdminRequest<'_>,
+        call: &AdminCall<'_>,
     ) -> Result<Response, ApiError> {
         let (ended, done) = match complete {
             true => (
-                self.store().complete_order(id, request.now).await?,
+                self.store().complete_order(id, call.now).await?,
                 "order completed",
             ),
             false => (
-                self.store().cancel_order(id, request.now).await?,
+                self.store().cancel_order(id, call.now).await?,
                 "order cancelled",
             ),
         };
-        let order = ended.map_err(rejection)?;
-        request.log(done, &format!("order {id}, animal {}", order.pet));
+        let order = ended?;
+        call.log(done, &format!("order {id}, animal {}", order.pet));
         Ok(respond(StatusCode::OK, &order.report()))
     }
 }

@@ -5,7 +5,7 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{AdminApi, AdminRequest, invalid, respond_json as respond};
+use super::{AdminApi, AdminCall, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::http::{Response, header};
 use crate::order::action::ActionRejection;
@@ -25,8 +25,8 @@ struct SetStatus {
 }
 
 impl AdminApi {
-    pub(super) async fn list_pets(&self, request: &AdminRequest<'_>) -> Result<Response, ApiError> {
-        let query = query::of_pets(request.head.query)?;
+    pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+        let query = query::of_pets(call.head.query)?;
         let page = self.store().page_uncounted(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
@@ -41,15 +41,15 @@ impl AdminApi {
     pub(super) async fn set_status(
         &self,
         id: PetId,
-        request: &mut AdminRequest<'_>,
+        call: &mut AdminCall<'_>,
     ) -> Result<Response, ApiError> {
-        let body: SetStatus = self.read(request).await?;
+        let body: SetStatus = self.read(call).await?;
         let status: PetStatus = body
             .status
             .parse()
             .map_err(|error| invalid("status", error))?;
-        let set = self.store().set_status(id, status, body.force, request.now);
-        let set = set.await?.map_err(rejection)?;
+        let set = self.store().set_status(id, status, body.force, call.now);
+        let set = set.await??;
         let order = set
             .order
             .map(|order| format!(", order {} cancelled", order.id));
@@ -58,7 +58,7 @@ impl AdminApi {
             status.as_str(),
             order.unwrap_or_default()
         );
-        request.log("status set", &subject);
+        call.log("status set", &subject);
         let report = json!({
             "id": id.0,
             "status": status.as_str(),
@@ -80,10 +80,16 @@ pub(super) fn with_next(mut response: Response, next: Option<Cursor>, scope: Sco
 }
 
 /// The error of an action that a rule forbids.
-pub(super) fn rejection(rejection: ActionRejection) -> ApiError {
-    match rejection {
-        ActionRejection::UnknownPet(_) => ApiError::NotFound("There is no animal with this ID."),
-        ActionRejection::UnknownOrder(_) => ApiError::NotFound("There is no order with this ID."),
-        rejection => ApiError::Conflict(rejection.to_string()),
+impl From<ActionRejection> for ApiError {
+    fn from(rejection: ActionRejection) -> Self {
+        match rejection {
+            ActionRejection::UnknownPet(_) => {
+                ApiError::NotFound("There is no animal with this ID.")
+            }
+            ActionRejection::UnknownOrder(_) => {
+                ApiError::NotFound("There is no order with this ID.")
+            }
+            rejection => ApiError::Conflict(rejection.to_string()),
+        }
     }
 }

@@ -29,7 +29,7 @@ const REDRAW: u64 = 1_000;
 ///
 /// A file appears under its name only when it is complete and on disk.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Export {
+pub(crate) struct ExportCommand {
     /// File to write, ending in .ndjson or .csv, and then .gz or .zst to compress it; - for standard output
     file: PathBuf,
     /// RowFormat; by default that of the file's extension, and NDJSON on standard output
@@ -45,7 +45,7 @@ pub(crate) struct Export {
     options: CommandOptions,
 }
 
-impl Export {
+impl ExportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = FileFormat::of(&self.file, self.format)?;
@@ -72,14 +72,14 @@ impl Export {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        let new = NewFile::create(path, overwrite).map_err(new_file_failed)?;
-        let failed = |error| new_file_failed(NewFileError::Failed(path.clone(), error));
+        let new = NewFile::create(path, overwrite)?;
+        let failed = |error| Failure::from(NewFileError::Failed(path.clone(), error));
         let writer = RowWriter::new(new.file(), &file).map_err(failed)?;
         let animals = write(pets, writer, &bar, signals.first(), &failed).await?;
-        new.publish().map_err(new_file_failed)?;
+        new.publish()?;
         drop(bar);
         let (file, seconds) = (path.display(), began.elapsed().as_secs_f64());
-        let report = || json!({"file": file.to_string(), "animals": animals, "seconds": (seconds * 1e3).round() / 1e3});
+        let report = || json!({"file": file.to_string(), "animals": animals, "seconds": print::rounded(seconds)});
         let animals = print::counted(animals, "animal");
         let text = format!("exported {animals} to {file} in {seconds:.1} s");
         print::result(self.options.json, report, &text)
@@ -120,12 +120,4 @@ async fn write(
     }
     writer.finish().map_err(failed)?;
     Ok(animals)
-}
-
-/// A target that is unsuitable is a usage error.
-fn new_file_failed(error: NewFileError) -> Failure {
-    match error.is_usage() {
-        true => Failure::Usage(error.to_string()),
-        false => Failure::Failed(error.to_string()),
-    }
 }

@@ -31,8 +31,8 @@ impl Compression {
     }
 
     /// The compression of a file that begins with these four bytes.
-    pub(super) const fn of(begins: &[u8]) -> Self {
-        match begins {
+    pub(super) const fn of(start: &[u8]) -> Self {
+        match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
             // A frame that decoders skip, as that of pzstd at the beginning.

@@ -25,7 +25,7 @@ use super::format::{FileFormat, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::{Clock, Timestamp};
 use crate::pet::PetIds;
-use crate::store::{Conflict, Import as StoreImport, ImportError, ImportRow, Mode, Store};
+use crate::store::{Conflict, Import, ImportError, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
 const BATCH: usize = 2_000;
@@ -43,7 +43,7 @@ const MAX_PRINTED: u64 = 20;
 ///
 /// Either all of them become visible together, or, if a line is bad, none. A missing database is created.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportCommand {
     /// File to read, ending in .ndjson or .csv, and then .gz or .zst if it is compressed; - for standard input
     file: PathBuf,
     /// RowFormat; by default that of the file's extension, and NDJSON on standard input
@@ -62,7 +62,7 @@ pub(crate) struct Import {
     options: CommandOptions,
 }
 
-impl Import {
+impl ImportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = FileFormat::of(&self.file, self.format)?;
@@ -117,8 +117,8 @@ impl Import {
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
         let report = || {
-            let publishing = rounded(publishing.as_secs_f64());
-            json!({"imported": imported, "bad": bad, "seconds": rounded(seconds), "publishSeconds": publishing})
+            let publishing = print::rounded(publishing.as_secs_f64());
+            json!({"imported": imported, "bad": bad, "seconds": print::rounded(seconds), "publishSeconds": publishing})
         };
         let animals = print::counted(imported, "animal");
         let mut text = format!("imported {animals} from {name} in {seconds:.1} s");
@@ -146,7 +146,7 @@ async fn copy(
     mut rows: Option<Vec<ImportRow>>,
     source: &mut RowSource,
     bad: &mut BadLines<'_>,
-) -> Result<(StoreImport, Instant), Failure> {
+) -> Result<(Import, Instant), Failure> {
     let name = bad.name;
     let failure = || cannot_import(name);
     let import = store.import(ids, print_wait, print_import_wait).await;
@@ -202,15 +202,9 @@ async fn open_unless_stopped(
     interruptible(signals, pending()).await
 }
 
-/// Seconds, rounded to three decimal places.
-fn rounded(seconds: f64) -> f64 {
-    (seconds * 1e3).round() / 1e3
-}
-
 /// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a signal.
 struct RowSource {
     batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
-    /// The bytes that were read.
     bytes_read: Arc<AtomicU64>,
     reader: Option<JoinHandle<()>>,
 }

@@ -130,10 +130,10 @@ fn decompressed(
     file: &FileFormat,
 ) -> Result<Box<dyn BufRead + Send>, String> {
     // A pipe may have less at first.
-    let mut begins = Vec::new();
-    let read = (&mut input).take(4).read_to_end(&mut begins);
+    let mut start = Vec::new();
+    let read = (&mut input).take(4).read_to_end(&mut start);
     read.map_err(|error| error.to_string())?;
-    let actual = Compression::of(&begins);
+    let actual = Compression::of(&start);
     match (file.compression.names(), actual.names()) {
         _ if file.compression == actual => {}
         (Some((name, _)), _) => {
@@ -150,7 +150,7 @@ fn decompressed(
         }
         (None, None) => {}
     }
-    let input = Cursor::new(begins).chain(input);
+    let input = Cursor::new(start).chain(input);
     Ok(match file.compression {
         Compression::None => Box::new(input),
         Compression::Gzip => buffered(GzipReader::new(input)),

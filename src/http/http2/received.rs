@@ -10,15 +10,9 @@ use hyper::body::{Body, Frame, SizeHint};
 /// The body of a request over HTTP/2.
 #[derive(Debug)]
 pub(in crate::http) struct Received {
-    stream: RecvStream,
+    pub(super) stream: RecvStream,
     /// The bytes still to arrive, if the client has announced a length. h2 resets a stream with more or fewer.
-    announced: Option<u64>,
-}
-
-impl Received {
-    pub(super) const fn new(stream: RecvStream, announced: Option<u64>) -> Self {
-        Self { stream, announced }
-    }
+    pub(super) announced: Option<u64>,
 }
 
 impl Body for Received {

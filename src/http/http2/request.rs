@@ -46,7 +46,8 @@ async fn serve<S: Service>(
     let is_over_limit = !context.progress.reserve_stream();
     let Worker { service, ids, .. } = &*context.worker;
     let (mut parts, stream) = request.into_parts();
-    let received = Received::new(stream, announced(&parts.headers));
+    let announced = announced(&parts.headers);
+    let received = Received { stream, announced };
     let mut body = RequestBody::over_http2(received, &parts.headers, &context.progress);
     if !body.is_read() {
         compact(&mut parts);

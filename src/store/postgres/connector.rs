@@ -121,6 +121,7 @@ impl TlsFailure {
 }
 
 impl Connector {
+    /// Connects to whichever of these servers accepts writes. The tasks of connections run on `thread`.
     pub(super) fn new(
         servers: &[Config],
         tls: PgTls,

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use futures_util::TryStreamExt;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 
 use super::deadline::with_timeout;
 use super::engine::Postgres;
@@ -83,9 +83,7 @@ impl PgSession {
     }
 
     async fn deployment(&self) -> StoreResult<String> {
-        let row = self.lease.query_one("SELECT id FROM deployment", &[]).await;
-        let row = row.map_err(PgError::from)?;
-        Ok(row.try_get(0).map_err(PgError::from)?)
+        self.value("SELECT id FROM deployment", &[]).await
     }
 
     /// Whether another session has what [`PgSession::begin`] locks. If that one has a database with the ID of this deployment,
@@ -103,7 +101,8 @@ impl PgSession {
         Ok(executed.map_err(PgError::from)?)
     }
 
-    async fn number(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<i64> {
+    /// Reads one value.
+    async fn value<T: FromSqlOwned>(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<T> {
         let row = self.lease.query_one(sql, values).await;
         let row = row.map_err(PgError::from)?;
         Ok(row.try_get(0).map_err(PgError::from)?)
@@ -111,12 +110,12 @@ impl PgSession {
 
     /// The number of nodes that are alive.
     pub(crate) async fn nodes(&self) -> StoreResult<i64> {
-        self.number(COUNT_ALIVE, &[&ALIVE_MILLIS]).await
+        self.value(COUNT_ALIVE, &[&ALIVE_MILLIS]).await
     }
 
     pub(crate) async fn count(&self, table: &Table) -> StoreResult<u64> {
         let sql = format!("SELECT count(*) FROM {}", table.name);
-        Ok(self.number(&sql, &[]).await?.unsigned_abs())
+        Ok(self.value::<i64>(&sql, &[]).await?.unsigned_abs())
     }
 
     pub(crate) async fn each(
@@ -143,7 +142,7 @@ impl PgSession {
         let mut counters = Counters::default();
         for (counter, name) in counters.iter_mut().zip(COUNTED) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
-            *counter = self.number(&sql, &[]).await?;
+            *counter = self.value(&sql, &[]).await?;
         }
         Ok(counters)
     }
@@ -155,7 +154,7 @@ impl PgSession {
     }
 
     /// Begins to load a table.
-    pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoading> {
+    pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoader> {
         let columns = table.column_list();
         let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
         let sink = self.lease.copy_in(&sql).await.map_err(PgError::from)?;
@@ -165,7 +164,7 @@ impl PgSession {
             Kind::Bytes => Type::BYTEA,
         };
         let types: Vec<Type> = table.columns.iter().map(of_kind).collect();
-        Ok(PgLoading(Box::pin(BinaryCopyInWriter::new(sink, &types))))
+        Ok(PgLoader(Box::pin(BinaryCopyInWriter::new(sink, &types))))
     }
 
     pub(crate) async fn set_counters(&self, counters: Counters) -> StoreResult<()> {
@@ -199,10 +198,10 @@ impl PgSession {
     }
 }
 
-/// A table that is loaded.
-pub(crate) struct PgLoading(Pin<Box<BinaryCopyInWriter>>);
+/// Loads a table.
+pub(crate) struct PgLoader(Pin<Box<BinaryCopyInWriter>>);
 
-impl PgLoading {
+impl PgLoader {
     pub(crate) async fn write(&mut self, rows: &[Row]) -> StoreResult<()> {
         for row in rows {
             let written = self.0.as_mut().write_raw(row.iter()).await;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use deadpool::managed::{self, Object};
 use deadpool_postgres::{ClientWrapper, StatementCache, Transaction};
-use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
 use super::deadline::with_timeout;
@@ -20,15 +19,7 @@ pub(super) use super::connector::SET_LIMITS;
 pub(super) struct Pool(managed::Pool<Connector>);
 
 impl Pool {
-    /// A pool of connections to whichever of these servers accepts writes. Their tasks run on `thread`, and they prepare these
-    /// statements.
-    pub(super) fn new(
-        servers: &[Config],
-        tls: PgTls,
-        statements: Vec<&'static str>,
-        thread: Handle,
-    ) -> anyhow::Result<Self> {
-        let connector = Connector::new(servers, tls, statements, thread)?;
+    pub(super) fn new(connector: Connector) -> anyhow::Result<Self> {
         let pool = managed::Pool::builder(connector).max_size(MAX_CONNECTIONS);
         Ok(Self(pool.build()?))
     }

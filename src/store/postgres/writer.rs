@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_postgres::Config;
 
+use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{TIMEOUT, with_timeout};
 use super::error::PgError;
@@ -39,7 +40,8 @@ impl PgWriter {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let pool = Pool::new(servers, tls, statements, runtime.handle().clone())?;
+        let connector = Connector::new(servers, tls, statements, runtime.handle().clone())?;
+        let pool = Pool::new(connector)?;
         let (queue, waiting) = mpsc::unbounded_channel();
         let state = WriterState::new(max_waiting);
         let creation_loop = CreationLoop {

@@ -146,7 +146,7 @@ pub(super) fn prepare(
 /// Rejects a target that is the database itself or one of its files, and one with a log next to it, which SQLite would replay into the
 /// backup.
 fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
-    let in_use = |why| Err(BackupError::InUse(target.into(), why));
+    let in_use = |reason| Err(BackupError::InUse(target.into(), reason));
     if belongs_to_database(source, target) {
         return in_use("belongs to the database itself");
     }

@@ -8,6 +8,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::new_file::folder;
+
 /// How long a read waits for a lock, which in WAL mode it hardly ever needs.
 const READ_WAIT: Duration = Duration::from_millis(500);
 
@@ -80,13 +82,6 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
         .map_or_else(|| path.as_os_str().to_owned(), PathBuf::into_os_string);
     name.push(suffix);
     name.into()
-}
-
-pub(super) fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    }
 }
 
 /// Gives a file that root has created to the owner of its folder: a command that an operator runs as root must not create files

@@ -123,9 +123,9 @@ impl SqliteSession {
     }
 
     pub(crate) fn insert(&self, table: &Table, rows: Vec<Row>) -> Result<()> {
-        let places = vec!["?"; table.columns.len()].join(", ");
+        let placeholders = vec!["?"; table.columns.len()].join(", ");
         let sql = format!(
-            "INSERT INTO {} ({}) VALUES ({places})",
+            "INSERT INTO {} ({}) VALUES ({placeholders})",
             table.name,
             table.column_list()
         );

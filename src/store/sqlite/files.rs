@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::connect::{folder, sibling};
+use super::connect::sibling;
 use super::identity::FileIdentity;
+use crate::new_file::folder;
 
 /// Whether a file is the database or one of the files next to it, by any of its names. It need not exist yet.
 pub fn belongs_to_database(database: &Path, file: &Path) -> bool {

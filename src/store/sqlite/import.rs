@@ -9,12 +9,13 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
-use super::connect::{folder, sibling};
+use super::connect::sibling;
 use super::error::{is_busy, store_error};
 use super::lock::FileLock;
 use super::lock_wait::Wait;
 use super::open;
 use super::open_error::OpenError;
+use crate::new_file::folder;
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 

@@ -101,7 +101,6 @@ impl FileLock {
         }
     }
 
-    /// The file that is locked.
     pub(super) fn identity(&self) -> &FileIdentity {
         &self.identity
     }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use super::connect::{configure, folder, give_to_owner_of_folder, sibling};
+use super::connect::{configure, give_to_owner_of_folder, sibling};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
-use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, remove_leftovers};
+use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, folder, remove_leftovers};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.

@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::connect::folder;
 use super::open_error::OpenError;
+use crate::new_file::folder;
 
 /// The error, with the permission that was missing, if one was.
 pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
@@ -31,21 +31,21 @@ fn missing(path: &Path) -> Option<String> {
             ));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
-            return Some(format!("{why}: cannot create {file} in {folder_name}"));
+            let reason = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+            return Some(format!("{reason}: cannot create {file} in {folder_name}"));
         }
         Err(_) => return None,
         Ok(_) => {}
     }
-    if let Some(why) = denied(path, Access::READ_OK) {
-        return Some(format!("{why}: cannot open {file} for reading"));
+    if let Some(reason) = denied(path, Access::READ_OK) {
+        return Some(format!("{reason}: cannot open {file} for reading"));
     }
-    if let Some(why) = denied(path, Access::WRITE_OK) {
-        return Some(format!("{why}: cannot open {file} for writing"));
+    if let Some(reason) = denied(path, Access::WRITE_OK) {
+        return Some(format!("{reason}: cannot open {file} for writing"));
     }
-    let why = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    let reason = denied(folder, Access::WRITE_OK | Access::EXEC_OK)?;
     Some(format!(
-        "{why}: cannot open {file} for writing, because SQLite keeps its write-ahead log next to it and {folder_name} is not writable"
+        "{reason}: cannot open {file} for writing, because SQLite keeps its write-ahead log next to it and {folder_name} is not writable"
     ))
 }
 

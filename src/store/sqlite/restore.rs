@@ -17,7 +17,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
-use super::connect::{self, folder, give_to_owner_of_folder, sibling};
+use super::connect::{self, give_to_owner_of_folder, sibling};
 use super::exclusive::open_exclusively;
 use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
@@ -29,7 +29,7 @@ use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
 use super::revived_keys::RevivedKeys;
 use crate::clock::Timestamp;
-use crate::new_file::{NewFile, Overwrite};
+use crate::new_file::{NewFile, Overwrite, folder, sync_folder};
 
 /// How many bytes are copied between two checks for an interrupt.
 const CHUNK: u64 = 8 * 1024 * 1024;
@@ -241,8 +241,7 @@ impl Restore {
     }
 
     fn sync_folder(&self) -> Result<()> {
-        let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| self.failed(error))
+        sync_folder(&self.target).map_err(|error| self.failed(error))
     }
 }
 
