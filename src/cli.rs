@@ -36,7 +36,7 @@ use crate::config::{ServeOptions, file, usage};
 use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
-/// The configuration file that is read if no other is source, so that on a machine with the package every command finds the data.
+/// The configuration file that is read if no other is named, so that on a machine with the package every command finds the data.
 const DEFAULT_FILE: &str = "/etc/animal-store/config.toml";
 
 /// An HTTP JSON API for animals offered for adoption.

@@ -29,6 +29,7 @@ pub mod keys;
 pub mod limit;
 pub mod log;
 pub mod metrics;
+mod mutex;
 mod network;
 pub mod new_file;
 pub mod order;

@@ -47,13 +47,6 @@ pub enum NewFileError {
     Failed(PathBuf, io::Error),
 }
 
-impl NewFileError {
-    /// Whether another name, or `--force`, would help: a usage error.
-    pub(crate) const fn is_usage(&self) -> bool {
-        !matches!(self, Self::Failed(..))
-    }
-}
-
 /// A file that is not complete yet.
 #[derive(Debug)]
 pub(crate) struct NewFile {

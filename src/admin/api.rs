@@ -50,6 +50,9 @@ struct AdminCall<'a> {
     now: Timestamp,
 }
 
+/// The response to a request, or why it failed.
+type ApiResult = Result<Response, ApiError>;
+
 /// Timeout for the few bytes of a login to arrive: its sender may not have the token, and a shutdown waits for it.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -70,7 +73,7 @@ impl AdminApi {
         head: &Head<'_>,
         body: &mut RequestBody,
         peer: IpAddr,
-    ) -> Result<Response, ApiError> {
+    ) -> ApiResult {
         self.guard.check_host(head)?;
         let resource = Resource::at(path).ok_or(ApiError::NotFound(
             "There is no resource at this path. The admin API is described in docs/operating.md.",
@@ -130,12 +133,7 @@ impl AdminApi {
         }
     }
 
-    async fn log_in(
-        &self,
-        head: &Head<'_>,
-        body: &mut RequestBody,
-        peer: IpAddr,
-    ) -> Result<Response, ApiError> {
+    async fn log_in(&self, head: &Head<'_>, body: &mut RequestBody, peer: IpAddr) -> ApiResult {
         let body = read_json(head, body, LOGIN_TIMEOUT.min(self.body_timeout)).await?;
         let LogIn { token } = parse(&body)?;
         let cookie = self.guard.log_in(head, peer, &token)?;
@@ -170,7 +168,7 @@ impl AdminApi {
     }
 
     /// A stream of events. With the query `key=ID` it includes the requests of that key by status, from now on.
-    async fn live(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+    async fn live(&self, call: &AdminCall<'_>) -> ApiResult {
         let key = query::key(call.head.query)?;
         // This server knows nearly every key, and the live data are needed most while the store does not respond.
         if let Some(key) = key

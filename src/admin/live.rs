@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use super::streams::{Streams, Viewer};
 use crate::api::ApiError;
 use crate::log::RecentEvents;
 use crate::metrics::Watch;
+use crate::mutex::lock;
 use crate::pet::PetStatus;
 
 /// How many seconds a page may lag behind before it loses data.
@@ -251,8 +252,4 @@ fn numbers(sample: &Sample) -> String {
 
 fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

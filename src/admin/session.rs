@@ -1,12 +1,13 @@
 //! Sessions of browsers that have logged in. They are kept in memory only: a restart ends them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
 use sha2::{Digest, Sha256};
 
 use crate::http::header;
+use crate::mutex::lock;
 
 /// The maximum age of a session.
 const MAX_AGE: Duration = Duration::from_hours(12);
@@ -100,10 +101,6 @@ impl Sessions {
         open.retain(|session| now < session.expires);
         open
     }
-}
-
-fn lock(open: &Mutex<Vec<Session>>) -> MutexGuard<'_, Vec<Session>> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SessionId {

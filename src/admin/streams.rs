@@ -2,12 +2,13 @@
 //! the oldest one of the viewer with the most, so that no script that opens many can keep others out.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use super::guard::Caller;
 use crate::api::ApiError;
+use crate::mutex::lock;
 
 /// The maximum number of open streams.
 const MAX: usize = 32;
@@ -41,7 +42,7 @@ pub(super) struct OpenStream {
 
 impl Streams {
     pub(super) fn open(self: &Arc<Self>, viewer: Viewer) -> Result<OpenStream, ApiError> {
-        let mut entries = self.lock();
+        let mut entries = lock(&self.0);
         let count = |ending: bool, of: Option<Viewer>| {
             let counted = |entry: &&StreamEntry| {
                 entry.is_ending == ending && of.is_none_or(|viewer| entry.viewer == viewer)
@@ -84,11 +85,7 @@ impl Streams {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<StreamEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).is_empty()
     }
 }
 
@@ -101,7 +98,7 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let mut entries = self.streams.lock();
+        let mut entries = lock(&self.streams.0);
         entries.retain(|entry| !Arc::ptr_eq(&entry.replaced, &self.replaced));
     }
 }
@@ -143,7 +140,7 @@ mod tests {
         unread.extend(open(&streams, 1, 1));
         assert!(is_replaced(&unread[MAX_OF_VIEWER - 1]));
         streams.open(viewer(1)).unwrap_err();
-        assert_eq!(streams.lock().len(), 2 * MAX_OF_VIEWER);
+        assert_eq!(lock(&streams.0).len(), 2 * MAX_OF_VIEWER);
         drop(unread);
         assert!(streams.is_empty());
     }
@@ -158,13 +155,13 @@ mod tests {
         // One more for another viewer, at the expense of those with the most, but not one more of all.
         unread.extend(open(&streams, 9, 1));
         let is_open = |entry: &&StreamEntry| !entry.is_ending;
-        assert_eq!(streams.lock().iter().filter(is_open).count(), MAX);
+        assert_eq!(lock(&streams.0).iter().filter(is_open).count(), MAX);
         for number in 10..=250 {
             match streams.open(viewer(number)) {
                 Ok(stream) => unread.push(stream),
                 Err(_) => break,
             }
         }
-        assert_eq!(streams.lock().len(), 2 * MAX, "none of them is read");
+        assert_eq!(lock(&streams.0).len(), 2 * MAX, "none of them is read");
     }
 }

@@ -1,13 +1,14 @@
 //! The `Idempotency-Key`: its format, and which requests with one are in flight. Completed ones are in the store.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
 
 use super::error::ApiError;
 use crate::http::{Field, Head};
 use crate::key::KeyId;
+use crate::mutex::lock;
 use crate::pet::NewPet;
 use crate::store::IdempotencyRecord;
 
@@ -47,14 +48,10 @@ impl InFlight {
     /// Marks a creation as in flight until the guard is dropped, unless it already is.
     pub(super) fn enter(&self, record: &IdempotencyRecord) -> Result<InFlightGuard<'_>, ApiError> {
         let request = (record.key, record.token);
-        match self.lock().insert(request) {
+        match lock(&self.0).insert(request) {
             true => Ok(InFlightGuard { all: self, request }),
             false => Err(ApiError::IdempotencyConflict),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<(KeyId, [u8; 32])>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,6 +63,6 @@ pub(super) struct InFlightGuard<'a> {
 
 impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.request);
+        lock(&self.all.0).remove(&self.request);
     }
 }

@@ -28,12 +28,12 @@ impl From<InvalidConfig> for Failure {
     }
 }
 
-/// A target that is unsuitable is a usage error.
+/// It is a usage error if another name, or `--force`, would help.
 impl From<NewFileError> for Failure {
     fn from(error: NewFileError) -> Self {
-        match error.is_usage() {
-            true => Self::Usage(error.to_string()),
-            false => Self::Failed(error.to_string()),
+        match error {
+            NewFileError::Failed(..) => Self::Failed(error.to_string()),
+            _ => Self::Usage(error.to_string()),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Whether the server can serve. A background task runs the checks, and a request only reads their results.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::api::ApiError;
+use crate::mutex::lock;
 
 /// The age of the last checks after which the server is not ready: the background task is stuck then.
 const STALE: Duration = Duration::from_secs(5);
@@ -119,7 +120,7 @@ impl Readiness {
     /// Records the result of a check, and logs it if it has changed. An outage of the store is one line: its consequences are logged
     /// at debug.
     pub(crate) fn set(&self, check: Check, state: CheckState) {
-        let mut checks = self.lock();
+        let mut checks = lock(&self.0);
         checks.log(check, &state);
         let last = checks.states[check as usize].replace(state);
         if check == Check::Store && matches!(last, Some(CheckState::Failed(_))) {
@@ -129,22 +130,22 @@ impl Readiness {
 
     /// Records that a round of checks is complete.
     pub(crate) fn checked(&self) {
-        self.lock().checked_at = Instant::now();
+        lock(&self.0).checked_at = Instant::now();
     }
 
     /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
-        self.lock().store_has_failed()
+        lock(&self.0).store_has_failed()
     }
 
     /// Whether other failures may be consequences of an outage of the store, which is logged already.
     pub(crate) fn in_outage(&self) -> bool {
-        self.lock().in_outage()
+        lock(&self.0).in_outage()
     }
 
     /// Makes the server permanently not ready: it is shutting down.
     pub(crate) fn shut_down(&self) {
-        self.lock().is_shutting_down = true;
+        lock(&self.0).is_shutting_down = true;
     }
 
     /// Whether the server is ready, as `/readyz` shows it.
@@ -154,14 +155,14 @@ impl Readiness {
 
     /// The name of each check that has a result, with the name of its state.
     pub(crate) fn states(&self) -> Vec<(&'static str, &'static str)> {
-        let checks = self.lock();
+        let checks = lock(&self.0);
         let states = checks.known().map(|(check, state)| (check, state.as_str()));
         states.collect()
     }
 
     /// Returns the body of `/readyz`, or why the server is not ready.
     pub(crate) fn body(&self, verbose: bool) -> Result<Bytes, ApiError> {
-        let checks = self.lock();
+        let checks = lock(&self.0);
         let not_ready = |reason: &str| Err(ApiError::NotReady(reason.to_owned()));
         if checks.is_shutting_down {
             return not_ready("Not ready: the server is shutting down.");
@@ -181,10 +182,6 @@ impl Readiness {
             true => checks.json().to_string().into(),
             false => Bytes::from_static(b"{\"status\":\"ready\"}"),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Checks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

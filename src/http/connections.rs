@@ -5,12 +5,13 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::activity::Activity;
+use crate::mutex::lock;
 use crate::network::network;
 
 /// How many eviction candidates one search finds, because a search visits all connections.
@@ -99,7 +100,7 @@ impl Connections {
     pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, LimitReached> {
         let Inner { limits, epoch, .. } = &*self.0;
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
-        let mut open = self.0.lock();
+        let mut open = lock(&self.0.open);
         if let Some(network) = network
             && open.by_network.get(&network).copied().unwrap_or(0) >= limits.per_address
         {
@@ -126,7 +127,7 @@ impl Connections {
 
     /// Whether too many evicted connections are still closing to accept another one: each still has an open file.
     pub(super) fn too_many_closing(&self) -> bool {
-        self.0.lock().closing >= MAX_CLOSING
+        lock(&self.0.open).closing >= MAX_CLOSING
     }
 
     /// A permit to reject a connection with a response, unless too many have one: each has an open file.
@@ -136,7 +137,7 @@ impl Connections {
 
     /// Wakes every connection, so that it notices the shutdown.
     pub(super) fn wake_all(&self) {
-        for connection in self.0.lock().by_id.values() {
+        for connection in lock(&self.0.open).by_id.values() {
             connection.wake();
         }
     }
@@ -144,13 +145,7 @@ impl Connections {
     /// How many are open.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.0.lock().by_id.len()
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.open).by_id.len()
     }
 }
 
@@ -214,7 +209,7 @@ impl Slot {
             return true;
         }
         let Inner { limits, .. } = &*self.connections.0;
-        let mut open = self.connections.0.lock();
+        let mut open = lock(&self.connections.0.open);
         let mut left = limits.total.saturating_sub(open.streams);
         if let Some(network) = self.network {
             let reserved = open.streams_by_network.get(&network).copied();
@@ -237,7 +232,7 @@ impl Slot {
     /// Releases all reserved streams.
     pub(super) fn release(&self) {
         if self.reserved.get() > 0 {
-            self.release_from(&mut self.connections.0.lock());
+            self.release_from(&mut lock(&self.connections.0.open));
         }
     }
 
@@ -257,7 +252,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut open = self.connections.0.lock();
+        let mut open = lock(&self.connections.0.open);
         self.release_from(&mut open);
         if open.by_id.remove(&self.id).is_none() {
             open.closing = open.closing.saturating_sub(1);
@@ -318,7 +313,7 @@ mod tests {
         assert_eq!(connections.count(), kept.len());
         kept.clear();
         assert_eq!(connections.count(), 0);
-        assert!(connections.0.lock().by_network.is_empty());
+        assert!(lock(&connections.0.open).by_network.is_empty());
     }
 
     #[test]
@@ -373,6 +368,6 @@ mod tests {
         let third = enter().unwrap();
         assert_eq!(enter().unwrap_err(), LimitReached::Address);
         drop((evicted, third));
-        assert!(connections.0.lock().by_network.is_empty());
+        assert!(lock(&connections.0.open).by_network.is_empty());
     }
 }

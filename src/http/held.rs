@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
+
+use crate::mutex::lock;
 
 /// The maximum number of bytes that are held in total.
 const MAX: usize = 64 * 1024 * 1024;
@@ -53,7 +55,7 @@ impl Held {
             return Some(Self::default());
         }
         let address = bytes.as_ptr().addr();
-        let is_within_limits = lock().add(address, bytes.len(), owner);
+        let is_within_limits = lock(&HELD).add(address, bytes.len(), owner);
         // Dropped again if it exceeds a limit.
         let held = Self(NonZeroUsize::new(address));
         is_within_limits.then_some(held)
@@ -77,11 +79,7 @@ impl Drop for Held {
 
 #[cold]
 fn release(address: usize) {
-    lock().remove(address);
-}
-
-fn lock() -> MutexGuard<'static, HeldBodies> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&HELD).remove(address);
 }
 
 impl HeldBodies {
@@ -153,7 +151,7 @@ mod tests {
         assert!(hold(1).is_none(), "the shared bytes are still held");
         drop((clients, bodies));
         assert!(hold(1).is_some());
-        let held = lock();
+        let held = lock(&HELD);
         assert!(held.by_address.is_empty() && held.by_owner.is_empty() && held.bytes == 0);
     }
 }

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::Timestamp;
+use crate::mutex::lock;
 use crate::tls::{Digest, Pair, read_pair};
 
 /// The ALPN protocol of HTTP/1.1.
@@ -80,7 +81,7 @@ impl Tls {
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
     pub fn reload(&self, always: bool) -> Result<Reload, InvalidPair> {
-        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.0.seen);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
         if digest == *seen && !always {
             return Ok(Reload::Unchanged);

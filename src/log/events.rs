@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::ops::RangeBounds;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -12,6 +12,7 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use super::format;
 use crate::clock::Clock;
+use crate::mutex::lock;
 
 /// How many events are kept.
 const MAX_EVENTS: usize = 200;
@@ -34,12 +35,12 @@ struct Numbered {
 impl RecentEvents {
     /// How many events there have been.
     pub(crate) fn count(&self) -> u64 {
-        self.lock().count
+        lock(&self.0).count
     }
 
     /// The events with these numbers, of which the first is 1. One that was repeated has the number of the last time.
     pub(crate) fn numbered(&self, numbers: impl RangeBounds<u64>) -> Vec<Value> {
-        let kept = self.lock();
+        let kept = lock(&self.0);
         let events = kept.events.iter();
         let found = events.filter(|(number, _)| numbers.contains(number));
         found.map(|(_, event)| event.clone()).collect()
@@ -47,7 +48,7 @@ impl RecentEvents {
 
     /// Adds an event. One that repeats the last one replaces it, so that a flood of one leaves the others in place.
     fn add(&self, mut event: Value) {
-        let mut kept = self.lock();
+        let mut kept = lock(&self.0);
         let Numbered { events, count } = &mut *kept;
         *count += 1;
         let is_same = |last: &mut (u64, Value)| {
@@ -61,10 +62,6 @@ impl RecentEvents {
             events.pop_front();
         }
         events.push_back((*count, event));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Numbered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

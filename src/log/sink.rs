@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::events::RecentEvents;
 use super::format::{self, LogFormat};
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
+use crate::mutex::lock;
 
 /// The longest time before a line is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
@@ -199,10 +200,6 @@ fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
         ),
     }
     .into_bytes()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `tracing-subscriber` makes one call for each line.

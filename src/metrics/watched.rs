@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::key::KeyId;
+use crate::mutex::lock;
 
 /// The keys that a dashboard shows. Requests only read `count` while there are none, so cores share nothing that is written.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ impl WatchedKeys {
 
     #[cold]
     fn count(&self, key: KeyId, status: u16) {
-        for (watched, counts) in self.lock().open.values_mut() {
+        for (watched, counts) in lock(&self.watches).open.values_mut() {
             if *watched == key {
                 *counts.entry(status).or_default() += 1;
             }
@@ -41,7 +42,7 @@ impl WatchedKeys {
 
     /// Counts the requests of a key until the watch is dropped.
     pub(crate) fn watch(self: &Arc<Self>, key: KeyId) -> Watch {
-        let mut watches = self.lock();
+        let mut watches = lock(&self.watches);
         watches.last += 1;
         let id = watches.last;
         watches.open.insert(id, (key, HashMap::new()));
@@ -50,10 +51,6 @@ impl WatchedKeys {
             keys: Arc::clone(self),
             id,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Watches> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,7 +64,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// The requests since the watch began, by status, ascending.
     pub(crate) fn counts(&self) -> Vec<(u16, u64)> {
-        let watches = self.keys.lock();
+        let watches = lock(&self.keys.watches);
         let counts = watches.open.get(&self.id).map(|(_, counts)| counts);
         let mut counts: Vec<_> = counts
             .into_iter()
@@ -81,7 +78,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut watches = self.keys.lock();
+        let mut watches = lock(&self.keys.watches);
         watches.open.remove(&self.id);
         self.keys.count.store(watches.open.len(), Ordering::Relaxed);
     }
@@ -111,6 +108,6 @@ mod tests {
         assert_eq!(later.counts(), [(200, 2), (429, 1)]);
         drop(later);
         assert_eq!(keys.count.load(Ordering::Relaxed), 0);
-        assert!(keys.lock().open.is_empty());
+        assert!(lock(&keys.watches).open.is_empty());
     }
 }

@@ -1,12 +1,13 @@
 //! Usage and bans that are not stored yet. Usage is stored once for each key and second, not for each request.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::pace;
 use crate::access::{Directory, Key};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::BanChange;
+use crate::mutex::lock;
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
@@ -162,10 +163,6 @@ impl<T> Drop for Taken<'_, T> {
             lock(list).append(&mut self.list);
         }
     }
-}
-
-fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

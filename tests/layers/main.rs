@@ -27,10 +27,10 @@ const LAYERS: &[&[&str]] = &[
     &LEAVES,
 ];
 
-/// Modules that any layer may use, also the transport. They use only each other.
-const LEAVES: [&str; 11] = [
-    "clock", "counter", "fault", "files", "hosts", "network", "new_file", "percent", "systemd",
-    "tls", "trace",
+/// Modules that any layer may use, even the transport. They use only each other.
+const LEAVES: [&str; 12] = [
+    "clock", "counter", "fault", "files", "hosts", "mutex", "network", "new_file", "percent",
+    "systemd", "tls", "trace",
 ];
 
 /// The transport is separate: it uses only the leaves, and only the services use all of it.

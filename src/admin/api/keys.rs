@@ -9,7 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminApi, AdminCall, invalid, query, respond_json as respond};
+use super::{AdminApi, AdminCall, ApiResult, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};
@@ -57,7 +57,7 @@ struct RotateKey {
 }
 
 impl AdminApi {
-    pub(super) async fn list_keys(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn list_keys(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::of_keys(call.head.query, call.now)?;
         let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
         let (list, usage) = off_thread(async move || {
@@ -92,11 +92,7 @@ impl AdminApi {
         Ok(keys::get(self.store(), id).await?)
     }
 
-    pub(super) async fn show_key(
-        &self,
-        id: KeyId,
-        call: &AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn show_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
         let record = self.record(id).await?;
         let since = first_day(call.now, DAYS_OF_KEY);
         let usage = self.store().usage_since(&[id], since).await?;
@@ -106,7 +102,7 @@ impl AdminApi {
         Ok(respond(StatusCode::OK, &key))
     }
 
-    pub(super) async fn create_key(&self, call: &mut AdminCall<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn create_key(&self, call: &mut AdminCall<'_>) -> ApiResult {
         let body: CreateKey = self.read(call).await?;
         let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
@@ -125,11 +121,7 @@ impl AdminApi {
         ))
     }
 
-    pub(super) async fn set_plan(
-        &self,
-        id: KeyId,
-        call: &mut AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn set_plan(&self, id: KeyId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: SetPlan = self.read(call).await?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let record = keys::set_plan(self.store(), id, plan).await?;
@@ -140,11 +132,7 @@ impl AdminApi {
         Ok(changed_key(&record, call.now))
     }
 
-    pub(super) async fn rotate_key(
-        &self,
-        id: KeyId,
-        call: &mut AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn rotate_key(&self, id: KeyId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: RotateKey = self.read(call).await?;
         let grace = match body.grace {
             Some(text) => options::duration(&text).map_err(|error| invalid("grace", error))?,
@@ -159,11 +147,7 @@ impl AdminApi {
         Ok(respond(StatusCode::OK, &report::issued(&issued, call.now)))
     }
 
-    pub(super) async fn revoke_key(
-        &self,
-        id: KeyId,
-        call: &AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn revoke_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
         let record = keys::revoke(self.store(), id, call.now).await?;
         if record.revoked_at == Some(call.now) {
             call.log("key revoked", &format!("key {id}"));
@@ -171,11 +155,7 @@ impl AdminApi {
         Ok(changed_key(&record, call.now))
     }
 
-    pub(super) async fn unban_key(
-        &self,
-        id: KeyId,
-        call: &AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn unban_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
         let (record, ended) = keys::unban(self.store(), id, call.now).await?;
         // Even then it is a change: its next ban is a first one.
         let before = if ended.is_some() {

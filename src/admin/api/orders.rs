@@ -4,10 +4,9 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::pets::with_next;
-use super::{AdminApi, AdminCall, invalid, respond_json as respond};
-use crate::api::{ApiError, query};
+use super::{AdminApi, AdminCall, ApiResult, invalid, respond_json as respond};
+use crate::api::query;
 use crate::clock::Timestamp;
-use crate::http::Response;
 use crate::order::{Order, OrderId};
 use crate::page::Scope;
 use crate::pet::PetId;
@@ -21,14 +20,14 @@ struct PlaceOrder {
 
 impl AdminApi {
     /// All orders, cancelled ones too, as `orders list` lists them.
-    pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::of_orders(call.head.query)?;
         let (orders, next) = self.store().all_orders_page(query).await?;
         let response = respond(StatusCode::OK, &orders.iter().map(Order::report).collect());
         Ok(with_next(response, next, Scope::Orders))
     }
 
-    pub(super) async fn place_order(&self, call: &mut AdminCall<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn place_order(&self, call: &mut AdminCall<'_>) -> ApiResult {
         let body: PlaceOrder = self.read(call).await?;
         let ship_date = match body.ship_date {
             Some(text) => {
@@ -54,7 +53,7 @@ impl AdminApi {
         id: OrderId,
         complete: bool,
         call: &AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    ) -> ApiResult {
         let (ended, done) = match complete {
             true => (
                 self.store().complete_order(id, call.now).await?,

@@ -5,7 +5,7 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{AdminApi, AdminCall, invalid, respond_json as respond};
+use super::{AdminApi, AdminCall, ApiResult, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::http::{Response, header};
 use crate::order::action::ActionRejection;
@@ -25,24 +25,20 @@ struct SetStatus {
 }
 
 impl AdminApi {
-    pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> Result<Response, ApiError> {
+    pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::of_pets(call.head.query)?;
         let page = self.store().page_uncounted(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
     }
 
-    pub(super) async fn show_pet(&self, id: PetId) -> Result<Response, ApiError> {
+    pub(super) async fn show_pet(&self, id: PetId) -> ApiResult {
         let pet = self.store().pet_uncounted(id).await?;
         let pet = pet.ok_or(ApiError::NotFound("There is no animal with this ID."))?;
         Ok(Response::json(StatusCode::OK, pet))
     }
 
-    pub(super) async fn set_status(
-        &self,
-        id: PetId,
-        call: &mut AdminCall<'_>,
-    ) -> Result<Response, ApiError> {
+    pub(super) async fn set_status(&self, id: PetId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: SetStatus = self.read(call).await?;
         let status: PetStatus = body
             .status

@@ -32,7 +32,7 @@ const REDRAW: u64 = 1_000;
 pub(crate) struct ExportCommand {
     /// File to write, ending in .ndjson or .csv, and then .gz or .zst to compress it; - for standard output
     file: PathBuf,
-    /// RowFormat; by default that of the file's extension, and NDJSON on standard output
+    /// Format; by default that of the file's extension, and NDJSON on standard output
     #[arg(long)]
     format: Option<RowFormat>,
     /// Only animals of this status

@@ -46,7 +46,7 @@ const MAX_PRINTED: u64 = 20;
 pub(crate) struct ImportCommand {
     /// File to read, ending in .ndjson or .csv, and then .gz or .zst if it is compressed; - for standard input
     file: PathBuf,
-    /// RowFormat; by default that of the file's extension, and NDJSON on standard input
+    /// Format; by default that of the file's extension, and NDJSON on standard input
     #[arg(long)]
     format: Option<RowFormat>,
     /// Leave out bad lines instead of importing nothing, and print the first 20 of them

@@ -1,7 +1,7 @@
 //! The connection to the collector.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::delivery::Delivery;
 use crate::http;
+use crate::mutex::lock;
 use crate::tls::ClientTls;
 
 /// Sends batches from the thread of the SDK, which has no runtime and sends one at a time.
@@ -41,7 +42,7 @@ impl Collector {
 
     /// Sends a request. The error is the cause. It blocks, as the thread of the SDK does anyway.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = lock(&self.runtime);
         let sending = async {
             let sending = http::send(request, self.tls.as_ref());
             tokio::time::timeout(self.timeout, sending).await

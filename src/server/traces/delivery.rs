@@ -1,8 +1,9 @@
 //! The delivery of spans: they wait, are exported or are dropped. Drops are counted, and logged when they begin.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::mutex::lock;
 use crate::trace::Dropped;
 
 /// The spans of the process, shared by the queue, the exporter and the connection to the collector.
@@ -44,7 +45,7 @@ impl Delivery {
 
     /// An attempt has failed, and may be repeated.
     pub(super) fn attempt_failed(&self, cause: String) {
-        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+        *lock(&self.cause) = cause;
     }
 
     /// The collector has accepted an export, except for some of its spans. The message is not ours, so it may be of any length.
@@ -69,7 +70,7 @@ impl Delivery {
         }
         self.dropped.export_failed.add(spans);
         if self.lost.fetch_add(spans, Relaxed) == 0 {
-            let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            let cause = lock(&self.cause);
             tracing::warn!(cause = %*cause, "traces cannot be exported: spans are dropped");
         }
     }

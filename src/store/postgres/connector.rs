@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::error::{PgError, PgResult};
 use super::fault;
 use super::tls::{PgStream, PgTls};
 use crate::fault::Fault;
+use crate::mutex::lock;
 
 pub(super) const MAX_CONNECTIONS: usize = 16;
 
@@ -105,11 +106,11 @@ enum TlsFailureState {
 
 impl TlsFailure {
     fn connected(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = TlsFailureState::None;
+        *lock(&self.0) = TlsFailureState::None;
     }
 
     fn failed(&self, host: &str, cause: &str) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         match &*state {
             TlsFailureState::Starting => return,
             TlsFailureState::Logged(logged) if logged == cause => return,
@@ -187,12 +188,12 @@ impl Manager for Connector {
 impl ConnectorState {
     /// An open connection that was completed too late.
     fn spare(&self) -> Option<ClientWrapper> {
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = lock(&self.spares);
         std::iter::from_fn(|| spares.pop()).find(|client| !client.is_closed())
     }
 
     fn keep(&self, unclaimed: ClientWrapper) {
-        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = lock(&self.spares);
         spares.retain(|client| !client.is_closed());
         if spares.len() < MAX_SPARES {
             spares.push(unclaimed);

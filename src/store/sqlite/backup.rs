@@ -4,7 +4,7 @@
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use rusqlite::{Connection, InterruptHandle};
 
@@ -14,6 +14,7 @@ use super::inspect::{FileState, inspect};
 use super::open_error::OpenError;
 use super::permission;
 use super::readers::Readers;
+use crate::mutex::lock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
 
 /// Why there is no backup.
@@ -63,7 +64,7 @@ impl BackupProgress {
     /// Interrupts the running statement, which makes the backup fail. If none runs, nothing happens: call it until the backup ends.
     pub fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::Relaxed);
-        if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(running) = &*lock(&self.running) {
             running.interrupt();
         }
     }
@@ -79,7 +80,7 @@ impl BackupProgress {
     }
 
     fn set_running(&self, connection: &Connection) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&self.running);
         *running = Some(connection.get_interrupt_handle());
     }
 }

@@ -2,11 +2,13 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rusqlite::Connection;
 
 use super::connect;
+
+use crate::mutex::lock;
 
 const MAX_IDLE: usize = 16;
 
@@ -40,7 +42,7 @@ impl Readers {
         {
             return result;
         }
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || lock(&self.idle);
         let pooled = idle().pop();
         let connection = match pooled {
             Some(connection) => connection,

@@ -1,7 +1,9 @@
 //! Whether writes succeed. A full disk fails every write while it is full: that is one line in the log when it
 //! starts, one when it ends, and a state that readiness shows meanwhile.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::mutex::lock;
 
 /// The outcome of the last transactions.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ struct Failing {
 impl WriteHealth {
     /// Records a committed transaction, with creations or without.
     pub(crate) fn succeeded(&self, of_creations: bool) {
-        let failing = &mut self.lock().failing;
+        let failing = &mut lock(&self.0).failing;
         failing.take_if(|failing| of_creations || !failing.of_creations);
     }
 
@@ -38,7 +40,7 @@ impl WriteHealth {
         kind: &'static str,
         of_creations: bool,
     ) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         let before = state.failing.take();
         if state.logged.is_none() {
             state.unlogged = Some(error.to_string());
@@ -53,7 +55,7 @@ impl WriteHealth {
     /// Logs that writes have begun or ceased to fail, at debug if that is the consequence of a failure that is logged already.
     /// Called at an interval, because only the caller knows that.
     pub(crate) fn log(&self, is_consequence: bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if let Some(error) = state.unlogged.take() {
             if is_consequence {
                 tracing::debug!(%error, "cannot write to the database");
@@ -77,11 +79,7 @@ impl WriteHealth {
 
     /// The kind of the last failure; none if the last transaction was committed.
     pub(crate) fn failure(&self) -> Option<&'static str> {
-        self.lock().failing.as_ref().map(|failing| failing.kind)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WriteState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }
 }
 
