@@ -57,7 +57,8 @@ impl Access {
             && let Some(hash) = KeyHash::parse(text)
         {
             let mut known = self.directory.find(&hash);
-            if known.is_none() {
+            // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: 1.2 % of the instructions.
+            if known.is_none() && KeyHash::is_checked(text) {
                 // It may have just been created. For an address over its failure limit the store is not queried.
                 if let Some(rate) = self.addresses.exhausted(address, now) {
                     return Ok(Identity::TooManyFailures(rate));

@@ -86,18 +86,20 @@ impl Hash for KeyHash {
 }
 
 impl KeyHash {
-    /// The hash of a key that a client has sent, or `None` if its format or its check characters are wrong.
+    /// The hash of a key that a client has sent, possibly a mistyped one, or `None` if it does not look like a key.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        if !Self::looks_like_a_key(text) {
-            return None;
-        }
-        let (checked, check) = text.split_at(CHECKED);
-        (check == check_characters(checked)).then(|| Self(Sha256::digest(text).into()))
+        Self::looks_like_a_key(text).then(|| Self(Sha256::digest(text).into()))
     }
 
     /// Whether a text has the length and prefix of a key, possibly a mistyped one.
     pub fn looks_like_a_key(text: &[u8]) -> bool {
         text.len() == LENGTH && text.starts_with(SCHEME.as_bytes())
+    }
+
+    /// Whether a text that looks like a key has the check characters of one: a mistyped key does not.
+    pub fn is_checked(text: &[u8]) -> bool {
+        let split = text.split_at_checked(CHECKED);
+        split.is_some_and(|(checked, check)| check == check_characters(checked))
     }
 
     /// A stored hash.
@@ -139,6 +141,7 @@ mod tests {
         assert_eq!(text.len(), 41);
         assert!(text.starts_with("as_") && text[3..].bytes().all(|b| b.is_ascii_alphanumeric()));
         assert_eq!(KeyHash::parse(text.as_bytes()), Some(secret.hash()));
+        assert!(KeyHash::is_checked(text.as_bytes()));
         assert_eq!(secret.prefix(), &text[..8]);
         assert_ne!(Secret::generate().unwrap().reveal(), text);
     }
@@ -149,9 +152,13 @@ mod tests {
         for index in 0..LENGTH {
             let mut text = secret.reveal().as_bytes().to_vec();
             text[index] = if text[index] == b'x' { b'y' } else { b'x' };
-            assert_eq!(KeyHash::parse(&text), None, "{index}");
+            assert!(!KeyHash::is_checked(&text), "{index}");
+            assert_eq!(KeyHash::parse(&text).is_none(), index < SCHEME.len());
         }
-        assert_eq!(KeyHash::parse(&secret.reveal().as_bytes()[..40]), None);
+        for length in [0, 34, 40] {
+            let text = &secret.reveal().as_bytes()[..length];
+            assert!(KeyHash::parse(text).is_none() && !KeyHash::is_checked(text));
+        }
     }
 
     #[test]

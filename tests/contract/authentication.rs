@@ -118,6 +118,20 @@ fn a_key_with_one_wrong_character_is_401_invalid_api_key() {
 }
 
 #[test]
+fn a_mistyped_key_is_rejected_without_a_query() {
+    let (app, anonymous, key) = App::start();
+    let mut typo = key.key.unwrap();
+    let last = typo.pop().unwrap();
+    typo.push(if last == '7' { '8' } else { '7' });
+    let other = app.sql_client();
+    other.change("ALTER TABLE api_keys RENAME TO away").unwrap();
+    is_invalid(&anonymous.with_key(Some(&typo)).get("/v1/pets"));
+    let unknown = Secret::generate().unwrap();
+    let queried = anonymous.with_key(Some(unknown.reveal())).get("/v1/pets");
+    queried.is_error(500, "internal_error");
+}
+
+#[test]
 fn unknown_expired_and_malformed_keys_get_the_same_response() {
     let (app, anonymous, _) = App::start();
     let (_, expired) = app.issue(enterprise(9, 9), Some(Duration::from_secs(5)));
