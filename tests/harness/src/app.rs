@@ -240,17 +240,11 @@ pub fn database_for(folder: &TempDir) -> Database {
     let name = folder.path().file_name().expect("a name").to_string_lossy();
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let name = format!("t{}_{}", std::process::id(), name.to_lowercase());
-    let made = std::process::Command::new("psql")
-        .args([
-            "-XAtq",
-            &format!("{server}/postgres"),
-            "-c",
-            &format!("CREATE DATABASE {name}"),
-        ])
-        .output()
-        .expect("psql runs");
-    assert!(made.status.success(), "{made:?}");
-    format!("{server}/{name}").parse().expect("a database")
+    let database_of = |name: &str| format!("{server}/{name}").parse().expect("a database");
+    SqlClient::open(&database_of("postgres"))
+        .run(&format!("CREATE DATABASE {name}"))
+        .expect("a database");
+    database_of(&name)
 }
 
 /// The time within which a server applies the changes of other processes: a second, and five where there may be several nodes.

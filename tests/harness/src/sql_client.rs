@@ -146,7 +146,8 @@ impl SqlClient {
         }
     }
 
-    fn run(&self, sql: &str) -> Result<(), String> {
+    /// Runs statements. The error is that of the engine.
+    pub(crate) fn run(&self, sql: &str) -> Result<(), String> {
         match &self.0 {
             Tool::Sqlite(file) => file.execute_batch(sql).map_err(|error| error.to_string()),
             Tool::Postgres(client, runtime) => runtime
