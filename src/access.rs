@@ -12,11 +12,12 @@ pub use proxy::TrustedProxies;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
 use crate::limit::Rate;
+use crate::mutex::lock;
 use crate::store::{self, Store};
 use address::AddressTable;
 
@@ -83,8 +84,7 @@ impl Access {
     /// Logs the first use of a revoked key: a client has not replaced it, or it has been stolen.
     #[cold]
     fn log_revoked(&self, key: KeyId, address: IpAddr) {
-        let logged = self.revoked_used.lock();
-        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
+        let mut logged = lock(&self.revoked_used);
         if logged.len() < MAX_LOGGED_REVOKED && logged.insert(key) {
             let client = address.to_canonical();
             tracing::warn!(key = key.0, %client, "revoked key used; further uses of it are not logged");

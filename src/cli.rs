@@ -96,7 +96,7 @@ enum Command {
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    // If it fails, only a message is missing.
+    // If it fails, such a write ends the process, as it would without it.
     let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),

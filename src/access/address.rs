@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::directory::IdentityHasher;
 use crate::clock::Timestamp;
 use crate::limit::Rate;
 use crate::limit::window::Minute;
+use crate::mutex::lock;
 use crate::network::network;
 
 /// Failed authentications that an address may have in a minute.
@@ -80,7 +81,7 @@ impl AddressTable {
         let hash = self.hasher.hash_one(network(address));
         // By other bits than those that the map uses: the highest and the lowest.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        let mut failures = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = lock(&shard.0);
         if failures.minute.enter(now) {
             // A new map, not an emptied one: the memory that a flood took is released.
             failures.counts = HashMap::default();

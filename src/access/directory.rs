@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::clock::{Day, Timestamp};
 use crate::key::{KeyHash, KeyId};
 use crate::limit::{Meter, MeterIndex, Meters};
+use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
@@ -171,7 +172,7 @@ impl Directory {
     fn lock_shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
         let [last, ..] = id.0.to_le_bytes();
         let shard = &self.by_id[usize::from(last)];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 }
 

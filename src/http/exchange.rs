@@ -15,7 +15,8 @@ pub struct Exchange {
     pub peer: IpAddr,
     /// The ID of the request.
     pub id: RequestId,
-    /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this one.
+    /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this
+    /// one, or respond with a constant.
     pub is_over_limit: bool,
     began: Instant,
     pub(super) ended: Cell<Option<Instant>>,

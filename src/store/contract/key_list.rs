@@ -96,7 +96,7 @@ impl KeyListQuery {
             let id = sql.bind(SqlParam::Int(search.parse().unwrap_or(-1)));
             // Both in lower case by the database: that of PostgreSQL depends on its locale, and a name must contain itself.
             sql.text += &format!(
-                " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR prefix LIKE {prefix} ESCAPE '!' OR id = {id})"
+                " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR lower(prefix) LIKE lower({prefix}) ESCAPE '!' OR id = {id})"
             );
         }
         sql

@@ -37,11 +37,13 @@ const INSERT_RECORDS: &str =
 
 pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RECORDS, INSERT, COUNT, INSERT_RECORDS];
 
-/// Creates all animals, or none; except those that a record shows to exist already.
+/// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits when the
+/// lock is held: it has its 503.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
-) -> PgResult<Vec<Created>> {
+    waits: impl Fn(usize) -> bool,
+) -> PgResult<Vec<Option<Created>>> {
     let lock = Fault::IdsFromSequence.choose(LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
     let find = transaction.prepare_cached(KNOWN_RECORDS).await?;
@@ -55,7 +57,8 @@ pub(super) async fn create(
     let mut new = NewRows::default();
     let created: Vec<_> = batch
         .iter()
-        .map(|creation| new.add(creation, last, &mut known))
+        .enumerate()
+        .map(|(index, creation)| waits(index).then(|| new.add(creation, last, &mut known)))
         .collect();
     new.insert(transaction, last).await?;
     Ok(created)

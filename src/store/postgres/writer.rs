@@ -9,7 +9,6 @@ use tokio_postgres::Config;
 use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{TIMEOUT, with_timeout};
-use super::error::PgError;
 use super::pool::Pool;
 use super::tls::PgTls;
 use super::transaction::transact;
@@ -104,18 +103,16 @@ impl CreationLoop {
             .iter_mut()
             .for_each(|reply| reply.begin(creations.len()));
         let creating = transact(&self.pool, async |transaction| {
-            let created = create(transaction, creations).await?;
-            // It may have waited for a lock until all clients had their 503.
-            match replies.iter().all(Reply::is_closed) {
-                true => Err(PgError::Unavailable("waited too long for a lock".into())),
-                false => Ok(created),
-            }
+            let waits = |index: usize| replies.get(index).is_some_and(|reply| !reply.is_closed());
+            create(transaction, creations, waits).await
         });
         match with_timeout(TIMEOUT, creating).await {
             Ok(created) => {
-                self.state.committed(created.iter());
+                self.state.committed(created.iter().flatten());
                 for (reply, created) in replies.into_iter().zip(created) {
-                    reply.send(Ok(created));
+                    if let Some(created) = created {
+                        reply.send(Ok(created));
+                    }
                 }
             }
             Err(error) => {

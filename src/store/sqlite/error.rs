@@ -54,6 +54,6 @@ pub(super) fn is_write_failure(error: &Error) -> bool {
 
 /// The error of a write beyond the limit on the size of files.
 pub(super) fn file_too_large() -> Error {
-    let what = "a file has reached the limit on the size of files (ulimit -f)";
-    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(what.into()))
+    let reason = "a file has reached the limit on the size of files (ulimit -f)";
+    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(reason.into()))
 }

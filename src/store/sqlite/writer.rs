@@ -197,7 +197,7 @@ impl WriteLoop {
                 Ok(())
             }
             Err(error) => {
-                let error = self.or_disk_full(error);
+                let error = or_disk_full(error, self.files.data.last());
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
@@ -243,19 +243,19 @@ impl WriteLoop {
         match self
             .connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
-            .map_err(|error| self.or_disk_full(error))
+            .map_err(|error| or_disk_full(error, self.files.data.first()))
         {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(()),
         }
     }
+}
 
-    /// The error of a write. One that failed because a file has reached the limit on its size is that of a full disk.
-    fn or_disk_full(&self, error: rusqlite::Error) -> rusqlite::Error {
-        match is_write_failure(&error) && self.files.data.iter().any(FileIdentity::is_at_limit) {
-            true => file_too_large(),
-            false => error,
-        }
+/// The error of a write to this file. One that failed because the file has reached the limit on its size is that of a full disk.
+fn or_disk_full(error: rusqlite::Error, file: Option<&FileIdentity>) -> rusqlite::Error {
+    match is_write_failure(&error) && file.is_some_and(FileIdentity::is_at_limit) {
+        true => file_too_large(),
+        false => error,
     }
 }
 
