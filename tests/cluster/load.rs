@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Connection, Postgres, Response};
+use harness::{Client, Connection, Postgres, Response, eventually};
 use serde_json::json;
 
 use super::NODES;
@@ -21,6 +21,8 @@ pub(crate) struct Load {
     pub(crate) nodes: Mutex<Vec<Client>>,
     /// Animals that each node has acknowledged so far.
     pub(crate) created: [AtomicUsize; NODES],
+    /// Animals that each client has created so far.
+    completed: Mutex<Vec<usize>>,
     done: AtomicBool,
 }
 
@@ -39,12 +41,14 @@ impl Load {
         Self {
             nodes: Mutex::new(nodes),
             created: Default::default(),
+            completed: Mutex::default(),
             done: AtomicBool::new(false),
         }
     }
 
     /// Lets this many clients create animals while something else happens, and returns what they have created.
     pub(crate) fn during(&self, clients: usize, happens: impl FnOnce()) -> Vec<Made> {
+        *self.completed() = vec![0; clients];
         std::thread::scope(|scope| {
             let creating: Vec<_> = (0..clients)
                 .map(|client| scope.spawn(move || self.create(client)))
@@ -57,6 +61,20 @@ impl Load {
                 .map(|client| client.join().expect("a client"));
             made.flatten().collect()
         })
+    }
+
+    /// Waits until every creation that is in flight now has ended, with its retries.
+    pub(crate) fn settle(&self) {
+        let before = self.completed().clone();
+        eventually(TIMEOUT, "each client has created another animal", || {
+            let now = self.completed();
+            before.iter().zip(&*now).all(|(before, now)| now > before)
+        });
+    }
+
+    fn completed(&self) -> MutexGuard<'_, Vec<usize>> {
+        let completed = self.completed.lock();
+        completed.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn create(&self, client: usize) -> Vec<Made> {
@@ -92,6 +110,7 @@ impl Load {
                 name,
                 failures,
             });
+            self.completed()[client] += 1;
             if self.done.load(Ordering::Relaxed) {
                 break;
             }

@@ -33,6 +33,8 @@ fn nodes_killed_in_turn_under_load_lose_nothing_and_one_retry_elsewhere_always_s
             });
             cluster.nodes[node] = started;
             load.nodes.lock().unwrap_or_else(PoisonError::into_inner)[node] = client;
+            // Those that found it dead retry on the node that is killed next.
+            load.settle();
         }
     });
     let (lost, duplicated) = lost_and_duplicated(&cluster.postgres, &made);

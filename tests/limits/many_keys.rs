@@ -41,21 +41,24 @@ fn a_change_of_a_hundred_thousand_keys_delays_no_request() {
     let last = app.key(enterprise(100_000_000, 100_000_000));
     let limit = || last.get("/v1/pets?limit=1").rate().0;
     assert_eq!(limit(), 100_000_000);
-    let done = &AtomicBool::new(false);
-    let (longest, applied) = std::thread::scope(|scope| {
-        let client = &client;
-        let asking = scope.spawn(move || longest_until(client, done));
-        sql_client.change_all_keys(70_000_000);
-        let began = Instant::now();
-        eventually(APPLIED, "the change of the last key is in effect", || {
-            limit() == 70_000_000
+    let delays_none = |per_minute: u32| {
+        let done = &AtomicBool::new(false);
+        let (longest, applied) = std::thread::scope(|scope| {
+            let client = &client;
+            let asking = scope.spawn(move || longest_until(client, done));
+            sql_client.change_all_keys(per_minute);
+            let began = Instant::now();
+            eventually(APPLIED, "the change of the last key is in effect", || {
+                limit() == i64::from(per_minute)
+            });
+            let applied = began.elapsed();
+            done.store(true, Ordering::Relaxed);
+            (asking.join().expect("a client"), applied)
         });
-        let applied = began.elapsed();
-        done.store(true, Ordering::Relaxed);
-        (asking.join().expect("a client"), applied)
-    });
-    println!("longest response {longest:?}, all applied after {applied:?}");
-    // If most of them were applied before the change had returned, the rest takes little longer than a pause of the machine.
-    let allowed = (applied / PART).max(Duration::from_millis(100));
-    assert!(longest < allowed, "{longest:?} of {applied:?}");
+        println!("longest response {longest:?}, all applied after {applied:?}");
+        // If most of them were applied before the change had returned, the rest takes little longer than a pause of the machine.
+        longest < (applied / PART).max(Duration::from_millis(100))
+    };
+    // Once is enough: one lock for all would delay requests each time, other work on the machine does not.
+    assert!((70_000_001..=70_000_005).any(delays_none));
 }
