@@ -108,6 +108,9 @@ fn the_list_is_searched_sorted_and_read_in_pages() {
     for search in ["%C3%84RZ", "%C3%A4rz", "%C3%A4RZ"] {
         assert_eq!(names(&operator, &format!("q={search}")), ["Ärzte"]);
     }
+    // All keys begin with it: the case of a prefix is ignored, too.
+    assert_eq!(names(&operator, "q=AS_"), names(&operator, "q=as_"));
+    assert_eq!(names(&operator, "q=as_"), names(&operator, ""));
     assert!(names(&operator, "q=nobody").is_empty());
     let all = names(&operator, "sort=name&limit=200");
     let mut sorted = all.clone();
