@@ -1,7 +1,6 @@
 //! The live data: a stream of events.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -152,21 +151,6 @@ fn the_requests_of_a_key_are_counted_by_status_while_its_page_is_open() {
     }
 }
 
-/// How often the thread of the admin listener has woken up.
-fn wakes(server: &Process) -> u64 {
-    let tasks = format!("/proc/{}/task", server.id());
-    let mut tasks = fs::read_dir(tasks).expect("threads").flatten();
-    let read = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
-    let is_admin = |task: &fs::DirEntry| read(task, "comm").is_ok_and(|name| name == "admin\n");
-    let task = tasks.find(is_admin).expect("the thread");
-    let status = read(&task, "status").expect("its status");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.and_then(|count| count.trim().parse().ok())
-        .expect("a number")
-}
-
 /// Its share of a core, which docs/operating.md states, depends on the build and on the machine; how often it wakes up does not.
 #[test]
 fn the_dashboard_sleeps_between_samples_and_between_messages() {
@@ -174,9 +158,9 @@ fn the_dashboard_sleeps_between_samples_and_between_messages() {
     let server = Process::serve(PROGRAM, folder.path(), &["--admin-token", TOKEN]);
     let operator = Client::new(server.admin, Some(TOKEN.into()));
     let wakes_in_five_seconds = || {
-        let before = wakes(&server);
+        let before = server.waits_of("admin");
         std::thread::sleep(Duration::from_secs(5));
-        wakes(&server) - before
+        server.waits_of("admin") - before
     };
     let at_rest = wakes_in_five_seconds();
     let mut open: Vec<Events> = (0..4)

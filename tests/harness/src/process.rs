@@ -1,5 +1,6 @@
 //! The program itself, as a process of its own.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -188,6 +189,27 @@ impl Process {
     /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How often the thread of this name has waited. A server is ready a moment before its last threads have begun and have names.
+    pub fn waits_of(&self, thread: &str) -> u64 {
+        let tasks = format!("/proc/{}/task", self.id());
+        let mut count = None;
+        eventually(Duration::from_secs(10), thread, || {
+            let tasks = fs::read_dir(&tasks).expect("threads").flatten();
+            let read = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
+            let named =
+                |task: &fs::DirEntry| read(task, "comm").is_ok_and(|it| it.trim_end() == thread);
+            let status = tasks
+                .filter(named)
+                .find_map(|task| read(&task, "status").ok());
+            let status = status.unwrap_or_default();
+            let line =
+                (status.lines()).find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            count = line.and_then(|count| count.trim().parse().ok());
+            count.is_some()
+        });
+        count.expect("a count")
     }
 
     /// A client with this key or none.
