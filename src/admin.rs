@@ -1,5 +1,6 @@
-//! The admin listener, for operators: the dashboard and its API, metrics and health. On loopback it can be read by everyone;
-//! elsewhere, and for changes, it requires a token.
+//! The admin listener, for operators: the dashboard and its API, metrics and health. Without a token, which only a listener
+//! on loopback may lack, everyone can read and nobody can change anything; with one, everything but health checks and the page
+//! itself requires it.
 
 mod api;
 mod exposition;

@@ -9,8 +9,8 @@
 //! client ◄── write ◄─── headers, log, metrics ◄────────────────┘
 //! ```
 //!
-//! `admin` is a second service of [`http`], for metrics and health checks. [`pet`], [`order`], [`page`], [`plan`] and [`key`] are
-//! the domain. A module imports only from lower layers; ARCHITECTURE.md lists them.
+//! `admin` is a second service of [`http`], for operators: the dashboard, the admin API, metrics and health checks. [`pet`],
+//! [`order`], [`page`], [`plan`] and [`key`] are the domain. A module imports only from lower layers; ARCHITECTURE.md lists them.
 
 pub mod access;
 mod admin;

@@ -25,7 +25,8 @@ impl fmt::Display for OrderId {
 /// The quantity of an order: each is for one animal.
 pub const QUANTITY: u8 = 1;
 
-/// The state of an order: open while the animal is pending, complete when it is sold; a cancelled one is no longer listed.
+/// The state of an order: open while the animal is pending, complete when it is sold; the public API does not list cancelled
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum OrderState {

@@ -149,7 +149,7 @@ impl MetricSources {
         );
         page.counter(
             "animal_store_log_lines_lost_total",
-            "Log lines dropped because standard error was not read in time",
+            "Log lines lost because standard error was not read in time or could not be written",
             self.lost_lines.get(),
         );
         if let Some(dropped) = trace::dropped() {

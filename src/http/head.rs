@@ -4,7 +4,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Uri, Version};
 
-/// A header that a service reads. A large head is reduced to these while its body arrives.
+/// A header that handlers of requests with a body read. A large head is reduced to these while its body arrives.
 #[derive(Clone, Copy)]
 enum Header {
     Host,
@@ -163,7 +163,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reduces a large head to copies of the headers that services read. Headers are slices of the buffer that the head arrived in, so
+/// Reduces a large head to copies of the headers that handlers of requests with a body read. Headers are slices of the buffer that the head arrived in, so
 /// each of them keeps all 16 KiB in memory, and a map of a hundred headers is large, too.
 pub(super) fn compact(parts: &mut Parts) {
     let of_headers = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();

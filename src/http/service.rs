@@ -23,7 +23,7 @@ pub trait Service {
     /// Responds to a client whose request is not read. The response MUST have every header that any response of the service has.
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
-    /// The time, for the `Date` of such a response.
+    /// The time, for the `Date` of rejections and of all responses over HTTP/2; over HTTP/1.1, hyper sets the others.
     fn now(&self) -> Timestamp;
 
     /// Whether a client may choose this ID for its request.

@@ -15,7 +15,7 @@ use crate::page::PetQuery;
 use crate::pet::PetId;
 use local::CacheKey;
 
-/// The capacity for pages, and for animals, in bytes.
+/// The capacity in bytes, for pages and for animals each.
 const CAPACITY: u64 = 24 * 1024 * 1024;
 
 /// The overhead of an entry besides its JSON.

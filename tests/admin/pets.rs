@@ -23,7 +23,10 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
     });
     assert_eq!(placed.json(), expected);
     post(&operator, "/api/orders", &body).is_error(409, "conflict");
-    post(&operator, "/api/pets/1/status", &json!({"status": "sold"})).is_error(409, "conflict");
+    let open = post(&operator, "/api/pets/1/status", &json!({"status": "sold"}));
+    open.is_error(409, "conflict");
+    let advice = r#"animal 1 has the open order 1: complete or cancel it, or send {"force":true} to cancel it."#;
+    assert_eq!(open.json()["message"], advice, "{open}");
     let completed = operator.request("POST", "/api/orders/1/complete").send();
     assert_eq!(completed.json()["state"], "complete", "{completed}");
     operator

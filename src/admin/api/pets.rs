@@ -85,6 +85,12 @@ impl From<ActionRejection> for ApiError {
             ActionRejection::UnknownOrder(_) => {
                 ApiError::NotFound("There is no order with this ID.")
             }
+            ActionRejection::OpenOrder(order) => ApiError::Conflict(format!(
+                "animal {} has the open order {}: complete or cancel it, or send {} to cancel it",
+                order.pet,
+                order.id,
+                json!({"force": true})
+            )),
             rejection => ApiError::Conflict(rejection.to_string()),
         }
     }

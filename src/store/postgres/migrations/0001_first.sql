@@ -55,7 +55,7 @@ CREATE TABLE usage_by_day (
 );
 CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
--- Of the client's Idempotency-Key and of the body only the SHA-256 is kept.
+-- Only the SHA-256 of the client's Idempotency-Key and of the animal is kept.
 CREATE TABLE idempotency (
     api_key_id      BIGINT NOT NULL,
     idempotency_key BYTEA  NOT NULL CHECK (length(idempotency_key) = 32),
@@ -66,7 +66,7 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
--- An animal has at most one order that is open; a cancelled one stays, and is no longer listed.
+-- An animal has at most one order that is open; a cancelled one stays, but the public API does not list it.
 CREATE TABLE orders (
     id        BIGINT PRIMARY KEY,
     pet_id    BIGINT NOT NULL,

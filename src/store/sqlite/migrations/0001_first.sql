@@ -39,7 +39,7 @@ CREATE TABLE usage_by_day (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_by_key ON usage_by_day (api_key_id, day);
 
--- Of the client's Idempotency-Key and of the body only the SHA-256 is kept.
+-- Only the SHA-256 of the client's Idempotency-Key and of the animal is kept.
 CREATE TABLE idempotency (
     api_key_id      INTEGER NOT NULL,
     idempotency_key BLOB    NOT NULL CHECK (length(idempotency_key) = 32),

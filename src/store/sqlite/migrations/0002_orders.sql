@@ -1,4 +1,4 @@
--- Orders. An animal has at most one that is open; a cancelled one stays, and is no longer listed.
+-- Orders. An animal has at most one that is open; a cancelled one stays, but the public API does not list it.
 CREATE TABLE orders (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     pet_id    INTEGER NOT NULL REFERENCES pets (id),
