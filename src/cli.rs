@@ -96,7 +96,7 @@ enum Command {
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    // If it fails, such a write ends the process, as it would without it.
+    // If this fails, a write beyond `ulimit -f` ends the process (SIGXFSZ), as by default.
     let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),

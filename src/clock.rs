@@ -68,7 +68,7 @@ impl Timestamp {
 #[error("must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
 pub struct InvalidTimestamp;
 
-/// Parses RFC 3339, or a date, which is its first second in UTC. To the second.
+/// Parses RFC 3339, truncated to seconds, or a date, which means its start in UTC.
 impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 

@@ -1,7 +1,7 @@
-//! Deliberate bugs that the tests must catch, and simulations of later versions. They exist only in debug builds, which the
+//! Injected faults that the tests must detect, and simulations of later versions. They exist only in debug builds, which the
 //! tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`). In a release `is_on` is always false.
 
-/// A deliberate bug.
+/// A fault that tests inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
@@ -32,11 +32,11 @@ pub enum Fault {
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
     ReadThenWrite,
-    /// Not a bug: waits longer for Redis, on a machine that is busy.
+    /// No fault: waits longer for Redis, on a machine that is busy.
     WaitsForRedis,
-    /// Not a bug: a later version, with one more migration of PostgreSQL.
+    /// Simulates a later version, with one more migration of PostgreSQL.
     LaterVersion,
-    /// Not a bug: a later version, with one more migration of PostgreSQL that nodes of this version cannot work with.
+    /// Simulates a later version, with one more migration of PostgreSQL that nodes of this version cannot work with.
     LaterBreakingVersion,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::percent::decode;
 
-/// Returns one URL for each server, and their hosts without the password. `None` if the scheme is another.
+/// Returns one URL for each server, and their hosts without the password. `None` if the scheme differs.
 pub(crate) fn split_url(scheme: &str, url: &str) -> Option<(Vec<String>, String)> {
     let rest = url.strip_prefix(scheme)?.strip_prefix("://")?;
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -15,7 +15,7 @@ pub(crate) fn split_url(scheme: &str, url: &str) -> Option<(Vec<String>, String)
     Some((hosts.split(',').map(each).collect(), hosts.to_owned()))
 }
 
-/// Returns the URL without these parameters, and their values. `None` if one of them is malformed, or there twice.
+/// Returns the URL without these parameters, and their values. `None` if one of them is malformed, or given twice.
 pub(crate) fn take_parameters<const N: usize>(
     url: &str,
     names: [&str; N],

@@ -16,7 +16,7 @@ pub use redis::{Redis, RedisClient, RedisUrl};
 pub use usage::DayUsage;
 pub use window::{Period, Rate};
 
-// What `memory` locks with: `tests/interleavings` gives it another one.
+// The `sync` whose `Mutex` `memory` uses; `tests/interleavings` substitutes one that its scheduler controls.
 use std::sync;
 
 use crate::clock::Timestamp;

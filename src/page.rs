@@ -53,7 +53,7 @@ impl fmt::Display for PageSize {
 pub struct PetQuery {
     /// Its size.
     pub limit: PageSize,
-    /// Only animals of this status.
+    /// Only animals with this status.
     pub status: Option<PetStatus>,
     /// Where it begins.
     pub cursor: Cursor,

@@ -196,7 +196,7 @@ impl Store {
         }
     }
 
-    /// How many animals and pages clients have found, and not in the cache.
+    /// How many animals and pages clients have read that were not in the cache.
     pub fn cache_misses(&self) -> u64 {
         self.misses.get()
     }

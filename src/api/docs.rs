@@ -1,4 +1,4 @@
-//! The reference at `/docs`, rendered ahead from `openapi.yaml` and `docs/api.md` (see the package `reference`), its files, and
+//! The reference at `/docs`, rendered ahead of time from `openapi.yaml` and `docs/api.md` (see the package `reference`), its files, and
 //! its Content-Security-Policy. Nothing is loaded from elsewhere.
 //!
 //! After a change of a source run `ANIMAL_STORE_TEST_WRITE=1 cargo test --workspace --lib docs`.

@@ -28,7 +28,7 @@ use crate::store::{Mode, Store};
 pub(super) enum Command {
     /// List animals in ascending order of their IDs
     List {
-        /// Only animals of this status
+        /// Only animals with this status
         #[arg(long)]
         status: Option<PetStatus>,
         /// At most this many

@@ -62,7 +62,7 @@ impl Warnings {
         }
         if !self.unused_backup_options.is_empty() {
             tracing::warn!(
-                "no effect without --backup-folder, and no backups: {}",
+                "no backups are made without --backup-folder; no effect: {}",
                 self.unused_backup_options
             );
         }

@@ -121,10 +121,10 @@ pub(crate) struct ServeOptions {
     /// Existing folder in which the server makes regular backups of the embedded database
     #[arg(long, value_name = "DIR")]
     pub(crate) backup_folder: Option<PathBuf>,
-    /// Interval of these backups
+    /// Interval between backups in --backup-folder
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = positive)]
     pub(crate) backup_every: Duration,
-    /// How many of these backups are kept
+    /// Number of backups kept in --backup-folder
     #[arg(long, value_name = "N", default_value = "24", value_parser = at_least_one)]
     pub(crate) backup_keep: usize,
     /// Log format

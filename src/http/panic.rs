@@ -14,7 +14,7 @@ pub async fn catch_panic<T>(future: Pin<&mut impl Future<Output = T>>) -> Result
         .map_err(|panic| {
             let text = panic.downcast_ref::<&str>().copied();
             let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            format!("panic: {}", text.unwrap_or("of an unknown kind"))
+            format!("panic: {}", text.unwrap_or("no message"))
         })
 }
 

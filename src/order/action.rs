@@ -61,13 +61,13 @@ pub struct ActionOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionRejection {
     /// There is no animal with this ID.
-    #[error("there is no animal {0}")]
+    #[error("unknown animal {0}: see pets list")]
     UnknownPet(PetId),
     /// There is no order with this ID.
-    #[error("there is no order {0}: see orders list")]
+    #[error("unknown order {0}: see orders list")]
     UnknownOrder(OrderId),
     /// The animal of an order was removed.
-    #[error("order {} stays {}: its animal {} was removed", .0.id, .0.state.as_str(), .0.pet)]
+    #[error("cannot change order {}, which is {}: its animal {} was removed", .0.id, .0.state.as_str(), .0.pet)]
     RemovedPet(Order),
     /// The animal has an open order, which the action would contradict.
     #[error(

@@ -106,7 +106,7 @@ async fn repeat(
             }
             Ok(()) => {
                 if failure.take().is_some_and(|failure| failure.is_logged) {
-                    tracing::info!(task = task.name(), "background task recovered");
+                    tracing::info!(task = task.name(), "background task succeeds again");
                 }
             }
         }

@@ -31,7 +31,6 @@ impl PublicPages {
         }
     }
 
-    /// Returns a page.
     pub(super) fn show(
         &self,
         page: PublicPage,

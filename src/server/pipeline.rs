@@ -217,7 +217,7 @@ impl Pipeline {
         let Request {
             route, head, now, ..
         } = *request;
-        // A preflight is answered, because otherwise the browser would not send the request, and the page could not read its 503.
+        // A preflight gets its response: otherwise the browser would not send the request, and the page could not read its 503.
         if request.is_over_limit && !matches!(route, Route::Preflight { .. }) {
             self.metrics.rejected_streams.add(1);
             return Err(ApiError::Overloaded);

@@ -84,7 +84,7 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
     operator.stdout_of("orders cancel 3");
     let before = operator.stdout_of("orders list");
     for (args, line) in [
-        ("orders place --pet 99", "there is no animal 99"),
+        ("orders place --pet 99", "unknown animal 99: see pets list"),
         (
             "orders place --pet 1",
             "the animal is not available: it is sold",
@@ -97,16 +97,16 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
             "orders place --pet 3 --ship-date 2001-01-01",
             "the ship date 2001-01-01T00:00:00Z is in the past",
         ),
-        (
-            "orders complete 99",
-            "there is no order 99: see orders list",
-        ),
+        ("orders complete 99", "unknown order 99: see orders list"),
         ("orders complete 1", "the order is already complete"),
         ("orders complete 3", "the order was cancelled"),
-        ("orders cancel 99", "there is no order 99: see orders list"),
+        ("orders cancel 99", "unknown order 99: see orders list"),
         ("orders cancel 1", "the order is already complete"),
         ("orders cancel 3", "the order was cancelled"),
-        ("pets set-status 99 sold", "there is no animal 99"),
+        (
+            "pets set-status 99 sold",
+            "unknown animal 99: see pets list",
+        ),
         (
             "pets set-status 2 sold",
             "animal 2 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it",

@@ -66,7 +66,7 @@ fn one_animal_is_shown_as_the_api_shows_it() {
     );
     assert_eq!(
         operator.run_line("pets show 5").fails_with(1),
-        "animal-store: there is no animal 5"
+        "animal-store: unknown animal 5: see pets list"
     );
 }
 
@@ -119,7 +119,7 @@ fn a_removal_is_confirmed_and_without_a_terminal_it_needs_yes() {
     assert_eq!(ids(&operator, "pets list --json"), [3]);
     assert_eq!(
         operator.run_line("pets remove 4 --yes").fails_with(1),
-        "animal-store: there is no animal 4"
+        "animal-store: unknown animal 4: see pets list"
     );
 }
 
@@ -144,15 +144,15 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
         "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t1\tunknown\tcancelled"
     );
     for (args, line) in [
-        ("orders place --pet 1", "there is no animal 1"),
-        ("pets set-status 1 sold", "there is no animal 1"),
+        ("orders place --pet 1", "unknown animal 1: see pets list"),
+        ("pets set-status 1 sold", "unknown animal 1: see pets list"),
         (
             "orders cancel 1",
-            "order 1 stays complete: its animal 1 was removed",
+            "cannot change order 1, which is complete: its animal 1 was removed",
         ),
         (
             "orders complete 2",
-            "order 2 stays cancelled: its animal 1 was removed",
+            "cannot change order 2, which is cancelled: its animal 1 was removed",
         ),
     ] {
         let refused = operator.run_line(args).fails_with(1);

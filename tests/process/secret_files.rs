@@ -178,7 +178,7 @@ fn options_of_backups_without_a_folder_are_reported() {
         ),
     ] {
         let server = Process::serve_with(PROGRAM, folder.path(), words, vars);
-        let warning = format!("no effect without --backup-folder, and no backups: {options}");
+        let warning = format!("no backups are made without --backup-folder; no effect: {options}");
         let mut log = String::new();
         eventually(Duration::from_secs(10), "a line", || {
             log.push_str(&server.log());

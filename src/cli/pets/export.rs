@@ -35,7 +35,7 @@ pub(crate) struct ExportCommand {
     /// Format; by default that of the file's extension, and NDJSON on standard output
     #[arg(long)]
     format: Option<RowFormat>,
-    /// Only animals of this status
+    /// Only animals with this status
     #[arg(long)]
     status: Option<PetStatus>,
     /// Replace the file if it exists

@@ -184,8 +184,8 @@ async fn interruptible<T>(
     }
 }
 
-/// Opens the database, and creates it if it is missing. After a signal that still ends, because a new database is removed again, but no
-/// other process is waited for.
+/// Opens the database, and creates it if it is missing. After a signal, opening gets `LAST_STEP` to finish, so that a database it has
+/// created can be removed; it no longer waits for other processes.
 async fn open_unless_stopped(
     signals: &mut Signals,
     options: &CommandOptions,

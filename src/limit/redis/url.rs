@@ -67,12 +67,10 @@ impl RedisUrl {
         })
     }
 
-    /// Whether the URL has a password.
     pub(crate) fn has_password(&self) -> bool {
         self.has_password
     }
 
-    /// Whether connections are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.files.is_some()
     }

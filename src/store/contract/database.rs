@@ -44,7 +44,6 @@ fn sqlite_path(path: &str) -> Result<PathBuf, InvalidDatabaseUrl> {
 }
 
 impl Database {
-    /// Whether the URL has a password.
     pub(crate) fn has_password(&self) -> bool {
         matches!(self, Self::Postgres(url) if url.has_password())
     }

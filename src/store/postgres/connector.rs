@@ -38,7 +38,7 @@ const MAX_SPARES: usize = 4;
 /// How long sent data may stay unacknowledged before a connection counts as lost.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The limits that the server enforces, in case this node ends before it can cancel.
+/// The limits that the server enforces, in case this process dies before it can cancel.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::error::{PgError, PgResult};
 use super::fault;
 
-/// The timeout of everything that a request waits for. With a second to connect within it, the response is sent within 2.5 s.
+/// The timeout of everything that a request waits for. Half of it may be spent on connecting. The 503 of a request that times out is
+/// sent within 2.5 s.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request waits for them, and they

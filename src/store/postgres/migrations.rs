@@ -59,7 +59,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
             )));
         }
         let missing = || steps().filter(|(format, _)| *format > before);
-        let breaking = |(_, step): &(i64, Step)| step.older_nodes == OlderNodes::MustEnd;
+        let breaking = |(_, step): &(i64, Step)| step.older_nodes == OlderNodes::MustStop;
         if let Some((format, _)) = missing().filter(breaking).last()
             && before >= WITH_NODES
         {

@@ -1,6 +1,6 @@
 //! The nodes that are alive. Each has a row, and renews its time. A migration that older nodes cannot work with is rejected while
 //! such a node is alive. A node that was paused, or cut off from the database, for so long that it counts as dead finds its row
-//! deleted afterwards, and ends.
+//! deleted afterwards, and exits.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -15,7 +15,7 @@ pub(super) enum OlderNodes {
     /// They continue to serve.
     Continue,
     /// They cannot: the migration is rejected while there are any.
-    MustEnd,
+    MustStop,
 }
 
 const fn compatible(script: &'static str) -> Step {
@@ -55,7 +55,7 @@ fn later_step() -> Option<Step> {
     let is_on = [Fault::LaterVersion, Fault::LaterBreakingVersion].map(Fault::is_on);
     let older_nodes = match is_on {
         [true, _] => OlderNodes::Continue,
-        [_, true] => OlderNodes::MustEnd,
+        [_, true] => OlderNodes::MustStop,
         _ => return None,
     };
     let script = "CREATE TABLE later (id BIGINT); CREATE INDEX later_by_id ON later (id)";
@@ -83,7 +83,7 @@ mod tests {
             let older = match step.older_nodes {
                 _ if format == 1 => "none",
                 OlderNodes::Continue => "continue",
-                OlderNodes::MustEnd => "must end",
+                OlderNodes::MustStop => "must stop",
             };
             format!("| {format} | {older} |")
         });

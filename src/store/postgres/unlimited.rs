@@ -9,7 +9,7 @@ use tokio::time::{Instant, interval_at};
 const REPORT: Duration = Duration::from_secs(3);
 
 /// A migration has no time limit, and neither has waiting for that of another node: a new index on a large table can take long. If
-/// this node ends, so do its connection and the transaction.
+/// this process exits, so do its connection and the transaction.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";

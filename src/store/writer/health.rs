@@ -60,7 +60,7 @@ impl WriteHealth {
             if is_consequence {
                 tracing::debug!(%error, "cannot write to the database");
             } else {
-                tracing::error!(%error, "cannot write to the database; this is logged once, until it can be again");
+                tracing::error!(%error, "cannot write to the database; not logged again until writes succeed");
                 state.logged = Some(0);
             }
         }
