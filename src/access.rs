@@ -7,7 +7,7 @@ mod directory;
 pub(crate) mod proxy;
 
 pub use bearer::Credentials;
-pub use directory::{Directory, Key};
+pub use directory::{Directory, DirectoryKey};
 pub use proxy::TrustedProxies;
 
 use std::collections::HashSet;
@@ -16,20 +16,20 @@ use std::sync::Mutex;
 
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
-use crate::limit::Rate;
+use crate::limit::Quota;
 use crate::mutex::lock;
 use crate::store::{self, Store};
 use address::AddressTable;
 
-/// The identity of a client.
+/// The outcome of authentication.
 #[derive(Debug)]
-pub enum Identity {
-    /// The holder of a valid key.
-    Key(Key),
-    /// No valid key. The failure has been counted against the address, which has this rate.
-    Unauthenticated(Rate),
+pub enum Authentication {
+    /// A valid key.
+    Key(DirectoryKey),
+    /// No valid key. The failure has been counted against the address, which has this quota left.
+    Failed(Quota),
     /// An address over its failure limit in this minute.
-    TooManyFailures(Rate),
+    TooManyFailures(Quota),
 }
 
 /// The keys, and the failures of each address.
@@ -47,22 +47,22 @@ const MAX_LOGGED_REVOKED: usize = 1_000;
 
 impl Access {
     /// Authenticates a request from `address`. An error is one of the store.
-    pub async fn identify(
+    pub async fn authenticate(
         &self,
         store: &Store,
         credentials: Credentials<'_>,
         address: IpAddr,
         now: Timestamp,
-    ) -> store::Result<Identity> {
+    ) -> store::Result<Authentication> {
         if let Credentials::Token(text) = credentials
             && let Some(hash) = KeyHash::parse(text)
         {
             let mut known = self.directory.find(&hash);
             // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: 1.2 % of the instructions.
-            if known.is_none() && KeyHash::is_checked(text) {
+            if known.is_none() && KeyHash::has_valid_checksum(text) {
                 // It may have just been created. For an address over its failure limit the store is not queried.
-                if let Some(rate) = self.addresses.exhausted(address, now) {
-                    return Ok(Identity::TooManyFailures(rate));
+                if let Some(quota) = self.addresses.exhausted(address, now) {
+                    return Ok(Authentication::TooManyFailures(quota));
                 }
                 if let Some(record) = store.key_by_hash(hash).await? {
                     self.directory.apply(&record);
@@ -70,14 +70,14 @@ impl Access {
                 }
             }
             match known {
-                Some(key) if key.is_valid(now) => return Ok(Identity::Key(key)),
+                Some(key) if key.is_valid(now) => return Ok(Authentication::Key(key)),
                 Some(key) if key.is_revoked() => self.log_revoked(key.id, address),
                 _ => {}
             }
         }
-        Ok(match self.addresses.fail(address, now) {
-            Ok(rate) => Identity::Unauthenticated(rate),
-            Err(rate) => Identity::TooManyFailures(rate),
+        Ok(match self.addresses.record_failure(address, now) {
+            Ok(quota) => Authentication::Failed(quota),
+            Err(quota) => Authentication::TooManyFailures(quota),
         })
     }
 
@@ -91,9 +91,9 @@ impl Access {
         }
     }
 
-    /// The rate of an address, without counting anything.
-    pub fn rate_of(&self, address: IpAddr, now: Timestamp) -> Rate {
-        self.addresses.rate(address, now)
+    /// The quota of an address, without counting anything.
+    pub fn quota_of(&self, address: IpAddr, now: Timestamp) -> Quota {
+        self.addresses.quota(address, now)
     }
 }
 
@@ -137,9 +137,9 @@ mod tests {
             let events = recorded(|| {
                 for _ in 0..2 {
                     let credentials = Credentials::Token(secret.reveal().as_bytes());
-                    let identity = access.identify(&store, credentials, ADDRESS, now);
-                    let identity = runtime.block_on(identity).unwrap();
-                    assert_eq!(matches!(identity, Identity::Key(_)), id == 1);
+                    let authentication = access.authenticate(&store, credentials, ADDRESS, now);
+                    let authentication = runtime.block_on(authentication).unwrap();
+                    assert_eq!(matches!(authentication, Authentication::Key(_)), id == 1);
                 }
             });
             assert_eq!(events.count(), expected, "{id}");

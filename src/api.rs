@@ -92,7 +92,7 @@ impl Api {
         };
         if let Ok(response) = &mut result {
             deprecation::announce(call.operation, || base, response);
-            if !response.body.hold(key.0) {
+            if !response.body.reserve(key.0) {
                 return Err(ApiError::Unavailable {
                     cause: "too many large responses have not been read by their clients".into(),
                 });
@@ -102,7 +102,7 @@ impl Api {
     }
 
     /// Returns the response to a failed request, with the headers that every response of its operation has.
-    pub(crate) fn fail<'a>(
+    pub(crate) fn error_response<'a>(
         &'a self,
         route: &Route<'_>,
         destination: impl FnOnce() -> Destination<'a>,

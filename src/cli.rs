@@ -32,7 +32,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::{ServeOptions, file, usage};
+use crate::config::{ServeOptions, file, usage_error};
 use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
@@ -100,7 +100,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),
-        false => parse(with_command(args)).and_then(|cli| dispatch(cli.command)),
+        false => parse(with_default_command(args)).and_then(|cli| dispatch(cli.command)),
     };
     let (message, code) = match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,
@@ -138,7 +138,7 @@ fn dispatch(command: Command) -> Outcome {
 }
 
 /// Without a command, options are those of `serve`.
-fn with_command(mut args: Vec<OsString>) -> Vec<OsString> {
+fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let serves = match args.get(1).map(|arg| arg.to_string_lossy()) {
         None => true,
         Some(arg) => arg.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&&*arg),
@@ -203,11 +203,11 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
 fn command() -> clap::Command {
     let serve = ServeOptions::augment_args(clap::Command::new("serve"));
     let with_variable: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
-    complete(Cli::command(), &with_variable)
+    configure_args(Cli::command(), &with_variable)
 }
 
-fn complete(command: clap::Command, with_variable: &[&str]) -> clap::Command {
-    let complete_arg = |arg: Arg| {
+fn configure_args(command: clap::Command, with_variable: &[&str]) -> clap::Command {
+    let configure_arg = |arg: Arg| {
         let arg = match arg.get_long() {
             Some(long) if with_variable.contains(&long) => {
                 let name = long.replace('-', "_").to_uppercase();
@@ -222,13 +222,13 @@ fn complete(command: clap::Command, with_variable: &[&str]) -> clap::Command {
         }
     };
     command
-        .mut_args(complete_arg)
-        .mut_subcommands(|sub| complete(sub, with_variable))
+        .mut_args(configure_arg)
+        .mut_subcommands(|sub| configure_args(sub, with_variable))
 }
 
 fn usage_error(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
     if error.use_stderr() {
-        let line = usage::one_line_about(error, command, args);
+        let line = usage_error::one_line_about(error, command, args);
         return Failure::Usage(format!("{line} (see --help)"));
     }
     // Help and version go to standard output. If that is closed, there is nowhere to report it.

@@ -33,12 +33,12 @@ impl Timestamp {
     }
 
     /// The point in time this much later.
-    pub fn after(self, duration: Duration) -> Self {
+    pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
     /// The point in time this much earlier.
-    pub fn before(self, duration: Duration) -> Self {
+    pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
 
@@ -218,7 +218,7 @@ impl Clock {
 
     /// Moves a manual clock forward.
     pub fn advance(&self, duration: Duration) {
-        self.set(self.now().after(duration));
+        self.set(self.now().plus(duration));
     }
 }
 
@@ -235,13 +235,13 @@ impl Correction {
     }
 
     fn correct_at(&self, sample: ClockSample, system: Timestamp, elapsed: Duration) {
-        let base_of = |time: Timestamp| time.before(elapsed).as_millis();
+        let base_of = |time: Timestamp| time.minus(elapsed).as_millis();
         let base = match self.base.load(Ordering::Relaxed) {
             UNKNOWN => base_of(system),
             base => base,
         };
         let half = sample.round_trip / 2;
-        let measured = base_of(sample.time.after(half));
+        let measured = base_of(sample.time.plus(half));
         let tolerance = millis(half).unsigned_abs().saturating_add(TOLERANCE);
         let base = match measured.abs_diff(base) > tolerance {
             true => measured,
@@ -300,9 +300,9 @@ mod tests {
             Duration::from_millis(elapsed),
             Duration::from_millis(round_trip),
         );
-        let truth = Timestamp::from_secs(1_000_000).after(elapsed);
+        let truth = Timestamp::from_secs(1_000_000).plus(elapsed);
         let sample = ClockSample {
-            time: truth.before(round_trip / 2),
+            time: truth.minus(round_trip / 2),
             round_trip,
         };
         let system = Timestamp(truth.0 + ahead);

@@ -3,7 +3,7 @@
 
 pub(crate) mod file;
 pub(crate) mod options;
-pub(crate) mod usage;
+pub(crate) mod usage_error;
 
 pub(crate) use options::{DatabaseOptions, FileOption, ServeOptions};
 
@@ -161,12 +161,12 @@ pub enum InvalidConfig {
     TwoPasswords,
     /// An embedded database has no password.
     #[error("--database-password-file requires --database postgres://…")]
-    PasswordWithoutServer,
+    PasswordWithoutPostgres,
     /// PostgreSQL has tools for backups.
     #[error(
         "--backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"
     )]
-    BackupOfServer,
+    BackupOfPostgres,
     /// A file with a secret cannot be used.
     #[error("{option} {file}")]
     File {
@@ -194,7 +194,7 @@ impl TryFrom<ServeOptions> for Config {
         let database = options.database.database()?;
         let mut redis = options.redis;
         if let (Some(url), Some(path)) = (&mut redis, &options.database.ca_cert) {
-            url.default_roots(path);
+            url.set_default_ca(path);
         }
         let tls = match (options.tls_cert, options.tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
@@ -204,7 +204,7 @@ impl TryFrom<ServeOptions> for Config {
         };
         let backups = match (options.backup_folder, &database) {
             (None, _) => None,
-            (Some(_), Database::Postgres(_)) => return Err(InvalidConfig::BackupOfServer),
+            (Some(_), Database::Postgres(_)) => return Err(InvalidConfig::BackupOfPostgres),
             (Some(folder), Database::Sqlite(source)) => Some(Backups {
                 source: source.clone(),
                 folder,

@@ -1,5 +1,6 @@
 //! Injected faults that the tests must detect, and simulations of later versions. They exist only in debug builds, which the
-//! tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`). In a release `is_on` is always false.
+//! tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`). In a release `is_enabled` is always
+//! false.
 
 /// A fault that tests inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,7 +43,7 @@ pub enum Fault {
 
 impl Fault {
     /// Whether this fault is enabled.
-    pub fn is_on(self) -> bool {
+    pub fn is_enabled(self) -> bool {
         if !cfg!(debug_assertions) {
             return false;
         }
@@ -57,14 +58,14 @@ impl Fault {
     /// Panics if this fault is enabled and the condition holds.
     #[expect(clippy::panic, reason = "a panic that a test requires")]
     pub fn panic_if(self, condition: impl FnOnce() -> bool) {
-        if self.is_on() && condition() {
+        if self.is_enabled() && condition() {
             panic!("fault {self:?}");
         }
     }
 
     /// Returns `correct`, or `broken` if this fault is enabled.
     pub fn choose<T>(self, correct: T, broken: T) -> T {
-        match self.is_on() {
+        match self.is_enabled() {
             true => broken,
             false => correct,
         }

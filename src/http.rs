@@ -32,7 +32,7 @@ mod timeouts;
 mod tls;
 mod worker;
 
-pub use accept::{DRAIN, accept};
+pub use accept::{DRAIN_TIMEOUT, accept};
 pub use asset::{Asset, NamedFile, with_hashed_names};
 pub use body::Body;
 #[cfg(feature = "otel")]
@@ -40,12 +40,12 @@ pub(crate) use client::send;
 pub use connections::{ConnectionLimits, Connections, LimitReached};
 pub use exchange::Exchange;
 pub use head::{Field, Head};
-pub use listen::{Listener, listen, listen_for_each, max_connections};
+pub use listen::{Listener, listen, listen_for_workers, max_connections};
 pub use panic::catch_panic;
 pub use rejection::Rejection;
 pub use request_body::RequestBody;
 pub use request_id::RequestId;
-pub use response::{DeprecationHeaders, RateLimit, Response};
+pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
 pub use service::Service;
 pub use timeouts::Timeouts;
 pub use tls::{InvalidPair, Reload, Tls};

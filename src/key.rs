@@ -97,7 +97,7 @@ impl KeyHash {
     }
 
     /// Whether a text that looks like a key has the check characters of one: a mistyped key does not.
-    pub fn is_checked(text: &[u8]) -> bool {
+    pub fn has_valid_checksum(text: &[u8]) -> bool {
         let split = text.split_at_checked(CHECKED);
         split.is_some_and(|(checked, check)| check == check_characters(checked))
     }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(text.len(), 41);
         assert!(text.starts_with("as_") && text[3..].bytes().all(|b| b.is_ascii_alphanumeric()));
         assert_eq!(KeyHash::parse(text.as_bytes()), Some(secret.hash()));
-        assert!(KeyHash::is_checked(text.as_bytes()));
+        assert!(KeyHash::has_valid_checksum(text.as_bytes()));
         assert_eq!(secret.prefix(), &text[..8]);
         assert_ne!(Secret::generate().unwrap().reveal(), text);
     }
@@ -152,12 +152,12 @@ mod tests {
         for index in 0..LENGTH {
             let mut text = secret.reveal().as_bytes().to_vec();
             text[index] = if text[index] == b'x' { b'y' } else { b'x' };
-            assert!(!KeyHash::is_checked(&text), "{index}");
+            assert!(!KeyHash::has_valid_checksum(&text), "{index}");
             assert_eq!(KeyHash::parse(&text).is_none(), index < SCHEME.len());
         }
         for length in [0, 34, 40] {
             let text = &secret.reveal().as_bytes()[..length];
-            assert!(KeyHash::parse(text).is_none() && !KeyHash::is_checked(text));
+            assert!(KeyHash::parse(text).is_none() && !KeyHash::has_valid_checksum(text));
         }
     }
 

@@ -43,12 +43,12 @@ pub enum KeyRejection {
     Expired(KeyId),
     /// The current secret may be in use already, and the previous one would stop working at once.
     #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
-    GraceRunning(Grace),
+    InGracePeriod(GracePeriod),
 }
 
 /// The grace period of a rotation, in which both secrets of a key work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grace {
+pub struct GracePeriod {
     /// The key.
     pub id: KeyId,
     /// Its name.
@@ -61,13 +61,13 @@ pub struct Grace {
 
 /// Whether a rotation during the grace period of another is confirmed.
 #[derive(Clone, Debug)]
-pub enum Confirmed {
+pub enum Confirmation {
     /// Not confirmed.
-    No,
+    None,
     /// Confirmed for this grace period, and not for that of a rotation made meanwhile.
-    Grace(Grace),
+    ForGracePeriod(GracePeriod),
     /// Confirmed for any.
-    Yes,
+    Any,
 }
 
 /// A key with its new secret, which is known only now.
@@ -96,7 +96,7 @@ pub(crate) async fn create(
         name: name.into(),
         plan,
         created_at: now,
-        expires_at: expires.map(|span| now.after(span)),
+        expires_at: expires.map(|span| now.plus(span)),
     };
     let record = store.add_key(key, &secret).await?;
     Ok(Issued { record, secret })
@@ -113,17 +113,17 @@ pub async fn rotate(
     store: &Store,
     id: KeyId,
     grace: Duration,
-    confirmed: Confirmed,
+    confirmation: Confirmation,
     now: Timestamp,
 ) -> Result<Issued, Error> {
     let secret = Secret::generate()?;
     let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
     let decide = move |key: &KeyRecord| {
-        check_rotation(key, &confirmed, now)?;
+        check_rotation(key, &confirmation, now)?;
         Ok(KeyChange::Secret {
             hash,
             prefix: prefix.clone(),
-            old_until: now.after(grace),
+            old_until: now.plus(grace),
         })
     };
     let record = change(store, id, decide).await?.after;
@@ -132,7 +132,7 @@ pub async fn rotate(
 
 fn check_rotation(
     key: &KeyRecord,
-    confirmed: &Confirmed,
+    confirmation: &Confirmation,
     now: Timestamp,
 ) -> Result<(), KeyRejection> {
     match KeyState::of(key, now) {
@@ -143,15 +143,15 @@ fn check_rotation(
     let Some(until) = old_secret_until(key, now) else {
         return Ok(());
     };
-    let is_confirmed = match confirmed {
-        Confirmed::No => false,
-        Confirmed::Grace(seen) => seen.current == key.hash,
-        Confirmed::Yes => true,
+    let is_confirmed = match confirmation {
+        Confirmation::None => false,
+        Confirmation::ForGracePeriod(seen) => seen.current == key.hash,
+        Confirmation::Any => true,
     };
     if is_confirmed {
         return Ok(());
     }
-    Err(KeyRejection::GraceRunning(Grace {
+    Err(KeyRejection::InGracePeriod(GracePeriod {
         id: key.id,
         name: key.name.clone(),
         until,

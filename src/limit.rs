@@ -12,9 +12,9 @@ pub use ban::{Ban, BanChange, BanPolicy};
 pub use decision::{Admission, Decision};
 pub use memory::Meter;
 pub use meters::{MeterIndex, Meters};
-pub use redis::{Redis, RedisClient, RedisUrl};
+pub use redis::{RedisClient, RedisLimiter, RedisUrl};
 pub use usage::DayUsage;
-pub use window::{Period, Rate};
+pub use window::{Period, Quota};
 
 // The `sync` whose `Mutex` `memory` uses; `tests/interleavings` substitutes one that its scheduler controls.
 use std::sync;
@@ -29,7 +29,7 @@ pub enum Limiter {
     /// The counters are in this process, in the meter of each key.
     Memory(BanPolicy),
     /// The counters are in Redis, for all nodes.
-    Redis(Redis),
+    Redis(RedisLimiter),
 }
 
 impl Limiter {

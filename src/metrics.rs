@@ -227,12 +227,12 @@ impl RequestMetrics {
         self.durations[label.index()].record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn reject(&self, by: RejectedBy) {
+    pub(crate) fn count_rejection(&self, by: RejectedBy) {
         self.rejected[by as usize].add(1);
     }
 
     /// Counts a rejected connection.
-    pub fn reject_connection(&self, by: ConnectionLimit) {
+    pub fn count_rejected_connection(&self, by: ConnectionLimit) {
         self.rejected_connections[by as usize].add(1);
     }
 
@@ -364,8 +364,8 @@ mod tests {
         for (number, micros) in [(0, 60), (1, 60), (1, 600)] {
             let worker = metrics.worker(number);
             worker.count(GET_PET, 200, Duration::from_micros(micros));
-            worker.reject(RejectedBy::Ban);
-            worker.reject_connection(ConnectionLimit::Address);
+            worker.count_rejection(RejectedBy::Ban);
+            worker.count_rejected_connection(ConnectionLimit::Address);
             worker.bans.add(1);
             worker.connections.add(1);
             worker

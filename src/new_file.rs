@@ -16,7 +16,7 @@ use rustix::io::Errno;
 pub(crate) const UNFINISHED: &str = ".new-";
 
 /// The suffixes of the files that SQLite has next to a database.
-const LOGS: [&str; 3] = ["-journal", "-wal", "-shm"];
+const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The interval at which a file is synced while it is written.
 const SYNC_INTERVAL: Duration = Duration::from_millis(50);
@@ -202,7 +202,7 @@ impl Drop for NewFile {
             // If this fails, the next file of this name removes it.
             let _ = std::fs::remove_file(&self.temporary);
             // SQLite removes its own, unless the disk is full.
-            remove_logs(&self.temporary);
+            remove_sqlite_files(&self.temporary);
         }
     }
 }
@@ -216,25 +216,27 @@ pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         else {
             continue;
         };
-        let of_log = LOGS.iter().find_map(|end| random.strip_suffix(end));
-        let random = of_log.unwrap_or(random);
+        let of_sqlite = SQLITE_SUFFIXES
+            .iter()
+            .find_map(|end| random.strip_suffix(end));
+        let random = of_sqlite.unwrap_or(random);
         let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_random && is_ours(target) {
             let file = folder.join(format!("{target}{UNFINISHED}{random}"));
             remove_unless_held(&file);
             if !file.exists() {
-                remove_logs(&file);
+                remove_sqlite_files(&file);
             }
         }
     }
 }
 
 /// Removes the files of SQLite next to this one, if there are any.
-fn remove_logs(file: &Path) {
-    for end in LOGS {
-        let mut log = file.as_os_str().to_owned();
-        log.push(end);
-        let _ = std::fs::remove_file(log);
+fn remove_sqlite_files(file: &Path) {
+    for end in SQLITE_SUFFIXES {
+        let mut name = file.as_os_str().to_owned();
+        name.push(end);
+        let _ = std::fs::remove_file(name);
     }
 }
 

@@ -29,7 +29,7 @@ use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
-use crate::limit::{Limiter, Redis, RedisClient};
+use crate::limit::{Limiter, RedisClient, RedisLimiter};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
 use crate::systemd::{Notifier, ServiceManager, ServiceState};
@@ -83,7 +83,7 @@ impl Server {
             migrate: config.migrate,
         };
         let opening = Store::open(&config.database, mode, waiting);
-        let store = startup::extending(&manager.notifier, opening).await?;
+        let store = startup::with_extended_start_timeout(&manager.notifier, opening).await?;
         store
             .correct(&clock)
             .await
@@ -242,5 +242,11 @@ fn limiter(
         return Limiter::Memory(config.bans);
     };
     let (client, clock, health) = (client.clone(), shared.clock.clone(), Arc::clone(health));
-    Limiter::Redis(Redis::new(client, deployment, config.bans, clock, health))
+    Limiter::Redis(RedisLimiter::new(
+        client,
+        deployment,
+        config.bans,
+        clock,
+        health,
+    ))
 }

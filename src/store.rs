@@ -18,10 +18,11 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, ChangedKey, Conflict, Contents, Created, Creation, Database, DeploymentId,
-    Heartbeat, IdempotencyRecord, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange,
-    KeyChangeResult, KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey,
-    Page, PostgresUrl, Result, Revisions, StoreError, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, ChangedKey, Conflict, Created, Creation, Database, DeploymentId, Heartbeat,
+    IdempotencyRecord, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChangeResult,
+    KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page,
+    PostgresUrl, Result, Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder,
+    UsageRow,
 };
 pub(crate) use contract::{banned_until, last_used, old_secret_until};
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
@@ -159,7 +160,7 @@ impl Store {
 
     /// Logs that writes have begun or ceased to fail, unless that is the consequence of a failure that is logged already. Called at
     /// an interval, so that it is not logged for each write.
-    pub fn log_writes(&self, is_consequence: bool) {
+    pub fn log_write_health(&self, is_consequence: bool) {
         self.engine.writer().state.health.log(is_consequence);
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::directory::IdentityHasher;
 use crate::clock::Timestamp;
-use crate::limit::Rate;
+use crate::limit::Quota;
 use crate::limit::window::Minute;
 use crate::mutex::lock;
 use crate::network::network;
@@ -54,26 +54,26 @@ impl Default for AddressTable {
 }
 
 impl AddressTable {
-    /// Counts a failure and returns the rate; the error is the rate of an address that had no failures left.
-    pub(crate) fn fail(&self, address: IpAddr, now: Timestamp) -> Result<Rate, Rate> {
+    /// Counts a failure and returns the quota; the error is the quota of an address that had no failures left.
+    pub(crate) fn record_failure(&self, address: IpAddr, now: Timestamp) -> Result<Quota, Quota> {
         let (mut failures, hash) = self.lock_shard(address, now);
         let count = failures.count_mut(hash);
         if *count >= FAILURES_PER_MINUTE {
-            return Err(failures.rate(FAILURES_PER_MINUTE));
+            return Err(failures.quota(FAILURES_PER_MINUTE));
         }
         *count += 1;
         let count = *count;
-        Ok(failures.rate(count))
+        Ok(failures.quota(count))
     }
 
-    /// Returns the rate of an address that has no failures left.
-    pub(crate) fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Rate> {
-        Some(self.rate(address, now)).filter(|rate| rate.remaining == 0)
+    /// Returns the quota of an address that has no failures left.
+    pub(crate) fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Quota> {
+        Some(self.quota(address, now)).filter(|quota| quota.remaining == 0)
     }
 
-    pub(crate) fn rate(&self, address: IpAddr, now: Timestamp) -> Rate {
+    pub(crate) fn quota(&self, address: IpAddr, now: Timestamp) -> Quota {
         let (failures, hash) = self.lock_shard(address, now);
-        failures.rate(failures.count(hash))
+        failures.quota(failures.count(hash))
     }
 
     /// Locks the shard of an address, empties it if a new minute has begun, and returns it with the hash of the address.
@@ -107,11 +107,11 @@ impl Failures {
         self.counts.entry(hash).or_default()
     }
 
-    /// The rate after this number of failures.
-    fn rate(&self, count: u8) -> Rate {
+    /// The quota after this number of failures.
+    fn quota(&self, count: u8) -> Quota {
         let mut window = self.minute;
         window.count(count.into());
-        window.rate(FAILURES_PER_MINUTE.into())
+        window.quota(FAILURES_PER_MINUTE.into())
     }
 }
 
@@ -128,17 +128,23 @@ mod tests {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(59);
         for left in (0..60).rev() {
-            assert_eq!(table.fail(ip("192.0.2.1"), now).unwrap().remaining, left);
+            assert_eq!(
+                table
+                    .record_failure(ip("192.0.2.1"), now)
+                    .unwrap()
+                    .remaining,
+                left
+            );
         }
         assert!(
-            table.fail(ip("::ffff:192.0.2.1"), now).is_err(),
+            table.record_failure(ip("::ffff:192.0.2.1"), now).is_err(),
             "the same address as IPv6"
         );
         assert!(table.exhausted(ip("192.0.2.1"), now).is_some());
-        assert!(table.fail(ip("192.0.2.2"), now).is_ok());
+        assert!(table.record_failure(ip("192.0.2.2"), now).is_ok());
         assert!(
             table
-                .fail(ip("192.0.2.1"), Timestamp::from_secs(60))
+                .record_failure(ip("192.0.2.1"), Timestamp::from_secs(60))
                 .is_ok()
         );
     }
@@ -147,16 +153,19 @@ mod tests {
     fn ipv6_counts_by_its_64() {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(0);
-        table.fail(ip("2001:db8::1"), now).unwrap();
+        table.record_failure(ip("2001:db8::1"), now).unwrap();
         assert_eq!(
             table
-                .fail(ip("2001:db8::ffff:0:0:2"), now)
+                .record_failure(ip("2001:db8::ffff:0:0:2"), now)
                 .unwrap()
                 .remaining,
             58
         );
         assert_eq!(
-            table.fail(ip("2001:db8:0:1::1"), now).unwrap().remaining,
+            table
+                .record_failure(ip("2001:db8:0:1::1"), now)
+                .unwrap()
+                .remaining,
             59
         );
     }
@@ -167,17 +176,17 @@ mod tests {
         let now = Timestamp::from_secs(0);
         // Until every shard is full. The shared counts are exhausted by then.
         for n in 0..2 * u32::try_from(SHARDS * CAPACITY).unwrap() {
-            let _ = table.fail(IpAddr::from(n.to_be_bytes()), now);
+            let _ = table.record_failure(IpAddr::from(n.to_be_bytes()), now);
         }
         let lengths = table
             .shards
             .each_ref()
             .map(|shard| shard.0.lock().unwrap().counts.len());
         assert_eq!(lengths, [CAPACITY; SHARDS]);
-        assert!(table.fail(ip("203.0.113.1"), now).is_err());
+        assert!(table.record_failure(ip("203.0.113.1"), now).is_err());
         assert!(table.exhausted(ip("203.0.113.2"), now).is_some());
         assert_eq!(
-            table.fail(ip("0.0.0.1"), now).unwrap().remaining,
+            table.record_failure(ip("0.0.0.1"), now).unwrap().remaining,
             58,
             "a known address keeps its count"
         );
@@ -199,15 +208,15 @@ mod tests {
     fn an_address_is_exhausted_after_its_last_failure_and_not_before() {
         let (table, address) = (AddressTable::default(), ip("192.0.2.1"));
         let now = Timestamp::from_secs(0);
-        assert_eq!(table.rate(address, now).remaining, 60);
+        assert_eq!(table.quota(address, now).remaining, 60);
         for _ in 0..59 {
-            table.fail(address, now).unwrap();
+            table.record_failure(address, now).unwrap();
         }
         assert_eq!(table.exhausted(address, now), None);
-        table.fail(address, now).unwrap();
+        table.record_failure(address, now).unwrap();
         let exhausted = table.exhausted(address, now).unwrap();
         assert_eq!((exhausted.limit, exhausted.remaining), (60, 0));
-        assert_eq!(table.fail(address, now).unwrap_err(), exhausted);
+        assert_eq!(table.record_failure(address, now).unwrap_err(), exhausted);
     }
 
     #[test]

@@ -12,9 +12,10 @@ use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// One secret of a key, with the limits of the key and the meter that all its secrets share.
+/// A key as one of its secrets gives access to it: until when, with the limits of the key, and the meter that all its secrets
+/// share.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct DirectoryKey {
     /// The key's ID.
     pub id: KeyId,
     /// Its limits.
@@ -30,7 +31,7 @@ const NO_END: Timestamp = Timestamp::from_millis(i64::MAX);
 /// The end of a revoked secret: it is not valid at any time, whatever the clock says.
 const REVOKED: Timestamp = Timestamp::from_millis(i64::MIN);
 
-impl Key {
+impl DirectoryKey {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.valid_until
@@ -49,7 +50,7 @@ const SHARDS: usize = 256;
 /// All keys. Requests look in `secrets`; only changes look in `by_id`.
 #[derive(Debug)]
 pub struct Directory {
-    secrets: papaya::HashMap<KeyHash, Key, BuildHasherDefault<IdentityHasher>>,
+    secrets: papaya::HashMap<KeyHash, DirectoryKey, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
     meters: Meters,
 }
@@ -95,12 +96,12 @@ impl Default for Directory {
 
 impl Directory {
     /// Returns the key with this hash, valid or not.
-    pub fn find(&self, hash: &KeyHash) -> Option<Key> {
+    pub fn find(&self, hash: &KeyHash) -> Option<DirectoryKey> {
         self.secrets.pin().get(hash).copied()
     }
 
     /// Returns the meter of a key that was found here.
-    pub fn meter(&self, key: &Key) -> &Meter {
+    pub fn meter(&self, key: &DirectoryKey) -> &Meter {
         self.meters.get(key.meter)
     }
 
@@ -127,7 +128,7 @@ impl Directory {
             .map(|(hash, until)| (hash, Some(key_ends.map_or(until, |end| end.min(until)))));
         let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
-            let key = Key {
+            let key = DirectoryKey {
                 id: record.id,
                 limits: record.plan.limits(),
                 meter,
@@ -309,7 +310,7 @@ pub(super) mod tests {
         let left = |byte| {
             let key = directory.find(&hash(byte)).unwrap();
             let state = directory.meter(&key).node_state();
-            state.windows.day.rate(1_000).remaining
+            state.windows.day.quota(1_000).remaining
         };
         assert_eq!((left(1), left(2)), (983, 1_000));
     }

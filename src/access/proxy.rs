@@ -21,7 +21,7 @@ pub struct Cidr {
 #[error("must be an address or a range, such as 10.0.0.0/8 or fd00::/8")]
 pub struct InvalidCidr;
 
-fn number(address: IpAddr) -> u128 {
+fn to_ipv6_bits(address: IpAddr) -> u128 {
     match address {
         // The same as `to_ipv6_mapped`, in fewer instructions.
         IpAddr::V4(address) => 0xffff_0000_0000 | u128::from(address.to_bits()),
@@ -39,8 +39,8 @@ impl FromStr for Cidr {
             .or_else(|_| single())
             .map_err(|_| InvalidCidr)?;
         let outside = range.max_prefix_len() - range.prefix_len();
-        let range =
-            Ipv6Net::new(number(range.addr()).into(), 128 - outside).map_err(|_| InvalidCidr)?;
+        let range = Ipv6Net::new(to_ipv6_bits(range.addr()).into(), 128 - outside)
+            .map_err(|_| InvalidCidr)?;
         Ok(Self {
             first: range.network().to_bits(),
             last: range.broadcast().to_bits(),
@@ -101,7 +101,7 @@ impl TrustedProxies {
 
     /// Whether this address is trusted.
     pub fn trusts(&self, address: IpAddr) -> bool {
-        let address = number(address);
+        let address = to_ipv6_bits(address);
         let contains = |range: &Cidr| (range.first..=range.last).contains(&address);
         self.0.iter().any(contains)
     }

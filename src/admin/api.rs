@@ -91,7 +91,7 @@ impl AdminApi {
                 Method::DELETE => {}
                 // Whether the page has to ask for the token. A 401 would be an error in the browser's console.
                 _ => {
-                    let open = json!({"open": self.guard.is_open(head)});
+                    let open = json!({"open": self.guard.has_access(head)});
                     return Ok(respond_json(StatusCode::OK, &open));
                 }
             }
@@ -221,12 +221,12 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     // serde would also take the elements of an array as members, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(ApiError::InvalidRequest(
+        return Err(ApiError::InvalidAdminBody(
             "The body must be a JSON object".into(),
         ));
     }
     serde_json::from_slice(body)
-        .map_err(|error| ApiError::InvalidRequest(format!("The body is invalid: {error}")))
+        .map_err(|error| ApiError::InvalidAdminBody(format!("The body is invalid: {error}")))
 }
 
 fn respond_json(status: StatusCode, value: &Value) -> Response {
@@ -235,5 +235,5 @@ fn respond_json(status: StatusCode, value: &Value) -> Response {
 
 /// The error of an invalid member of a body.
 fn invalid(name: &str, problem: impl std::fmt::Display) -> ApiError {
-    ApiError::InvalidRequest(format!("{name} {problem}"))
+    ApiError::InvalidAdminBody(format!("{name} {problem}"))
 }

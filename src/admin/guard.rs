@@ -11,7 +11,7 @@ use crate::access::Credentials;
 use crate::access::address::AddressTable;
 use crate::api::ApiError;
 use crate::api::authority::Authority;
-use crate::api::error::Limit;
+use crate::api::error::ExceededLimit;
 use crate::clock::Clock;
 use crate::config::{AdminHost, AdminToken};
 use crate::http::Head;
@@ -97,9 +97,9 @@ impl Guard {
         };
         match Credentials::of(head.authorization) {
             Credentials::Token(sent) if token.matches(sent) => Ok(Caller::Token),
-            Credentials::Missing => Err(self.fail(peer, ApiError::MissingAdminToken)),
+            Credentials::Missing => Err(self.record_failure(peer, ApiError::MissingAdminToken)),
             Credentials::Token(_) | Credentials::Several => {
-                Err(self.fail(peer, ApiError::InvalidAdminToken))
+                Err(self.record_failure(peer, ApiError::InvalidAdminToken))
             }
         }
     }
@@ -143,7 +143,7 @@ impl Guard {
             return Err(FOREIGN);
         }
         if !token.matches(sent.as_bytes()) {
-            return Err(self.fail(peer, ApiError::InvalidAdminToken));
+            return Err(self.record_failure(peer, ApiError::InvalidAdminToken));
         }
         tracing::info!(client = %peer.to_canonical(), "logged in to the dashboard");
         let begun = self.sessions.begin(Instant::now());
@@ -153,7 +153,7 @@ impl Guard {
     }
 
     /// Whether a browser can use the API as it is: it has logged in, or need not.
-    pub(super) fn is_open(&self, head: &Head<'_>) -> bool {
+    pub(super) fn has_access(&self, head: &Head<'_>) -> bool {
         let session = || self.sessions.find(head.all(&COOKIE), Instant::now());
         self.token.is_none() || session().is_some()
     }
@@ -167,14 +167,14 @@ impl Guard {
     }
 
     /// Counts a failed authentication against the address, like those of API keys.
-    fn fail(&self, peer: IpAddr, error: ApiError) -> ApiError {
+    fn record_failure(&self, peer: IpAddr, error: ApiError) -> ApiError {
         let now = self.clock.now();
-        let rate = match self.failures.fail(peer, now) {
-            Ok(rate) => rate,
-            Err(rate) => {
+        let quota = match self.failures.record_failure(peer, now) {
+            Ok(quota) => quota,
+            Err(quota) => {
                 return ApiError::RateLimited {
-                    by: Limit::Failures,
-                    retry_after: rate.reset.seconds_from(now),
+                    by: ExceededLimit::Failures,
+                    retry_after: quota.reset.seconds_from(now),
                 };
             }
         };
@@ -182,7 +182,7 @@ impl Guard {
         if matches!(error, ApiError::InvalidAdminToken) {
             tracing::warn!(%client, "invalid admin token");
         }
-        if rate.remaining == 0 {
+        if quota.remaining == 0 {
             tracing::warn!(%client, "too many requests without a valid admin token: the rest of the minute is not logged");
         }
         error

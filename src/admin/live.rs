@@ -47,7 +47,7 @@ pub(super) struct Live {
     /// How many events of the log were part of messages to all pages.
     seen: AtomicU64,
     /// Wakes the task that counts the animals.
-    opened: Notify,
+    count_requested: Notify,
     /// Wakes requests that wait for a count.
     counted: Notify,
 }
@@ -62,7 +62,7 @@ impl Live {
             each_second: broadcast::channel(MAX_LAG).0,
             streams: Arc::default(),
             seen: AtomicU64::default(),
-            opened: Notify::new(),
+            count_requested: Notify::new(),
             counted: Notify::new(),
         }
     }
@@ -104,7 +104,7 @@ impl Live {
     pub(super) async fn count_pets(&self) {
         loop {
             if self.streams.is_empty() {
-                self.opened.notified().await;
+                self.count_requested.notified().await;
             }
             let pause = self.count_now().await;
             self.counted.notify_waiters();
@@ -139,7 +139,7 @@ impl Live {
         is_valid: V,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
         let open = self.streams.open(viewer)?;
-        self.opened.notify_one();
+        self.count_requested.notify_one();
         let receiver = self.each_second.subscribe();
         let first = self.first();
         let first = stream::once(async move { Ok(first.into()) });
@@ -186,7 +186,7 @@ impl Live {
         let valid_until = lock(&self.pets).map(|(_, until)| until);
         if valid_until.is_none_or(|until| Instant::now() > until) {
             let counted = self.counted.notified();
-            self.opened.notify_one();
+            self.count_requested.notify_one();
             // The last count, if there is one, is better than nothing.
             let _ = timeout(COUNT_TIMEOUT, counted).await;
         }

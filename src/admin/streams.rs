@@ -62,7 +62,7 @@ impl Streams {
                     .max_by_key(|viewer| count(false, Some(*viewer))),
             };
             let Some(from) = from else {
-                return Err(ApiError::NotReady(
+                return Err(ApiError::UnavailableBecause(
                     "Too many dashboards are open: close one of them.".into(),
                 ));
             };

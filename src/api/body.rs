@@ -23,7 +23,7 @@ pub(crate) async fn read_json(
     if head.is_encoded {
         return Err(ApiError::ContentEncoding);
     }
-    if body.announced() > MAX as u64 {
+    if body.min_remaining() > MAX as u64 {
         return Err(ApiError::BodyTooLarge);
     }
     match tokio::time::timeout(timeout, collect(body)).await {
@@ -44,7 +44,7 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
                 return Ok(data);
             }
             // One allocation of the right size.
-            let rest = usize::try_from(body.announced()).unwrap_or(MAX);
+            let rest = usize::try_from(body.min_remaining()).unwrap_or(MAX);
             collected.reserve(data.len() + rest.min(MAX));
         }
         collected.extend_from_slice(&data);

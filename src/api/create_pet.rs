@@ -20,15 +20,15 @@ impl Api {
         base: LinkBase<'_>,
         now: Timestamp,
     ) -> Result<Response, ApiError> {
-        let token = idempotency::token(head)?;
+        let idempotency_key = idempotency::key_hash(head)?;
         let body = body::read_json(head, body, self.body_timeout).await?;
         let pet = NewPet::from_json(&body)?;
 
-        let record = token.map(|token| IdempotencyRecord {
+        let record = idempotency_key.map(|idempotency_key| IdempotencyRecord {
             key,
-            token,
+            idempotency_key,
             fingerprint: idempotency::fingerprint(&pet),
-            now,
+            created_at: now,
         });
         let _in_flight = record
             .as_ref()

@@ -23,13 +23,13 @@ const UNAVAILABLE: &str = "The service is temporarily unavailable. Try again in 
 
 /// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub(crate) enum ExceededLimit {
     Minute,
     Day,
     Failures,
 }
 
-impl Limit {
+impl ExceededLimit {
     /// Its message up to the seconds. Nothing in it needs escaping in JSON.
     const fn message(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Limit {
     }
 }
 
-impl From<Period> for Limit {
+impl From<Period> for ExceededLimit {
     fn from(period: Period) -> Self {
         match period {
             Period::Minute => Self::Minute,
@@ -77,7 +77,7 @@ pub(crate) enum ApiError {
     #[error("{0}.")]
     Conflict(String),
     #[error("{0}.")]
-    InvalidRequest(String),
+    InvalidAdminBody(String),
     #[error("{name} {problem}.")]
     InvalidParameter { name: &'static str, problem: String },
     #[error("{0}")]
@@ -109,16 +109,16 @@ pub(crate) enum ApiError {
     #[error("This Idempotency-Key was already used with a different animal: use a new one.")]
     IdempotencyMismatch,
     #[error("{}{retry_after}{SECONDS}", .by.message())]
-    RateLimited { by: Limit, retry_after: u64 },
+    RateLimited { by: ExceededLimit, retry_after: u64 },
     #[error("{BANNED}{retry_after}{SECONDS}")]
     KeyBanned { retry_after: u64 },
     #[error(
         "Internal error. If it persists, report the X-Request-Id of this response to the operator."
     )]
     Internal { cause: String },
-    /// The server is not ready, for a reason that is public.
+    /// 503 with a message that may be public.
     #[error("{0}")]
-    NotReady(String),
+    UnavailableBecause(String),
     #[error("{UNAVAILABLE}")]
     Unavailable { cause: String },
     /// A limit of connections or streams is reached. It is counted; a line for each would help a flood.
@@ -138,7 +138,7 @@ impl ApiError {
             Self::InvalidAdminToken => (StatusCode::UNAUTHORIZED, "invalid_admin_token"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-            Self::InvalidRequest(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
+            Self::InvalidAdminBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Self::InvalidApiKey | Self::SeveralApiKeys => {
                 (StatusCode::UNAUTHORIZED, "invalid_api_key")
             }
@@ -161,7 +161,7 @@ impl ApiError {
             Self::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
             Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-            Self::Unavailable { .. } | Self::Overloaded | Self::NotReady(_) => {
+            Self::Unavailable { .. } | Self::Overloaded | Self::UnavailableBecause(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
         }
@@ -183,7 +183,7 @@ impl ApiError {
         static INVALID_TOKEN: HeaderValue = HeaderValue::from_static(
             "Bearer realm=\"animal-store-admin\", error=\"invalid_token\"",
         );
-        let mut response = Response::json(self.kind().0, self.bytes());
+        let mut response = Response::json(self.kind().0, self.body());
         match self {
             Self::MissingApiKey => response.challenge = Some(&NO_KEY),
             Self::InvalidApiKey | Self::SeveralApiKeys => response.challenge = Some(&INVALID_KEY),
@@ -194,7 +194,7 @@ impl ApiError {
             }
             Self::Unavailable { .. }
             | Self::Overloaded
-            | Self::NotReady(_)
+            | Self::UnavailableBecause(_)
             | Self::IdempotencyConflict => {
                 response.retry_after = Some(Self::RETRY_PAUSE);
             }
@@ -213,18 +213,20 @@ impl ApiError {
     }
 
     /// The body, as it is sent. The bodies of a 401 are built once: 6 % of its instructions.
-    fn bytes(&self) -> Bytes {
-        static MISSING: LazyLock<Bytes> = LazyLock::new(|| ApiError::MissingApiKey.body().into());
-        static INVALID: LazyLock<Bytes> = LazyLock::new(|| ApiError::InvalidApiKey.body().into());
+    fn body(&self) -> Bytes {
+        static MISSING: LazyLock<Bytes> =
+            LazyLock::new(|| ApiError::MissingApiKey.build_body().into());
+        static INVALID: LazyLock<Bytes> =
+            LazyLock::new(|| ApiError::InvalidApiKey.build_body().into());
         match self {
             Self::MissingApiKey => MISSING.clone(),
             Self::InvalidApiKey => INVALID.clone(),
-            _ => self.body().into(),
+            _ => self.build_body().into(),
         }
     }
 
     /// The JSON body. Written by hand: a 429 must not be more expensive than a 200.
-    pub(crate) fn body(&self) -> Vec<u8> {
+    fn build_body(&self) -> Vec<u8> {
         let (status, code) = self.kind();
         let mut body = Vec::with_capacity(256);
         body.extend_from_slice(b"{\"code\":\"");
@@ -283,15 +285,15 @@ mod tests {
     fn a_body_that_is_written_by_hand_has_the_message_of_the_error() {
         for error in [
             ApiError::RateLimited {
-                by: Limit::Minute,
+                by: ExceededLimit::Minute,
                 retry_after: 1,
             },
             ApiError::RateLimited {
-                by: Limit::Day,
+                by: ExceededLimit::Day,
                 retry_after: 86_400,
             },
             ApiError::RateLimited {
-                by: Limit::Failures,
+                by: ExceededLimit::Failures,
                 retry_after: 60,
             },
             ApiError::KeyBanned { retry_after: 300 },
@@ -300,7 +302,7 @@ mod tests {
             ApiError::NotFound("\"quoted\""),
         ] {
             let (status, code) = error.kind();
-            let body: serde_json::Value = serde_json::from_slice(&error.bytes()).unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&error.body()).unwrap();
             let expected = serde_json::json!({
                 "code": code, "message": error.to_string(), "status": status.as_u16()
             });
@@ -322,7 +324,7 @@ mod tests {
             (ApiError::InvalidAdminToken, &of_admin(invalid)),
             (
                 ApiError::RateLimited {
-                    by: Limit::Day,
+                    by: ExceededLimit::Day,
                     retry_after: 60,
                 },
                 "60 s",
@@ -330,7 +332,7 @@ mod tests {
             (ApiError::KeyBanned { retry_after: 300 }, "300 s"),
             (ApiError::Unavailable { cause: cause() }, "1 s"),
             (ApiError::Overloaded, "1 s"),
-            (ApiError::NotReady(cause()), "1 s"),
+            (ApiError::UnavailableBecause(cause()), "1 s"),
             (ApiError::IdempotencyConflict, "1 s"),
             (ApiError::RequestTimeout, "close"),
             (ApiError::BodyTooLarge, "close"),

@@ -13,13 +13,13 @@ use crate::pet::NewPet;
 use crate::store::IdempotencyRecord;
 
 /// Reads the header: none, or 1 to 255 visible ASCII characters, once. Only its SHA-256 is used further.
-pub(super) fn token(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
+pub(super) fn key_hash(head: &Head<'_>) -> Result<Option<[u8; 32]>, ApiError> {
     match head.idempotency_key {
         Field::Absent => Ok(None),
-        Field::One(token)
-            if (1..=255).contains(&token.len()) && token.iter().all(u8::is_ascii_graphic) =>
+        Field::One(key)
+            if (1..=255).contains(&key.len()) && key.iter().all(u8::is_ascii_graphic) =>
         {
-            Ok(Some(Sha256::digest(token).into()))
+            Ok(Some(Sha256::digest(key).into()))
         }
         _ => Err(ApiError::InvalidParameter {
             name: "Idempotency-Key",
@@ -47,7 +47,7 @@ pub(super) struct InFlight(Mutex<HashSet<(KeyId, [u8; 32])>>);
 impl InFlight {
     /// Marks a creation as in flight until the guard is dropped, unless it already is.
     pub(super) fn enter(&self, record: &IdempotencyRecord) -> Result<InFlightGuard<'_>, ApiError> {
-        let request = (record.key, record.token);
+        let request = (record.key, record.idempotency_key);
         match lock(&self.0).insert(request) {
             true => Ok(InFlightGuard { all: self, request }),
             false => Err(ApiError::IdempotencyConflict),

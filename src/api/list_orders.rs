@@ -11,7 +11,7 @@ impl Api {
         query: Option<&str>,
         base: LinkBase<'_>,
     ) -> Result<Response, ApiError> {
-        let query = query::of_orders(query)?;
+        let query = query::parse_order_query(query)?;
         let page = self.store.order_page(query).await?;
         Ok(link::respond(
             page,

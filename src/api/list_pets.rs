@@ -10,7 +10,7 @@ impl Api {
         query: Option<&str>,
         base: LinkBase<'_>,
     ) -> Result<Response, ApiError> {
-        let query = query::of_pets(query)?;
+        let query = query::parse_pet_query(query)?;
         let page = self.store.page(query).await?;
         Ok(link::respond(
             page,

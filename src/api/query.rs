@@ -8,7 +8,7 @@ use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
 use crate::percent::decode;
 
 /// Parses `limit`, `status` and `cursor`.
-pub(crate) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
+pub(crate) fn parse_pet_query(query: Option<&str>) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
@@ -26,7 +26,7 @@ pub(crate) fn of_pets(query: Option<&str>) -> Result<PetQuery, ApiError> {
 }
 
 /// Parses `limit` and `cursor`.
-pub(crate) fn of_orders(query: Option<&str>) -> Result<OrderQuery, ApiError> {
+pub(crate) fn parse_order_query(query: Option<&str>) -> Result<OrderQuery, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn known_parameters_are_parsed_and_unknown_ones_ignored() {
-        assert_eq!(of_pets(None).unwrap(), PetQuery::default());
-        assert_eq!(of_pets(Some("")).unwrap(), PetQuery::default());
-        let query = of_pets(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
+        assert_eq!(parse_pet_query(None).unwrap(), PetQuery::default());
+        assert_eq!(parse_pet_query(Some("")).unwrap(), PetQuery::default());
+        let query = parse_pet_query(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
         assert_eq!(
             (query.limit.get(), query.status),
             (5, Some(PetStatus::Sold))
@@ -116,7 +116,7 @@ mod tests {
             ("limit=1&l%69mit=2", "limit must be given at most once."),
         ] {
             assert_eq!(
-                of_pets(Some(query)).unwrap_err().to_string(),
+                parse_pet_query(Some(query)).unwrap_err().to_string(),
                 message,
                 "{query}"
             );
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_list_of_orders_has_a_size_and_a_cursor_of_its_own() {
-        assert_eq!(of_orders(None).unwrap(), OrderQuery::default());
+        assert_eq!(parse_order_query(None).unwrap(), OrderQuery::default());
         let cursor = Cursor::after(7).bound_to(Scope::Orders);
-        let query = of_orders(Some(&format!("limit=5&status=x&cursor={cursor}"))).unwrap();
+        let query = parse_order_query(Some(&format!("limit=5&status=x&cursor={cursor}"))).unwrap();
         assert_eq!((query.limit.get(), query.cursor.id()), (5, 7));
-        assert!(of_pets(Some(&format!("cursor={cursor}"))).is_err());
+        assert!(parse_pet_query(Some(&format!("cursor={cursor}"))).is_err());
     }
 }

@@ -64,8 +64,8 @@ impl CopyCommand {
         let seconds = began.elapsed().as_secs_f64();
         let report = || {
             let row = |table: &CopiedTable| {
-                let checksum = format!("{:032x}", table.contents.checksum);
-                json!({"table": table.name, "rows": table.contents.rows, "checksum": checksum})
+                let checksum = format!("{:032x}", table.digest.checksum);
+                json!({"table": table.name, "rows": table.digest.rows, "checksum": checksum})
             };
             json!({
                 "from": from.to_string(),
@@ -76,7 +76,7 @@ impl CopyCommand {
         };
         let count = |name: &str| {
             let table = tables.iter().find(|table| table.name == name);
-            table.map_or(0, |table| table.contents.rows)
+            table.map_or(0, |table| table.digest.rows)
         };
         let (pets, orders, keys) = (count("pets"), count("orders"), count("api_keys"));
         let text = format!(

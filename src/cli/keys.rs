@@ -15,7 +15,7 @@ use super::{confirm, print, table};
 use crate::clock::{Clock, Timestamp};
 use crate::config::options;
 use crate::key::KeyId;
-use crate::keys::{self, Confirmed, Issued, KeyName, KeyRejection};
+use crate::keys::{self, Confirmation, Issued, KeyName, KeyRejection};
 use crate::plan::{Plan, PlanName};
 use crate::store::{KeyRecord, Mode, Store};
 
@@ -32,7 +32,7 @@ pub(super) enum Command {
         #[command(flatten)]
         limits: EnterpriseLimits,
         /// Lifetime of the key, such as 90d; by default it does not expire
-        #[arg(long, value_name = "DURATION", value_parser = options::positive)]
+        #[arg(long, value_name = "DURATION", value_parser = options::positive_duration)]
         expires: Option<Duration>,
         #[command(flatten)]
         options: CommandOptions,
@@ -200,16 +200,20 @@ async fn rotate(
     yes: bool,
     now: Timestamp,
 ) -> Result<Issued, Failure> {
-    let mut confirmed = if yes { Confirmed::Yes } else { Confirmed::No };
+    let mut confirmation = if yes {
+        Confirmation::Any
+    } else {
+        Confirmation::None
+    };
     loop {
-        match keys::rotate(store, id, grace, confirmed, now).await {
-            Err(keys::Error::Rejected(KeyRejection::GraceRunning(running))) => {
+        match keys::rotate(store, id, grace, confirmation, now).await {
+            Err(keys::Error::Rejected(KeyRejection::InGracePeriod(running))) => {
                 confirm::confirm(&format!(
                     "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
                      which works until {}, stops working at once",
                     running.name, running.until
                 ))?;
-                confirmed = Confirmed::Grace(running);
+                confirmation = Confirmation::ForGracePeriod(running);
             }
             done => return Ok(done?),
         }

@@ -32,7 +32,7 @@ pub(super) enum Command {
         #[arg(long)]
         status: Option<PetStatus>,
         /// At most this many
-        #[arg(long, value_name = "N", value_parser = options::at_least_one)]
+        #[arg(long, value_name = "N", value_parser = options::count)]
         limit: Option<usize>,
         #[command(flatten)]
         options: CommandOptions,

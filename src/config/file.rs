@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::usage;
+use super::usage_error;
 
 /// Makes the file's values the defaults of every subcommand. `source` is the option or variable that named the file. The error is a
 /// message with the line number.
@@ -36,7 +36,7 @@ pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<C
     for (name, value) in table.get_ref() {
         let start = name.span().start;
         let name = name.get_ref().as_ref();
-        let known = usage::find(&command, name).filter(|_| name != "config");
+        let known = usage_error::find(&command, name).filter(|_| name != "config");
         let Some(option) = known else {
             let hint = suggestion(&command, name).map(|meant| format!(": did you mean {meant}?"));
             let problem = format!("unknown option {name}{}", hint.unwrap_or_default());
@@ -64,7 +64,7 @@ fn suggestion(command: &Command, name: &str) -> Option<String> {
     let error = serve
         .try_get_matches_from(["serve", &format!("--{name}")])
         .err()?;
-    let meant = usage::suggestion(&error)?;
+    let meant = usage_error::suggestion(&error)?;
     meant.strip_prefix("--").map(str::to_owned)
 }
 
@@ -99,7 +99,7 @@ fn check(option: &Arg, name: &str, value: &str) -> Result<(), String> {
         .try_get_matches_from(["file", &format!("--{name}={value}")]);
     parsed
         .map(drop)
-        .map_err(|error| usage::one_line(&error, Some(option)))
+        .map_err(|error| usage_error::one_line(&error, Some(option)))
 }
 
 fn with_default(command: Command, name: &str, values: &[String]) -> Command {

@@ -43,7 +43,7 @@ impl DatabaseOptions {
         let mut database = self.database.clone();
         if let Some(path) = &self.database_password_file {
             let Database::Postgres(url) = &mut database else {
-                return Err(InvalidConfig::PasswordWithoutServer);
+                return Err(InvalidConfig::PasswordWithoutPostgres);
             };
             if url.has_password() {
                 return Err(InvalidConfig::TwoPasswords);
@@ -54,7 +54,7 @@ impl DatabaseOptions {
             );
         }
         if let Some(path) = &self.ca_cert {
-            database.default_roots(path);
+            database.set_default_ca(path);
         }
         Ok(database)
     }
@@ -113,19 +113,19 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,
     /// Duration of a first ban; it doubles with each further ban within 24 hours, up to one hour
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = positive_duration)]
     pub(crate) ban_for: Duration,
     /// How long daily usage is kept for reports
-    #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = days)]
+    #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = at_least_a_day)]
     pub(crate) keep_usage: Duration,
     /// Existing folder in which the server makes regular backups of the embedded database
     #[arg(long, value_name = "DIR")]
     pub(crate) backup_folder: Option<PathBuf>,
     /// Interval between backups in --backup-folder
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = positive_duration)]
     pub(crate) backup_every: Duration,
     /// Number of backups kept in --backup-folder
-    #[arg(long, value_name = "N", default_value = "24", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "24", value_parser = count)]
     pub(crate) backup_keep: usize,
     /// Log format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -140,19 +140,19 @@ pub(crate) struct ServeOptions {
     #[arg(long)]
     pub(crate) no_migrate: bool,
     /// Maximum number of connections; at the limit the longest idle one is closed, or a new one gets 503
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     pub(crate) max_connections_per_address: usize,
     /// Maximum number of queued writes; further ones get 503
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = count)]
     pub(crate) max_waiting_writes: usize,
     /// Timeout for each part of a request to arrive: first byte, head, body
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     pub(crate) request_timeout: Duration,
     /// Timeout for an idle connection
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(crate) idle_timeout: Duration,
     /// The options of backups that were given.
     #[arg(skip)]
@@ -169,7 +169,7 @@ impl ServeOptions {
         let Some(path) = &self.database.ca_cert else {
             return false;
         };
-        database.default_roots(path);
+        database.set_default_ca(path);
         let redis = self.redis.as_ref();
         !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
     }
@@ -256,7 +256,7 @@ fn whole_number(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| "must be a whole number")
 }
 
-pub(crate) fn at_least_one(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn count(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1_000_000) => Ok(number),
         _ => Err("must be between 1 and 1000000"),
@@ -291,7 +291,7 @@ fn whole_seconds(text: &str) -> Option<Duration> {
 }
 
 /// Parses a duration that is not zero.
-pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0s"),
         duration => Ok(duration),
@@ -299,7 +299,7 @@ pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
 }
 
 /// Parses a duration of a day or more: limits need the usage of today and yesterday.
-fn days(text: &str) -> Result<Duration, &'static str> {
+fn at_least_a_day(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         duration if duration >= Duration::from_hours(24) => Ok(duration),
         _ => Err("must be at least 1d"),

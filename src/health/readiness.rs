@@ -144,7 +144,7 @@ impl Readiness {
     }
 
     /// Makes the server permanently not ready: it is shutting down.
-    pub(crate) fn shut_down(&self) {
+    pub(crate) fn mark_shutting_down(&self) {
         lock(&self.0).is_shutting_down = true;
     }
 
@@ -163,7 +163,7 @@ impl Readiness {
     /// Returns the body of `/readyz`, or why the server is not ready.
     pub(crate) fn body(&self, verbose: bool) -> Result<Bytes, ApiError> {
         let checks = lock(&self.0);
-        let not_ready = |reason: &str| Err(ApiError::NotReady(reason.to_owned()));
+        let not_ready = |reason: &str| Err(ApiError::UnavailableBecause(reason.to_owned()));
         if checks.is_shutting_down {
             return not_ready("Not ready: the server is shutting down.");
         }
@@ -300,7 +300,7 @@ mod tests {
     fn it_is_never_ready_again_once_the_server_shuts_down() {
         let readiness = Readiness::default();
         readiness.set(Check::Store, CheckState::Ready);
-        readiness.shut_down();
+        readiness.mark_shutting_down();
         readiness.set(Check::Store, CheckState::Failed("gone".into()));
         readiness.set(Check::Store, CheckState::Ready);
         assert_eq!(

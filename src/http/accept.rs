@@ -24,7 +24,7 @@ use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
-pub const DRAIN: Duration = Duration::from_secs(10);
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a failed accept, for example with too many open files.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -68,12 +68,12 @@ pub async fn accept<S: Service + 'static>(
         () = acceptor.accept_all(&listener) => {}
         _ = shutdown.wait_for(|shutdown| *shutdown) => {}
     }
-    let deadline = Instant::now() + DRAIN;
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
     acceptor.worker.draining.set(true);
     acceptor.connections.wake_all();
     // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted. The queue of a
     // socket that stays open is left to the next server, and a filter would stay on the socket.
-    if (!stays_open || Fault::FiltersPassedSocket.is_on()) && !Fault::DropsQueue.is_on() {
+    if (!stays_open || Fault::FiltersPassedSocket.is_enabled()) && !Fault::DropsQueue.is_enabled() {
         listen::drop_new_syns(&listener);
         let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;
     }
@@ -125,7 +125,7 @@ impl<S: Service + 'static> Acceptor<S> {
                 tracing::info!(failures, "connections are accepted again");
             }
             Fault::WorkerDies.panic_if(|| true);
-            if Fault::WorkerHangs.is_on() {
+            if Fault::WorkerHangs.is_enabled() {
                 std::thread::sleep(Duration::from_secs(60));
             }
             match self.connections.enter(peer.ip()) {

@@ -53,7 +53,7 @@ impl Activity {
     }
 
     /// Stores the waker of the task.
-    pub(super) fn watch(&self, waker: &Waker) {
+    pub(super) fn store_waker(&self, waker: &Waker) {
         self.task.get_or_init(|| waker.clone());
     }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Frame, SizeHint};
 
-use super::held::Held;
+use super::held::BodyReservation;
 use super::progress::InFlightRequest;
 
 /// The size of a chunk in bytes. Most bodies are one chunk.
@@ -22,7 +22,7 @@ const CHUNK: usize = 8 * 1024;
 #[derive(Debug, Default)]
 pub struct Body {
     /// Before `bytes`, because it must be dropped first.
-    held: Held,
+    reservation: BodyReservation,
     /// The rest of a body that is not streamed.
     bytes: Bytes,
     stream: Option<Box<Streamed>>,
@@ -81,12 +81,12 @@ impl Body {
         }
     }
 
-    /// Holds the body until it has been sent, if it is large. Returns false if the owner, or all together, hold too much.
-    pub fn hold(&mut self, owner: i64) -> bool {
-        let held = Held::new(&self.bytes, owner);
-        let is_held = held.is_some();
-        self.held = held.unwrap_or_default();
-        is_held
+    /// Counts a large body against the limits on unread responses until it has been sent. Returns false if a limit is reached.
+    pub fn reserve(&mut self, owner: i64) -> bool {
+        let reservation = BodyReservation::new(&self.bytes, owner);
+        let is_reserved = reservation.is_some();
+        self.reservation = reservation.unwrap_or_default();
+        is_reserved
     }
 
     /// The bytes of a body that is not streamed.
@@ -101,8 +101,8 @@ impl Body {
         }
         let last = std::mem::take(&mut self.bytes);
         // The last bytes of a large body are copied: they may stay for long, and would keep all of it in memory, uncounted.
-        let is_held = std::mem::take(&mut self.held).is_large();
-        match is_held {
+        let is_large = std::mem::take(&mut self.reservation).is_large();
+        match is_large {
             true => (Bytes::copy_from_slice(&last), true),
             false => (last, true),
         }
@@ -150,7 +150,7 @@ impl hyper::body::Body for Body {
                 };
             }
             1..=CHUNK => {
-                self.held = Held::default();
+                self.reservation = BodyReservation::default();
                 std::mem::take(&mut self.bytes)
             }
             _ => self.bytes.split_to(CHUNK),

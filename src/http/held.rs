@@ -44,12 +44,13 @@ struct HeldBody {
     clients: usize,
 }
 
-/// A body that is held until this is dropped. It MUST be dropped before the bytes: afterwards another body can have their address.
+/// The reservation of a body, until this is dropped. It MUST be dropped before the bytes: afterwards another body can have their
+/// address.
 #[derive(Debug, Default)]
-pub(super) struct Held(Option<NonZeroUsize>);
+pub(super) struct BodyReservation(Option<NonZeroUsize>);
 
-impl Held {
-    /// Holds a body for an owner, if it is large. `None` if the limit in total or that of the owner is exceeded.
+impl BodyReservation {
+    /// Counts a body for an owner, if it is large. `None` if the limit in total or that of the owner is exceeded.
     pub(super) fn new(bytes: &Bytes, owner: i64) -> Option<Self> {
         if bytes.len() <= SMALL {
             return Some(Self::default());
@@ -57,8 +58,8 @@ impl Held {
         let address = bytes.as_ptr().addr();
         let is_within_limits = lock(&HELD).add(address, bytes.len(), owner);
         // Dropped again if it exceeds a limit.
-        let held = Self(NonZeroUsize::new(address));
-        is_within_limits.then_some(held)
+        let reservation = Self(NonZeroUsize::new(address));
+        is_within_limits.then_some(reservation)
     }
 
     /// Whether the body is large, so that it counts.
@@ -67,7 +68,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyReservation {
     /// Inlined: every body is dropped several times as an empty one, and few are large.
     #[inline]
     fn drop(&mut self) {
@@ -128,29 +129,34 @@ mod tests {
     use super::*;
 
     /// A large body and its count.
-    fn hold(owner: i64) -> Option<(Held, Bytes)> {
+    fn reserve(owner: i64) -> Option<(BodyReservation, Bytes)> {
         let bytes = Bytes::from(vec![b'x'; 1 << 20]);
-        Held::new(&bytes, owner).map(|held| (held, bytes))
+        BodyReservation::new(&bytes, owner).map(|reservation| (reservation, bytes))
     }
 
     #[test]
     fn large_bodies_are_held_up_to_a_limit_in_total_and_for_each_owner() {
-        let mut bodies: Vec<_> = (0..16).map(|_| hold(1).unwrap()).collect();
-        assert!(hold(1).is_none() && hold(1).is_none());
+        let mut bodies: Vec<_> = (0..16).map(|_| reserve(1).unwrap()).collect();
+        assert!(reserve(1).is_none() && reserve(1).is_none());
         for owner in 2..5 {
-            bodies.extend((0..16).map(|_| hold(owner).unwrap()));
+            bodies.extend((0..16).map(|_| reserve(owner).unwrap()));
         }
-        assert!(hold(5).is_none() && hold(5).is_none());
-        assert!(Held::new(&bodies[0].1.slice(..SMALL), 1).is_some(), "small");
+        assert!(reserve(5).is_none() && reserve(5).is_none());
+        assert!(
+            BodyReservation::new(&bodies[0].1.slice(..SMALL), 1).is_some(),
+            "small"
+        );
         // Bytes that are held already need no further memory, however many clients read them.
         let shared = bodies[0].1.clone();
-        let mut clients: Vec<_> = (0..1_000).map(|_| Held::new(&shared, 5).unwrap()).collect();
+        let mut clients: Vec<_> = (0..1_000)
+            .map(|_| BodyReservation::new(&shared, 5).unwrap())
+            .collect();
         bodies.drain(..16);
         clients.truncate(1);
-        bodies.extend((0..15).map(|_| hold(1).unwrap()));
-        assert!(hold(1).is_none(), "the shared bytes are still held");
+        bodies.extend((0..15).map(|_| reserve(1).unwrap()));
+        assert!(reserve(1).is_none(), "the shared bytes are still held");
         drop((clients, bodies));
-        assert!(hold(1).is_some());
+        assert!(reserve(1).is_some());
         let held = lock(&HELD);
         assert!(held.by_address.is_empty() && held.by_owner.is_empty() && held.bytes == 0);
     }

@@ -115,7 +115,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
     /// Makes all progress that is possible. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let progress = &self.context.progress;
-        progress.activity().watch(cx.waker());
+        progress.activity().store_waker(cx.waker());
         if self.poll_connection(cx).is_ready() {
             // The last frames of h2, such as a GOAWAY.
             let _ = self.wire.poll_send(cx);

@@ -35,7 +35,7 @@ impl Listener {
     }
 
     /// One for each worker, all of the same socket: whichever accepts first gets the connection.
-    pub fn for_each(self, workers: usize) -> io::Result<Vec<Self>> {
+    pub fn split_for_workers(self, workers: usize) -> io::Result<Vec<Self>> {
         let rest = (1..workers)
             .map(|_| self.share())
             .collect::<io::Result<Vec<_>>>()?;
@@ -56,7 +56,7 @@ impl Listener {
 }
 
 /// Listens with one socket for each worker, all on the same address: the kernel distributes connections over them.
-pub fn listen_for_each(address: SocketAddr, workers: usize) -> io::Result<Vec<Listener>> {
+pub fn listen_for_workers(address: SocketAddr, workers: usize) -> io::Result<Vec<Listener>> {
     // Sockets that share an address would share it with those of another process, too. A first one that does not share finds out
     // whether another process listens there. It does not listen itself: its connections would be reset.
     drop(bind(address, false)?);

@@ -99,7 +99,7 @@ impl RequestBody {
     }
 
     /// The least number of bytes that are still to arrive. Exact if the client sent a `Content-Length`.
-    pub fn announced(&self) -> u64 {
+    pub fn min_remaining(&self) -> u64 {
         self.incoming.size_hint().lower()
     }
 
@@ -148,7 +148,7 @@ impl RequestBody {
     /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body
     /// that waits for `100 Continue` is not requested.
     pub(super) async fn discard_rest(&mut self) {
-        if self.is_read() || self.awaits_continue || self.announced() > REMAINDER as u64 {
+        if self.is_read() || self.awaits_continue || self.min_remaining() > REMAINDER as u64 {
             return;
         }
         let all = async {

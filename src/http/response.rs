@@ -31,7 +31,7 @@ pub struct Response {
     /// Whether it is JSON that must not be stored (`no-store`).
     is_json: bool,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    pub rate: Option<RateLimit>,
+    pub rate_limit: Option<RateLimitHeaders>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
     /// `Link`
@@ -48,7 +48,7 @@ pub struct Response {
 
 /// The rate limit headers.
 #[derive(Clone, Copy, Debug)]
-pub struct RateLimit {
+pub struct RateLimitHeaders {
     /// The limit that applies.
     pub limit: u32,
     /// The requests left in the window.
@@ -142,7 +142,7 @@ impl Response {
             left_over: Vec::new(),
         };
         placeholders.fill(text::REQUEST_ID, id.value());
-        if let Some(rate) = self.rate {
+        if let Some(rate) = self.rate_limit {
             placeholders.fill(
                 text::RATE_LIMIT,
                 repeated::value(&repeated::LIMIT, rate.limit.into()),
@@ -172,7 +172,7 @@ impl Response {
         static TEMPLATES: Templates = no_templates();
         let fields = [
             self.is_json,
-            self.rate.is_some(),
+            self.rate_limit.is_some(),
             self.retry_after.is_some(),
             self.link.is_some(),
             self.challenge.is_some(),
@@ -254,7 +254,7 @@ mod tests {
                 true => Response::json(StatusCode::OK, Bytes::new()),
                 false => Response::new(StatusCode::FOUND),
             };
-            response.rate = has(1).then_some(RateLimit {
+            response.rate_limit = has(1).then_some(RateLimitHeaders {
                 limit: 60,
                 remaining: 59,
                 reset: 120,
@@ -302,7 +302,7 @@ mod tests {
         let response = || Response {
             retry_after: Some(7),
             link: Some(HeaderValue::from_static("<x>")),
-            rate: Some(RateLimit {
+            rate_limit: Some(RateLimitHeaders {
                 limit: 60,
                 remaining: 59,
                 reset: 120,

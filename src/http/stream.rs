@@ -24,8 +24,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     deadline: Instant,
     /// Fires at or before the deadline: it is re-armed when it fires, not each time the deadline is reset.
     timer: Pin<Box<Sleep>>,
-    /// Whether the timer has the waker of this task.
-    watched: bool,
+    timer_has_waker: bool,
     /// Whether a response is partly written, so nothing may be written after it.
     stalled: bool,
     /// Whether the server has waited for the client to read this response.
@@ -56,7 +55,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             progress: Progress::new(slot, &worker.draining, now),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
-            watched: false,
+            timer_has_waker: false,
             stalled: false,
             slow: false,
             written: 0,
@@ -85,12 +84,12 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         }
         if phase == Phase::Busy || (phase == Phase::Streaming && !self.stalled) {
             // The client has no deadline, but its connection may be evicted while its body arrives, or the server may shut down.
-            activity.watch(cx.waker());
+            activity.store_waker(cx.waker());
             return Poll::Pending;
         }
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
-        } else if self.watched && !self.timer.is_elapsed() {
+        } else if self.timer_has_waker && !self.timer.is_elapsed() {
             return Poll::Pending;
         }
         while self.timer.as_mut().poll(cx).is_ready() {
@@ -104,9 +103,9 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             }
             self.timer.as_mut().reset(self.deadline);
         }
-        if !self.watched {
-            self.watched = true;
-            activity.watch(cx.waker());
+        if !self.timer_has_waker {
+            self.timer_has_waker = true;
+            activity.store_waker(cx.waker());
             // It may have been evicted before its waker was stored.
             if activity.is_evicted() {
                 return Poll::Ready(io::ErrorKind::ConnectionAborted.into());

@@ -81,7 +81,7 @@ impl BanPolicy {
     /// (or the length of a first ban, if that is configured to be longer).
     pub fn next(&self, last: Option<Ban>, now: Timestamp) -> Ban {
         let length = match last {
-            Some(last) if now < last.began.after(DOUBLING_PERIOD) => {
+            Some(last) if now < last.began.plus(DOUBLING_PERIOD) => {
                 let before = last
                     .until
                     .as_millis()
@@ -94,7 +94,7 @@ impl BanPolicy {
         };
         Ban {
             began: now,
-            until: now.after(length),
+            until: now.plus(length),
         }
     }
 }
@@ -116,13 +116,13 @@ mod tests {
             last = Some(ban);
         }
         assert_eq!(minutes, [5, 10, 20, 40, 60, 60]);
-        let day_later = last.unwrap().began.after(Duration::from_secs(86_400));
+        let day_later = last.unwrap().began.plus(Duration::from_secs(86_400));
         assert_eq!(
             policy.next(last, day_later).until,
-            day_later.after(policy.first)
+            day_later.plus(policy.first)
         );
-        let before = day_later.before(Duration::from_millis(1));
-        assert_eq!(policy.next(last, before).until, before.after(MAX_LENGTH));
+        let before = day_later.minus(Duration::from_millis(1));
+        assert_eq!(policy.next(last, before).until, before.plus(MAX_LENGTH));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The decision about one request: of this node alone, or of a limiter for all nodes, which is sent the state of this one.
 
 use super::ban::{Ban, BanChange};
-use super::window::{Period, Rate, Windows};
+use super::window::{Period, Quota, Windows};
 use crate::clock::Timestamp;
 use crate::plan::Limits;
 
@@ -11,7 +11,7 @@ pub struct Decision {
     /// Whether the request is served.
     pub admission: Admission,
     /// The window that its headers show.
-    pub rate: Rate,
+    pub quota: Quota,
     /// The time of the decision, by the reference clock.
     pub now: Timestamp,
     /// Whether the meter had nothing to store before this request.
@@ -45,31 +45,31 @@ impl Admission {
     pub(super) fn rate_limited(windows: &Windows, limits: Limits) -> Self {
         Self::RateLimited {
             by: windows.exhausted(limits),
-            until: windows.rate(limits).reset,
+            until: windows.quota(limits).reset,
         }
     }
 
     pub(super) fn banned(ban: Ban, is_new: bool, windows: &Windows, limits: Limits) -> Self {
-        let rate = windows.rate(limits);
+        let quota = windows.quota(limits);
         Self::Banned {
-            until: match rate.remaining {
-                0 => ban.until.max(rate.reset),
+            until: match quota.remaining {
+                0 => ban.until.max(quota.reset),
                 _ => ban.until,
             },
             new: is_new.then_some(ban),
         }
     }
 
-    /// Returns the rate in the headers: a ban is a window with nothing left, besides the other two.
-    pub(super) fn rate(&self, windows: &Windows, limits: Limits) -> Rate {
-        let rate = windows.rate(limits);
+    /// Returns the quota that the headers show: a ban is a window with nothing left, besides the other two.
+    pub(super) fn quota(&self, windows: &Windows, limits: Limits) -> Quota {
+        let quota = windows.quota(limits);
         match *self {
-            Self::Banned { until, .. } => rate.tighter(Rate {
+            Self::Banned { until, .. } => quota.tighter(Quota {
                 limit: limits.per_minute(),
                 remaining: 0,
                 reset: until,
             }),
-            _ => rate,
+            _ => quota,
         }
     }
 }
@@ -126,8 +126,8 @@ mod tests {
             let until = Timestamp::from_secs(until);
             let new = Some(ban_until(ban));
             assert_eq!(banned, Admission::Banned { until, new });
-            let rate = banned.rate(&windows, limits);
-            assert_eq!((rate.remaining, rate.reset), (0, until));
+            let quota = banned.quota(&windows, limits);
+            assert_eq!((quota.remaining, quota.reset), (0, until));
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
             let limited = Admission::rate_limited(&windows, limits);
             let until = Timestamp::from_secs(until);
             assert_eq!(limited, Admission::RateLimited { by, until });
-            assert_eq!(limited.rate(&windows, limits), windows.rate(limits));
+            assert_eq!(limited.quota(&windows, limits), windows.quota(limits));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Meter {
         state.unstored.count(admission, day, now);
         Decision {
             admission,
-            rate: admission.rate(&state.windows, limits),
+            quota: admission.quota(&state.windows, limits),
             now,
             first_unstored,
             moved,
@@ -95,7 +95,7 @@ impl Meter {
         state.unstored.count(admission, day, decided.now);
         Decision {
             admission,
-            rate: admission.rate(&decided.windows, limits),
+            quota: admission.quota(&decided.windows, limits),
             now: decided.now,
             first_unstored,
             moved,

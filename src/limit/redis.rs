@@ -46,7 +46,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. It has one connection, which all requests of the thread share.
 #[derive(Debug)]
-pub struct Redis(Arc<ThreadLimiter>);
+pub struct RedisLimiter(Arc<ThreadLimiter>);
 
 #[derive(Debug)]
 struct ThreadLimiter {
@@ -64,7 +64,7 @@ struct ThreadLimiter {
     timers: TimerWheel,
 }
 
-impl Redis {
+impl RedisLimiter {
     /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis' clock, unless this one
     /// is manual. Its keys in Redis have `deployment` in their names, so that deployments can share a Redis.
     pub fn new(

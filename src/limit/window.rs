@@ -55,8 +55,8 @@ impl<const MILLIS: i64> Window<MILLIS> {
         Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
 
-    pub fn rate(&self, limit: u32) -> Rate {
-        Rate {
+    pub fn quota(&self, limit: u32) -> Quota {
+        Quota {
             limit,
             remaining: limit.saturating_sub(self.used),
             reset: Timestamp::from_millis(self.number.saturating_add(1).saturating_mul(MILLIS)),
@@ -64,9 +64,9 @@ impl<const MILLIS: i64> Window<MILLIS> {
     }
 }
 
-/// A limit, its remaining requests, and its reset: the three rate headers.
+/// A limit, its remaining requests, and its reset: what the three rate limit headers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct Quota {
     /// The limit that applies.
     pub limit: u32,
     /// Requests left in the window.
@@ -75,11 +75,11 @@ pub struct Rate {
     pub reset: Timestamp,
 }
 
-impl Rate {
-    /// Returns the rate that the headers show: the one with fewer requests left; on a tie the one that resets later, which is also
+impl Quota {
+    /// Returns the quota that the headers show: the one with fewer requests left; on a tie the one that resets later, which is also
     /// the one to wait for if both are exhausted.
     pub fn tighter(self, other: Self) -> Self {
-        let rank = |rate: &Self| (rate.remaining, std::cmp::Reverse(rate.reset));
+        let rank = |quota: &Self| (quota.remaining, std::cmp::Reverse(quota.reset));
         if rank(&other) < rank(&self) {
             other
         } else {
@@ -130,10 +130,10 @@ impl Windows {
     }
 
     /// The window the headers show.
-    pub fn rate(&self, limits: Limits) -> Rate {
+    pub fn quota(&self, limits: Limits) -> Quota {
         self.minute
-            .rate(limits.per_minute())
-            .tighter(self.day.rate(limits.per_day()))
+            .quota(limits.per_minute())
+            .tighter(self.day.quota(limits.per_day()))
     }
 
     /// Returns the window to wait for once one is exhausted: the day outlasts the minute.
@@ -159,8 +159,8 @@ impl<const MILLIS: i64> Default for Window<MILLIS> {
 mod tests {
     use super::*;
 
-    fn rate(remaining: u32, reset: i64) -> Rate {
-        Rate {
+    fn quota(remaining: u32, reset: i64) -> Quota {
+        Quota {
             limit: 9,
             remaining,
             reset: Timestamp::from_secs(reset),
@@ -169,15 +169,15 @@ mod tests {
 
     #[test]
     fn headers_show_the_window_with_the_fewest_left_and_on_a_tie_the_later() {
-        assert_eq!(rate(1, 60).tighter(rate(2, 90)), rate(1, 60));
-        assert_eq!(rate(2, 60).tighter(rate(1, 90)), rate(1, 90));
-        assert_eq!(rate(0, 60).tighter(rate(0, 90)), rate(0, 90));
-        assert_eq!(rate(0, 90).tighter(rate(0, 60)), rate(0, 90));
-        let same_but_for_its_limit = Rate {
+        assert_eq!(quota(1, 60).tighter(quota(2, 90)), quota(1, 60));
+        assert_eq!(quota(2, 60).tighter(quota(1, 90)), quota(1, 90));
+        assert_eq!(quota(0, 60).tighter(quota(0, 90)), quota(0, 90));
+        assert_eq!(quota(0, 90).tighter(quota(0, 60)), quota(0, 90));
+        let same_but_for_its_limit = Quota {
             limit: 10,
-            ..rate(0, 60)
+            ..quota(0, 60)
         };
-        assert_eq!(rate(0, 60).tighter(same_but_for_its_limit).limit, 9);
+        assert_eq!(quota(0, 60).tighter(same_but_for_its_limit).limit, 9);
     }
 
     #[test]
@@ -187,8 +187,8 @@ mod tests {
         minute.count(1);
         assert_eq!(minute.start(), Timestamp::from_secs(60));
         assert_eq!(
-            minute.rate(3),
-            Rate {
+            minute.quota(3),
+            Quota {
                 limit: 3,
                 remaining: 2,
                 reset: Timestamp::from_secs(120)

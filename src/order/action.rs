@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn an_action_that_is_not_allowed_is_rejected_for_the_first_reason() {
-        let past = NOW.before(std::time::Duration::from_millis(1));
+        let past = NOW.minus(std::time::Duration::from_millis(1));
         let place = |ship_date| Action::Place {
             pet: PET,
             ship_date,

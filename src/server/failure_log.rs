@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::health::Readiness;
 
-/// The number of seconds after which no request that began earlier is in progress any more.
-const CLOCK_STEP: i64 = 60;
+/// No request is in flight for this many seconds: an earlier time than that shows that the clock was set back.
+const MAX_REQUEST_SECONDS: i64 = 60;
 
 /// The second of the last line.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl FailureLog {
         let second = now.as_millis().div_euclid(1_000);
         // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.
         let is_new = |last: i64| {
-            (second > last || last.saturating_sub(second) > CLOCK_STEP).then_some(second)
+            (second > last || last.saturating_sub(second) > MAX_REQUEST_SECONDS).then_some(second)
         };
         !readiness.store_has_failed()
             && self

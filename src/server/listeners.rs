@@ -23,9 +23,9 @@ impl Listeners {
         let unusable = "cannot use the socket that the service manager passed";
         let api = match passed.api {
             Some(socket) => Listener::passed(socket)
-                .and_then(|listener| listener.for_each(workers))
+                .and_then(|listener| listener.split_for_workers(workers))
                 .context(unusable)?,
-            None => http::listen_for_each(config.listen, workers)
+            None => http::listen_for_workers(config.listen, workers)
                 .with_context(|| failure("--listen", config.listen))?,
         };
         let admin = match passed.admin {

@@ -19,11 +19,11 @@ use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    Exchange, Head, LimitReached, RateLimit, Rejection, RequestBody, RequestId, Response, Service,
-    catch_panic,
+    Exchange, Head, LimitReached, RateLimitHeaders, Rejection, RequestBody, RequestId, Response,
+    Service, catch_panic,
 };
 use crate::key::KeyHash;
-use crate::limit::{Limiter, Rate};
+use crate::limit::{Limiter, Quota};
 use crate::log::RequestLog;
 use crate::metrics::{CANCELLED, ConnectionLimit, OperationLabel, RequestMetrics};
 use crate::percent::decode_path;
@@ -114,7 +114,7 @@ impl Service for Pipeline {
                 https: client.https,
                 authority: Authority::of(head).ok().flatten(),
             };
-            self.shared.api.fail(&route, destination, &error)
+            self.shared.api.error_response(&route, destination, &error)
         };
         // One match, because a response is large, and each step would move it.
         let mut response = match result {
@@ -123,9 +123,9 @@ impl Service for Pipeline {
             Err(cause) => fail(ApiError::Internal { cause }),
         };
         if route.is_api() {
-            let state = record.state.rate.get();
-            let rate = state.unwrap_or_else(|| self.shared.access.rate_of(client.address, now));
-            response.rate = Some(rate_limit(rate));
+            let counted = record.state.quota.get();
+            let quota = counted.unwrap_or_else(|| self.shared.access.quota_of(client.address, now));
+            response.rate_limit = Some(rate_limit_headers(quota));
         }
         self.shared.cors.allow(head, &mut response);
         record.status = response.status.as_u16();
@@ -141,7 +141,7 @@ impl Service for Pipeline {
         } = &*self.shared;
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
-        response.rate = Some(rate_limit(access.rate_of(peer, now)));
+        response.rate_limit = Some(rate_limit_headers(access.quota_of(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = match reason {
             Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),
@@ -149,7 +149,7 @@ impl Service for Pipeline {
             Rejection::Timeout | Rejection::PlainHttp => None,
         };
         if let Some(limit) = limit {
-            self.metrics.reject_connection(limit);
+            self.metrics.count_rejected_connection(limit);
         }
         drop(RequestRecord {
             metrics: &self.metrics,
@@ -282,11 +282,11 @@ impl Pipeline {
     }
 }
 
-pub(super) fn rate_limit(rate: Rate) -> RateLimit {
-    RateLimit {
-        limit: rate.limit,
-        remaining: rate.remaining,
-        reset: rate.reset.as_secs_ceil(),
+pub(super) fn rate_limit_headers(quota: Quota) -> RateLimitHeaders {
+    RateLimitHeaders {
+        limit: quota.limit,
+        remaining: quota.remaining,
+        reset: quota.reset.as_secs_ceil(),
     }
 }
 

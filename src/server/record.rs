@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::clock::Timestamp;
 use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
-use crate::limit::Rate;
+use crate::limit::Quota;
 use crate::log::{RequestLine, RequestLog};
 use crate::metrics::{CANCELLED, OperationLabel, RequestMetrics};
 use crate::trace::RequestSpan;
@@ -29,11 +29,11 @@ pub(super) struct RequestRecord<'a> {
     pub(super) span: RequestSpan,
 }
 
-/// The key and the rate of a request, once the pipeline knows them, for its response and its record.
+/// The key and the quota of a request, once the pipeline knows them, for its response and its record.
 #[derive(Default)]
 pub(super) struct RequestState {
     pub(super) key: Cell<Option<KeyId>>,
-    pub(super) rate: Cell<Option<Rate>>,
+    pub(super) quota: Cell<Option<Quota>>,
 }
 
 impl Drop for RequestRecord<'_> {

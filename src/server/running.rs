@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::shared::Shared;
 use crate::api::url::BaseUrl;
-use crate::http::DRAIN;
+use crate::http::DRAIN_TIMEOUT;
 use crate::log::Sink;
 use crate::store::{self, Store, StoreError};
 use crate::systemd::{Notifier, ServiceState};
@@ -59,10 +59,10 @@ impl Running {
 
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + DRAIN;
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         let status = ServiceState::Status("Shutting down: completing requests".into());
         self.notifier.send(&[ServiceState::Stopping, status]);
-        self.shared.readiness.shut_down();
+        self.shared.readiness.mark_shutting_down();
         self.shutdown.send_replace(true);
         for thread in self.threads.drain(..) {
             // A panic was logged by its thread; the other threads still have to finish.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::listeners::Listeners;
-use super::pipeline::rate_limit;
+use super::pipeline::rate_limit_headers;
 use super::threads;
 use crate::access::address::AddressTable;
 use crate::api::cors::Cors;
@@ -99,7 +99,10 @@ impl Startup {
 
 /// Waits for the store. Everything but a migration has a time limit there, so the service manager is told to wait for
 /// as long as it takes.
-pub(super) async fn extending<T>(notifier: &Notifier, opening: impl Future<Output = T>) -> T {
+pub(super) async fn with_extended_start_timeout<T>(
+    notifier: &Notifier,
+    opening: impl Future<Output = T>,
+) -> T {
     let mut opening = pin!(opening);
     let mut ticks = interval_at(Instant::now() + GRACE, NOTIFY);
     let status = "Opening the database: a migration may be in progress";
@@ -124,11 +127,12 @@ struct StartupService {
 
 impl StartupService {
     fn unavailable(&self, peer: IpAddr, is_api: bool) -> Response {
-        let error = ApiError::NotReady("The server is starting. Try again in a moment.".into());
+        let error =
+            ApiError::UnavailableBecause("The server is starting. Try again in a moment.".into());
         let mut response = error.response();
         if is_api {
-            let rate = self.addresses.rate(peer, self.clock.now());
-            response.rate = Some(rate_limit(rate));
+            let quota = self.addresses.quota(peer, self.clock.now());
+            response.rate_limit = Some(rate_limit_headers(quota));
         }
         response
     }

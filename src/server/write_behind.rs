@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::pace;
-use crate::access::{Directory, Key};
+use crate::access::{Directory, DirectoryKey};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::BanChange;
@@ -25,7 +25,7 @@ pub(super) struct WriteBehind {
 /// The list of one worker, on a separate cache line: workers do not wait for each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct UsedKeys(Mutex<Vec<Key>>);
+struct UsedKeys(Mutex<Vec<DirectoryKey>>);
 
 impl WriteBehind {
     /// Nothing to store yet, for this number of workers.
@@ -41,7 +41,7 @@ impl WriteBehind {
     }
 
     /// Records that a key has been used. Called by the worker with this number.
-    pub(super) fn record_usage(&self, worker: usize, key: &Key) {
+    pub(super) fn record_usage(&self, worker: usize, key: &DirectoryKey) {
         lock(&self.used[worker].0).push(*key);
     }
 
@@ -190,7 +190,10 @@ mod tests {
     }
 
     /// A store with this number of keys, and the keys.
-    fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Directory, Vec<Key>) {
+    fn many_keys(
+        folder: &tempfile::TempDir,
+        count: usize,
+    ) -> (Store, Directory, Vec<DirectoryKey>) {
         let path = folder.path().join("a.db");
         let database = Database::Sqlite(path.clone());
         let store = block_on(Store::open(&database, Mode::Migrate, 100)).unwrap();
@@ -237,7 +240,7 @@ mod tests {
             let creating = scope.spawn(|| create_until(&store, &stop));
             let mut flushed = Vec::new();
             for second in 0..2 {
-                let now = NOW.after(Duration::from_secs(second));
+                let now = NOW.plus(Duration::from_secs(second));
                 for (number, key) in keys.iter().enumerate() {
                     let limits = Limits::new(9, 9).unwrap();
                     directory

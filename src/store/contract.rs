@@ -24,8 +24,8 @@ pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
 pub(crate) use key_state::{banned_until, last_used, old_secret_until};
 pub use postgres_url::{InvalidDatabaseUrl, PostgresUrl};
-pub use tables::Contents;
-pub(crate) use tables::{COUNTED, Counters, Kind, REQUIRED_EMPTY, Row, TABLES, Table, Value};
+pub use tables::TableDigest;
+pub(crate) use tables::{COUNTED, ColumnType, Counters, REQUIRED_EMPTY, Row, TABLES, Table, Value};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;

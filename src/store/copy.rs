@@ -9,7 +9,7 @@ use std::pin::pin;
 use tokio::task::yield_now;
 
 use super::contract::{
-    Contents, Database, REQUIRED_EMPTY, Result as StoreResult, Row, StoreError, TABLES, Table,
+    Database, REQUIRED_EMPTY, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
 };
 use super::postgres::PgSession;
 use super::sqlite::{SqliteSession, is_same_file};
@@ -68,9 +68,9 @@ pub enum CopyError {
         /// The table.
         table: &'static str,
         /// What it should have.
-        wanted: Contents,
+        wanted: TableDigest,
         /// What it has.
-        found: Contents,
+        found: TableDigest,
     },
 }
 
@@ -82,7 +82,7 @@ pub struct CopiedTable {
     /// Its name.
     pub name: &'static str,
     /// What it has.
-    pub contents: Contents,
+    pub digest: TableDigest,
 }
 
 /// What a copy is doing. Every row is copied, and then read from the target.
@@ -126,9 +126,9 @@ pub async fn copy(
         return Err(CopyError::SameDatabase);
     }
     let mut stop = pin!(stop);
-    let source = unless(stop.as_mut(), CopySession::source(from)).await?;
-    let target = unless(stop.as_mut(), CopySession::target(to, &source)).await?;
-    let filled = unless(stop, fill(&source, &target, progress)).await;
+    let source = interruptible(stop.as_mut(), CopySession::source(from)).await?;
+    let target = interruptible(stop.as_mut(), CopySession::target(to, &source)).await?;
+    let filled = interruptible(stop, fill(&source, &target, progress)).await;
     if matches!(filled, Err(CopyError::Stopped(_))) {
         // Otherwise PostgreSQL would continue for a while, and reject the next copy.
         for session in [&target, &source] {
@@ -145,7 +145,7 @@ pub async fn copy(
 }
 
 /// Waits for something, or fails because of a signal.
-async fn unless<T>(
+async fn interruptible<T>(
     stop: impl Future<Output = &'static str>,
     awaited: impl Future<Output = Result<T>>,
 ) -> Result<T> {
@@ -169,24 +169,24 @@ async fn fill(
     let mut done = 0;
     let mut tables = Vec::new();
     for table in &TABLES {
-        let mut contents = Contents::default();
+        let mut digest = TableDigest::default();
         target
             .load(source, table, |rows| {
-                rows.iter().for_each(|row| contents.add(row));
+                rows.iter().for_each(|row| digest.add(row));
                 done += rows.len() as u64;
                 progress(CopyStep::Copying, done, all);
             })
             .await?;
         tables.push(CopiedTable {
             name: table.name,
-            contents,
+            digest,
         });
     }
     let counters = dispatch!(source, counters()).map_err(failed(FROM))?;
     dispatch!(target, set_counters(counters)).map_err(failed(TO))?;
     let mut done = 0;
     for (table, copied) in TABLES.iter().zip(&tables) {
-        let mut found = Contents::default();
+        let mut found = TableDigest::default();
         let read = async |rows: Vec<Row>| {
             rows.iter().for_each(|row| found.add(row));
             done += rows.len() as u64;
@@ -196,10 +196,10 @@ async fn fill(
             Ok(())
         };
         target.each(table, read).await.map_err(failed(TO))?;
-        if found != copied.contents {
+        if found != copied.digest {
             return Err(CopyError::Differs {
                 table: table.name,
-                wanted: copied.contents,
+                wanted: copied.digest,
                 found,
             });
         }

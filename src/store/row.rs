@@ -27,7 +27,7 @@ pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64
 }
 
 /// A row of an engine.
-pub(super) trait Columns {
+pub(super) trait SqlRow {
     type Error;
 
     fn text(&self, column: usize) -> Result<&str, Self::Error>;
@@ -52,13 +52,13 @@ pub(super) trait Columns {
 }
 
 /// Appends the JSON of an animal without copying its name, and returns its ID.
-pub(super) fn write_pet<R: Columns>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
+pub(super) fn write_pet<R: SqlRow>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
     let id = row.int(0)?;
     pet::write_json(json, PetId(id), row.text(1)?, row.int(2)?, row.text(3)?);
     Ok(id)
 }
 
-pub(super) fn read_pet<R: Columns>(row: &R) -> Result<Pet, R::Error> {
+pub(super) fn read_pet<R: SqlRow>(row: &R) -> Result<Pet, R::Error> {
     Ok(Pet {
         id: PetId(row.int(0)?),
         name: row.text(1)?.to_owned(),
@@ -67,13 +67,13 @@ pub(super) fn read_pet<R: Columns>(row: &R) -> Result<Pet, R::Error> {
     })
 }
 
-pub(super) fn read_status<R: Columns>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
+pub(super) fn read_status<R: SqlRow>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
     let name = row.text(column)?;
     let invalid = |_| R::invalid(column, format!("an animal's status is {name:?}"));
     name.parse().map_err(invalid)
 }
 
-pub(super) fn read_order<R: Columns>(row: &R) -> Result<Order, R::Error> {
+pub(super) fn read_order<R: SqlRow>(row: &R) -> Result<Order, R::Error> {
     let name = row.text(3)?;
     let invalid = || R::invalid(3, format!("an order's status is {name:?}"));
     Ok(Order {
@@ -85,13 +85,13 @@ pub(super) fn read_order<R: Columns>(row: &R) -> Result<Order, R::Error> {
 }
 
 /// Appends the JSON of an order, and returns its ID.
-pub(super) fn write_order<R: Columns>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
+pub(super) fn write_order<R: SqlRow>(json: &mut Vec<u8>, row: &R) -> Result<i64, R::Error> {
     let order = read_order(row)?;
     order.write_json(json);
     Ok(order.id.0)
 }
 
-pub(super) fn read_usage<R: Columns>(row: &R) -> Result<UsageRow, R::Error> {
+pub(super) fn read_usage<R: SqlRow>(row: &R) -> Result<UsageRow, R::Error> {
     Ok(UsageRow {
         day: row.text(0)?.to_owned(),
         key: KeyId(row.int(1)?),
@@ -102,12 +102,12 @@ pub(super) fn read_usage<R: Columns>(row: &R) -> Result<UsageRow, R::Error> {
 }
 
 /// The ID of a key, and its requests on a day; `u32::MAX` if there were more.
-pub(super) fn read_requests<R: Columns>(row: &R) -> Result<(KeyId, u32), R::Error> {
+pub(super) fn read_requests<R: SqlRow>(row: &R) -> Result<(KeyId, u32), R::Error> {
     let requests = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
     Ok((KeyId(row.int(0)?), requests))
 }
 
-pub(super) fn read_key<R: Columns>(row: &R) -> Result<KeyRecord, R::Error> {
+pub(super) fn read_key<R: SqlRow>(row: &R) -> Result<KeyRecord, R::Error> {
     let old_hash = row.optional_hash(7)?.map(KeyHash::from_bytes);
     let ban = row.time(13)?.zip(row.time(14)?);
     Ok(KeyRecord {
@@ -128,7 +128,7 @@ pub(super) fn read_key<R: Columns>(row: &R) -> Result<KeyRecord, R::Error> {
 }
 
 /// The plan of a key. One that was written by hand may be invalid.
-fn read_plan<R: Columns>(row: &R) -> Result<Plan, R::Error> {
+fn read_plan<R: SqlRow>(row: &R) -> Result<Plan, R::Error> {
     let (per_minute, per_day) = (row.optional_int(3)?, row.optional_int(4)?);
     let read = |name: &str| {
         let limit = |limit: Option<i64>| limit.map(u32::try_from).transpose();

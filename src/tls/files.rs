@@ -76,7 +76,7 @@ impl ClientFiles {
     }
 
     /// Uses the CAs in this file, unless the URL names others.
-    pub(crate) fn default_roots(&mut self, path: &Path) {
+    pub(crate) fn set_default_ca(&mut self, path: &Path) {
         self.roots.get_or_insert_with(|| Roots::File(path.into()));
     }
 }

@@ -131,11 +131,11 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             let name = retry.map_or(name, |(_, body)| body);
             let body = format!("{{\"name\":\"animal {name}\",\"categoryId\":{name}}}");
             let pet = NewPet::from_json(body.as_bytes()).expect("a body");
-            let retry = retry.map(|(token, body)| IdempotencyRecord {
+            let retry = retry.map(|(retried, body)| IdempotencyRecord {
                 key: KeyId(1),
-                token: [token; 32],
+                idempotency_key: [retried; 32],
                 fingerprint: [body; 32],
-                now,
+                created_at: now,
             });
             format!("{:?}", store.create(pet, retry).await.expect(FAILED))
         }
@@ -166,7 +166,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             )
         }
         Operation::Place { pet, ships } => {
-            let date = ships.then(|| now.after(Duration::from_secs(60)));
+            let date = ships.then(|| now.plus(Duration::from_secs(60)));
             format!(
                 "{:?}",
                 store
@@ -199,7 +199,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 name: "a".into(),
                 plan: plan(enterprise),
                 created_at: now,
-                expires_at: expires.then(|| now.after(Duration::from_secs(600))),
+                expires_at: expires.then(|| now.plus(Duration::from_secs(600))),
             };
             let added = store.add_key(key, secret).await.expect(FAILED);
             let found = store.key_by_hash(secret.hash()).await.expect(FAILED);
@@ -213,13 +213,13 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             let rotated = KeyChange::Secret {
                 hash: secret.hash(),
                 prefix: secret.prefix().to_owned(),
-                old_until: now.after(Duration::from_secs(60)),
+                old_until: now.plus(Duration::from_secs(60)),
             };
             changed(store, id, rotated).await
         }
         Operation::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
         Operation::Ban(id) => {
-            let until = now.after(Duration::from_secs(300));
+            let until = now.plus(Duration::from_secs(300));
             let ban = Ban { began: now, until };
             store.record_ban(KeyId(id), ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
@@ -250,7 +250,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
         ),
         Operation::Sweep => {
             let swept = store
-                .sweep_idempotency(now.before(IdempotencyRecord::RETENTION))
+                .sweep_idempotency(now.minus(IdempotencyRecord::RETENTION))
                 .await;
             format!("{:?}", swept.expect(FAILED))
         }
@@ -300,7 +300,7 @@ fn five_hundred_random_sequences_have_the_same_results_on_both_engines() {
                 } else {
                     1
                 };
-                now.set(now.get().after(Duration::from_millis(wait)));
+                now.set(now.get().plus(Duration::from_millis(wait)));
                 performed.set(performed.get() + 1);
                 let secret = Secret::generate().expect("randomness");
                 let responses = [&embedded, &shared]

@@ -320,17 +320,17 @@ fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others
     const OLD: usize = 1_100;
     const ALL: usize = OLD + 20;
     let (app, ..) = App::start();
-    let after = START.after(A_MILLISECOND);
+    let after = START.plus(A_MILLISECOND);
     let try_every = |step: usize| -> Vec<(usize, Created)> {
         let of = |number: usize| {
-            let mut token = [0; 32];
-            token[..8].copy_from_slice(&number.to_le_bytes());
+            let mut idempotency_key = [0; 32];
+            idempotency_key[..8].copy_from_slice(&number.to_le_bytes());
             let pet = NewPet::from_json(rex().to_string().as_bytes()).expect("an animal");
             let record = IdempotencyRecord {
                 key: KeyId(1),
-                token,
+                idempotency_key,
                 fingerprint: [0; 32],
-                now: if number < OLD { START } else { after },
+                created_at: if number < OLD { START } else { after },
             };
             app.block_on(app.store().create(pet, Some(record)))
         };

@@ -71,7 +71,7 @@ fn exactly_the_limit(limits: (u32, u32)) {
     let admitted = decisions
         .iter()
         .filter(|decision| decision.admission == Admission::Admitted);
-    let mut left: Vec<_> = admitted.map(|decision| decision.rate.remaining).collect();
+    let mut left: Vec<_> = admitted.map(|decision| decision.quota.remaining).collect();
     left.sort_unstable();
     assert_eq!(left, (0..7).collect::<Vec<_>>(), "each number once");
     assert_eq!(sums(&meter.take_unstored()), (7, 5));

@@ -15,7 +15,7 @@ pub use ban::{Ban, BanChange, BanPolicy};
 pub use decision::{Admission, Decision};
 pub use memory::Meter;
 pub use usage::DayUsage;
-pub use window::{Period, Rate};
+pub use window::{Period, Quota};
 
 #[cfg(not(test))]
 use shuttle::sync;

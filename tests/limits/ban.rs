@@ -270,7 +270,7 @@ fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
 fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
     let mut app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
-    let ahead = START.after(secs(86_400));
+    let ahead = START.plus(secs(86_400));
     let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, ahead));
     unbanned.expect("a store");
     get_banned(&key);

@@ -1,7 +1,7 @@
 //! Keys that expire, are revoked, or change their secret or their plan, on a running server.
 
 use animal_store::key::KeyId;
-use animal_store::keys::{self, Confirmed};
+use animal_store::keys::{self, Confirmation};
 use animal_store::plan::Plan;
 use harness::{App, Client, enterprise};
 
@@ -10,7 +10,7 @@ use crate::{MINUTE_END, millis, rejected, secs, send, served, set_plan, within_a
 /// Rotates a key, and returns a client with the new secret. The old one works for this many more seconds.
 fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
     let (store, now) = (app.store(), app.clock.now());
-    let rotated = keys::rotate(store, id, secs(grace), Confirmed::Yes, now);
+    let rotated = keys::rotate(store, id, secs(grace), Confirmation::Any, now);
     let issued = app.block_on(rotated).expect("a new secret");
     app.client(Some(issued.secret.reveal().to_owned()))
 }
@@ -33,7 +33,7 @@ fn of_many_concurrent_rotations_without_confirmation_one_succeeds() {
             .iter()
             .map(|store| {
                 scope.spawn(move || {
-                    let rotated = keys::rotate(store, id, secs(60), Confirmed::No, now);
+                    let rotated = keys::rotate(store, id, secs(60), Confirmation::None, now);
                     match tokio::runtime::Builder::new_current_thread()
                         .enable_all()
                         .build()
@@ -41,7 +41,7 @@ fn of_many_concurrent_rotations_without_confirmation_one_succeeds() {
                         .block_on(rotated)
                     {
                         Ok(_) => true,
-                        Err(keys::Error::Rejected(keys::KeyRejection::GraceRunning(_))) => false,
+                        Err(keys::Error::Rejected(keys::KeyRejection::InGracePeriod(_))) => false,
                         Err(error) => panic!("{error}"),
                     }
                 })
@@ -61,13 +61,13 @@ fn a_confirmation_is_for_the_secret_that_was_seen_and_no_other() {
     let (id, _) = app.issue(Plan::Free, None);
     let (store, now) = (app.store(), app.clock.now());
     let rotate = |confirmed| app.block_on(keys::rotate(store, id, secs(60), confirmed, now));
-    let seen = || match rotate(Confirmed::No) {
-        Err(keys::Error::Rejected(keys::KeyRejection::GraceRunning(grace))) => {
-            Confirmed::Grace(grace)
+    let seen = || match rotate(Confirmation::None) {
+        Err(keys::Error::Rejected(keys::KeyRejection::InGracePeriod(grace))) => {
+            Confirmation::ForGracePeriod(grace)
         }
         other => panic!("{other:?}"),
     };
-    rotate(Confirmed::No).expect("no grace is running");
+    rotate(Confirmation::None).expect("no grace period");
     let early = seen();
     rotate(seen()).expect("confirmed");
     assert!(rotate(early).is_err(), "another secret is current by now");

@@ -119,7 +119,7 @@ fn last_use_is_the_time_of_the_last_request() {
     app.clock.advance(secs(5));
     served(&key, 1);
     app.restart();
-    assert_eq!(last_used(&app), Some(START.after(secs(5))));
+    assert_eq!(last_used(&app), Some(START.plus(secs(5))));
 }
 
 #[test]
@@ -158,8 +158,8 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);
     let ban = |after: u64| Ban {
-        began: START.after(secs(after)),
-        until: START.after(secs(after + 60)),
+        began: START.plus(secs(after)),
+        until: START.plus(secs(after + 60)),
     };
     for ban_change in [ban(0), ban(9), ban(5)] {
         app.block_on(app.store().record_ban(id, ban_change))
@@ -226,7 +226,7 @@ fn usage_by_day_is_kept_for_the_time_of_keep_usage() {
         .collect();
     let days = |key: KeyId| {
         (0..=100).map(move |age| {
-            let last = START.before(secs(age * DAY));
+            let last = START.minus(secs(age * DAY));
             let on = DayUsage {
                 day: last.day(),
                 requests: 1,

@@ -215,7 +215,7 @@ fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
     eventually(SOON, "a backup", || last() == start.floor());
     // No other one can be made, and the alert must fire.
     fs::rename(folder.path().join("backups"), folder.path().join("gone")).expect("a folder");
-    app.clock.set(START.before(Duration::from_secs(600)));
+    app.clock.set(START.minus(Duration::from_secs(600)));
     eventually(SOON, "there is none", || last() == 0.0);
 }
 

@@ -16,7 +16,7 @@ use crate::clock::{Day, Timestamp};
 use crate::config::options;
 use crate::http::Response;
 use crate::key::KeyId;
-use crate::keys::{self, Confirmed, KeyName, KeyRejection, report};
+use crate::keys::{self, Confirmation, KeyName, KeyRejection, report};
 use crate::plan::{Plan, PlanName};
 use crate::store::{KeyRecord, UsageRow};
 
@@ -58,7 +58,7 @@ struct RotateKey {
 
 impl AdminApi {
     pub(super) async fn list_keys(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::of_keys(call.head.query, call.now)?;
+        let query = query::parse_key_query(call.head.query, call.now)?;
         let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
         let (list, usage) = off_thread(async move || {
             let list = store.key_list(&query).await?;
@@ -108,7 +108,7 @@ impl AdminApi {
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let expires = match body.expires {
             Some(text) => {
-                let expires = options::positive(&text);
+                let expires = options::positive_duration(&text);
                 Some(expires.map_err(|error| invalid("expires", error))?)
             }
             None => None,
@@ -139,8 +139,8 @@ impl AdminApi {
             None => Duration::from_hours(24),
         };
         let confirmed = match body.confirm {
-            true => Confirmed::Yes,
-            false => Confirmed::No,
+            true => Confirmation::Any,
+            false => Confirmation::None,
         };
         let issued = keys::rotate(self.store(), id, grace, confirmed, call.now).await?;
         call.log("key rotated", &format!("key {id}"));
@@ -181,7 +181,7 @@ impl AdminApi {
 }
 
 fn first_day(now: Timestamp, days: u64) -> Day {
-    now.before(Duration::from_hours(24 * (days - 1))).day()
+    now.minus(Duration::from_hours(24 * (days - 1))).day()
 }
 
 fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
@@ -201,10 +201,10 @@ impl From<keys::Error> for ApiError {
             keys::Error::Rejected(KeyRejection::Unknown(_)) => {
                 ApiError::NotFound("There is no key with this ID.")
             }
-            keys::Error::Rejected(KeyRejection::GraceRunning(grace)) => {
+            keys::Error::Rejected(KeyRejection::InGracePeriod(grace)) => {
                 ApiError::Conflict(format!(
                     "{}: send {} to rotate it again",
-                    KeyRejection::GraceRunning(grace),
+                    KeyRejection::InGracePeriod(grace),
                     json!({"confirm": true})
                 ))
             }

@@ -21,7 +21,7 @@ struct PlaceOrder {
 impl AdminApi {
     /// All orders, cancelled ones too, as `orders list` lists them.
     pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::of_orders(call.head.query)?;
+        let query = query::parse_order_query(call.head.query)?;
         let (orders, next) = self.store().all_orders_page(query).await?;
         let response = respond(StatusCode::OK, &orders.iter().map(Order::report).collect());
         Ok(with_next(response, next, Scope::Orders))

@@ -26,7 +26,7 @@ struct SetStatus {
 
 impl AdminApi {
     pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::of_pets(call.head.query)?;
+        let query = query::parse_pet_query(call.head.query)?;
         let page = self.store().page_uncounted(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))

@@ -10,7 +10,10 @@ use crate::store::{KeyListQuery, KeySort, KeyState};
 const MAX_KEYS: u16 = 200;
 
 /// Parses `q`, `state`, `sort`, `order`, `offset` and `limit`.
-pub(super) fn of_keys(query: Option<&str>, now: Timestamp) -> Result<KeyListQuery, ApiError> {
+pub(super) fn parse_key_query(
+    query: Option<&str>,
+    now: Timestamp,
+) -> Result<KeyListQuery, ApiError> {
     let state = one(
         query,
         "state",

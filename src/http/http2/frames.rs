@@ -4,8 +4,8 @@
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
 
-/// The size of the header of a frame.
-const FRAME_HEAD: usize = 9;
+/// The size of a frame header.
+const FRAME_HEADER: usize = 9;
 
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
@@ -16,9 +16,9 @@ const END_HEADERS: u8 = 4;
 pub(super) struct Frames {
     /// The bytes to skip: of the preface, or of the payload of a frame.
     rest: usize,
-    head: [u8; FRAME_HEAD],
-    /// How many bytes of the head of a frame have arrived.
-    arrived: usize,
+    frame_header: [u8; FRAME_HEADER],
+    /// How many bytes of the frame header have arrived.
+    header_bytes: usize,
     /// Whether a head has begun, and its last frame has not arrived.
     awaits_continuation: bool,
     /// Whether the payload of the current frame is a part of a head.
@@ -31,8 +31,8 @@ impl Frames {
     pub(super) const fn new() -> Self {
         Self {
             rest: PREFACE,
-            head: [0; FRAME_HEAD],
-            arrived: 0,
+            frame_header: [0; FRAME_HEADER],
+            header_bytes: 0,
             awaits_continuation: false,
             within_head: false,
             heads: 0,
@@ -51,14 +51,15 @@ impl Frames {
                 self.heads += 1;
             }
             self.within_head = false;
-            let more = (FRAME_HEAD - self.arrived).min(bytes.len());
-            self.head[self.arrived..self.arrived + more].copy_from_slice(&bytes[..more]);
-            (self.arrived, bytes) = (self.arrived + more, &bytes[more..]);
-            if self.arrived < FRAME_HEAD {
+            let more = (FRAME_HEADER - self.header_bytes).min(bytes.len());
+            self.frame_header[self.header_bytes..self.header_bytes + more]
+                .copy_from_slice(&bytes[..more]);
+            (self.header_bytes, bytes) = (self.header_bytes + more, &bytes[more..]);
+            if self.header_bytes < FRAME_HEADER {
                 break;
             }
-            let [high, middle, low, kind, flags, ..] = self.head;
-            self.arrived = 0;
+            let [high, middle, low, kind, flags, ..] = self.frame_header;
+            self.header_bytes = 0;
             self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
             if kind == HEADERS || kind == CONTINUATION {
                 self.within_head = true;
@@ -77,7 +78,7 @@ mod tests {
         let length_bytes = (length as u32).to_be_bytes();
         let mut frame = length_bytes[1..].to_vec();
         frame.extend([kind, flags, 0, 0, 0, 1]);
-        frame.resize(FRAME_HEAD + length, 0);
+        frame.resize(FRAME_HEADER + length, 0);
         frame
     }
 
@@ -85,7 +86,7 @@ mod tests {
     fn a_head_is_incomplete_until_its_last_byte_wherever_the_bytes_are_divided() {
         let mut all = vec![b'x'; PREFACE];
         all.extend(frame(4, 0, 18));
-        let begins = all.len() + FRAME_HEAD;
+        let begins = all.len() + FRAME_HEADER;
         all.extend(frame(HEADERS, 0, 300));
         all.extend(frame(CONTINUATION, 0, 0));
         all.extend(frame(CONTINUATION, END_HEADERS, 70_000));

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 pub(in crate::http) struct Received {
     pub(super) stream: RecvStream,
     /// The bytes still to arrive, if the client has announced a length. h2 resets a stream with more or fewer.
-    pub(super) announced: Option<u64>,
+    pub(super) remaining: Option<u64>,
 }
 
 impl Body for Received {
@@ -31,8 +31,8 @@ impl Body for Received {
         let length = data.len();
         // The client may send that much more. It fails only if the stream was reset.
         let _ = self.stream.flow_control().release_capacity(length);
-        if let Some(announced) = &mut self.announced {
-            *announced = announced.saturating_sub(length as u64);
+        if let Some(remaining) = &mut self.remaining {
+            *remaining = remaining.saturating_sub(length as u64);
         }
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
@@ -42,7 +42,7 @@ impl Body for Received {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.announced {
+        match self.remaining {
             Some(length) => SizeHint::with_exact(length),
             None => SizeHint::default(),
         }

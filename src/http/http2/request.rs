@@ -46,8 +46,8 @@ async fn serve<S: Service>(
     let is_over_limit = !context.progress.reserve_stream();
     let Worker { service, ids, .. } = &*context.worker;
     let (mut parts, stream) = request.into_parts();
-    let announced = announced(&parts.headers);
-    let received = Received { stream, announced };
+    let remaining = content_length(&parts.headers);
+    let received = Received { stream, remaining };
     let mut body = RequestBody::over_http2(received, &parts.headers, &context.progress);
     if !body.is_read() {
         compact(&mut parts);
@@ -121,7 +121,7 @@ async fn send<S: Service>(
 }
 
 /// The length of the body that the client announces. h2 rejects one that is malformed.
-fn announced(headers: &HeaderMap) -> Option<u64> {
+fn content_length(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }

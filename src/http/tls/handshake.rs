@@ -62,7 +62,7 @@ pub(in crate::http) async fn perform_handshake<S>(
         if let Poll::Ready(done) = handshake.as_mut().poll(cx) {
             return Poll::Ready(done);
         }
-        activity.watch(cx.waker());
+        activity.store_waker(cx.waker());
         if activity.is_evicted() {
             return Poll::Ready(Handshake::Ended);
         }

@@ -84,7 +84,7 @@ impl Script {
         connection: &mut RedisConnection,
         request: &DecisionRequest,
     ) -> RedisResult<SharedDecision> {
-        if crate::fault::Fault::ReadThenWrite.is_on() && !request.is_probe {
+        if crate::fault::Fault::ReadThenWrite.is_enabled() && !request.is_probe {
             return self.read_then_write(connection, request).await;
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);

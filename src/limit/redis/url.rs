@@ -76,9 +76,9 @@ impl RedisUrl {
     }
 
     /// Verifies the certificate of Redis with the CAs in this file, unless the URL names another.
-    pub(crate) fn default_roots(&mut self, path: &Path) {
+    pub(crate) fn set_default_ca(&mut self, path: &Path) {
         if let Some(files) = &mut self.files {
-            files.default_roots(path);
+            files.set_default_ca(path);
         }
     }
 }
@@ -175,7 +175,7 @@ mod tests {
             ("rediss://a:1/?sslrootcert=system", Roots::System),
         ] {
             let mut url = parse(text);
-            url.default_roots(Path::new("option.pem"));
+            url.set_default_ca(Path::new("option.pem"));
             assert_eq!(url.files.unwrap().roots, Some(roots), "{text}");
         }
     }

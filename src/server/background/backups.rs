@@ -111,10 +111,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
 
 /// The time from `now` until the interval since `last` has passed.
 fn remaining(last: Timestamp, every: Duration, now: Timestamp) -> Duration {
-    let millis = last
-        .after(every)
-        .as_millis()
-        .saturating_sub(now.as_millis());
+    let millis = last.plus(every).as_millis().saturating_sub(now.as_millis());
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 

@@ -85,5 +85,5 @@ fn check_writer(shared: &Shared) {
         (true, None) => CheckState::Ready,
     };
     shared.readiness.set(Check::Writer, state);
-    shared.store.log_writes(shared.readiness.in_outage());
+    shared.store.log_write_health(shared.readiness.in_outage());
 }

@@ -35,8 +35,8 @@ impl SteadyClock {
     /// For how long the clock, which shows this time now, has not stepped.
     fn steady_for(&mut self, instant: Instant, now: Timestamp) -> Duration {
         let (last, time) = self.last;
-        let expected = time.after(instant - last);
-        if now > expected.after(STEP) || now < expected.before(STEP) {
+        let expected = time.plus(instant - last);
+        if now > expected.plus(STEP) || now < expected.minus(STEP) {
             self.since = instant;
         }
         self.last = (instant, now);
@@ -49,13 +49,13 @@ pub(super) async fn run(shared: &Shared, clock: &mut SteadyClock) -> store::Resu
     let (store, now) = (&shared.store, shared.clock.now());
     let is_steady = clock.steady_for(Instant::now(), now) >= STEADY_TIME;
     // A manual clock is always right.
-    if !is_steady && shared.clock.manual_time().is_none() && !Fault::SweepsAtOnce.is_on() {
+    if !is_steady && shared.clock.manual_time().is_none() && !Fault::SweepsAtOnce.is_enabled() {
         return Ok(());
     }
-    let records_before = now.before(IdempotencyRecord::RETENTION);
+    let records_before = now.minus(IdempotencyRecord::RETENTION);
     pace::in_chunks(async || store.sweep_idempotency(records_before).await).await?;
-    let first_day = now.before(shared.keep_usage).day();
-    let batches_before = now.before(UsageBatch::RETENTION);
+    let first_day = now.minus(shared.keep_usage).day();
+    let batches_before = now.minus(UsageBatch::RETENTION);
     pace::in_chunks(async || store.sweep_usage(first_day, batches_before).await).await
 }
 
@@ -75,7 +75,7 @@ mod tests {
             (240, 3_660, 60),
             (300, 300, 0),
         ] {
-            let now = start.after(seconds(shown));
+            let now = start.plus(seconds(shown));
             assert_eq!(
                 clock.steady_for(began + seconds(elapsed), now),
                 seconds(lasts)

@@ -5,43 +5,46 @@ use std::sync::Arc;
 use super::super::record::RequestState;
 use super::super::shared::Shared;
 use super::{Pipeline, Request};
-use crate::access::{Credentials, Identity, Key};
+use crate::access::{Authentication, Credentials, DirectoryKey};
 use crate::api::ApiError;
-use crate::api::error::Limit;
+use crate::api::error::ExceededLimit;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::{Admission, BanChange};
 use crate::metrics::RejectedBy;
 
 impl Pipeline {
-    /// Identifies the key of a request.
+    /// Authenticates a request, and records its key.
     pub(super) async fn authenticate(
         &self,
         request: &Request<'_>,
         state: &RequestState,
-    ) -> Result<Key, ApiError> {
+    ) -> Result<DirectoryKey, ApiError> {
         let Shared { access, store, .. } = &*self.shared;
         let (address, now) = (request.client.address, request.now);
         let credentials = Credentials::of(request.head.authorization);
-        match access.identify(store, credentials, address, now).await? {
-            Identity::Key(key) => {
+        match access
+            .authenticate(store, credentials, address, now)
+            .await?
+        {
+            Authentication::Key(key) => {
                 state.key.set(Some(key.id));
                 Ok(key)
             }
-            Identity::Unauthenticated(rate) => {
-                state.rate.set(Some(rate));
+            Authentication::Failed(quota) => {
+                state.quota.set(Some(quota));
                 Err(match credentials {
                     Credentials::Missing => ApiError::MissingApiKey,
                     Credentials::Several => ApiError::SeveralApiKeys,
                     Credentials::Token(_) => ApiError::InvalidApiKey,
                 })
             }
-            Identity::TooManyFailures(rate) => {
-                state.rate.set(Some(rate));
-                self.metrics.reject(RejectedBy::Address);
+            Authentication::TooManyFailures(quota) => {
+                state.quota.set(Some(quota));
+                self.metrics.count_rejection(RejectedBy::Address);
                 Err(ApiError::RateLimited {
-                    by: Limit::Failures,
-                    retry_after: rate.reset.seconds_from(now),
+                    by: ExceededLimit::Failures,
+                    retry_after: quota.reset.seconds_from(now),
                 })
             }
         }
@@ -50,7 +53,7 @@ impl Pipeline {
     /// Counts a request against the limits of its key.
     pub(super) async fn limit(
         &self,
-        key: &Key,
+        key: &DirectoryKey,
         now: Timestamp,
         state: &RequestState,
     ) -> Result<(), ApiError> {
@@ -63,7 +66,7 @@ impl Pipeline {
         let decided = self.limiter.decide(key.id, meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
-        state.rate.set(Some(decision.rate));
+        state.quota.set(Some(decision.quota));
         if decision.first_unstored {
             write_behind.record_usage(self.worker, key);
         }
@@ -73,14 +76,14 @@ impl Pipeline {
         match decision.admission {
             Admission::Admitted => Ok(()),
             Admission::RateLimited { by, until } => {
-                self.metrics.reject(RejectedBy::Window);
+                self.metrics.count_rejection(RejectedBy::Window);
                 Err(ApiError::RateLimited {
                     by: by.into(),
                     retry_after: until.seconds_from(now),
                 })
             }
             Admission::Banned { until, new } => {
-                self.metrics.reject(RejectedBy::Ban);
+                self.metrics.count_rejection(RejectedBy::Ban);
                 if let Some(ban) = new {
                     self.metrics.bans.add(1);
                     tracing::warn!(key = key.id.0, until = %ban.until, "key banned");

@@ -91,7 +91,7 @@ async fn an_animal_that_is_created_can_be_read_and_each_request_counts() {
     assert!(read.deprecation.is_some());
     let list = fixture.get("/v1/pets").await;
     assert_eq!(list.status, 200);
-    assert_eq!(list.rate.unwrap().remaining, 60 - 3);
+    assert_eq!(list.rate_limit.unwrap().remaining, 60 - 3);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn a_response_to_an_unknown_key_has_the_rate_of_its_address() {
     let request = http::Request::get("/v1/pets").header("authorization", "Bearer wrong");
     let response = fixture.send(request, "").await;
     assert_eq!(response.status, 401);
-    assert_eq!(response.rate.unwrap().remaining, 59);
+    assert_eq!(response.rate_limit.unwrap().remaining, 59);
     assert!(response.challenge.is_some());
 }
 

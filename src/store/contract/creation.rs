@@ -21,11 +21,11 @@ pub struct IdempotencyRecord {
     /// The key that authenticated the request.
     pub key: KeyId,
     /// The SHA-256 of the client's `Idempotency-Key`, which may be secret.
-    pub token: [u8; 32],
+    pub idempotency_key: [u8; 32],
     /// The SHA-256 of the animal, not of the bytes that described it.
     pub fingerprint: [u8; 32],
     /// When the request arrived.
-    pub now: Timestamp,
+    pub created_at: Timestamp,
 }
 
 impl IdempotencyRecord {

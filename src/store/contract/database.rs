@@ -54,9 +54,9 @@ impl Database {
     }
 
     /// Verifies the certificate of PostgreSQL with the CAs in this file, unless the URL names another.
-    pub(crate) fn default_roots(&mut self, path: &Path) {
+    pub(crate) fn set_default_ca(&mut self, path: &Path) {
         if let Self::Postgres(url) = self {
-            url.files.default_roots(path);
+            url.files.set_default_ca(path);
         }
     }
 }

@@ -6,19 +6,19 @@ use sha2::{Digest, Sha256};
 
 /// The type of a column, which has another name on each engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnType {
     Int,
     Text,
     Bytes,
 }
 
-use Kind::{Bytes, Int, Text};
+use ColumnType::{Bytes, Int, Text};
 
 /// A table that both engines have, with the columns that are copied: all.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    pub(crate) columns: &'static [(&'static str, Kind)],
+    pub(crate) columns: &'static [(&'static str, ColumnType)],
 }
 
 /// All tables. The counters of IDs are not one: SQLite keeps them elsewhere.
@@ -133,20 +133,20 @@ pub(crate) type Row = Vec<Value>;
 
 /// The rows of a table: how many, and a checksum that does not depend on their order, which is not the same on both engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
+pub struct TableDigest {
     /// The number of rows.
     pub rows: u64,
     /// The sum of the first 128 bits of the SHA-256 of each row.
     pub checksum: u128,
 }
 
-impl fmt::Display for Contents {
+impl fmt::Display for TableDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows (checksum {:032x})", self.rows, self.checksum)
     }
 }
 
-impl Contents {
+impl TableDigest {
     pub(crate) fn add(&mut self, row: &[Value]) {
         let mut hash = Sha256::new();
         for value in row {
@@ -172,10 +172,10 @@ impl Contents {
 mod tests {
     use super::*;
 
-    fn contents(rows: &[Row]) -> Contents {
-        let mut contents = Contents::default();
-        rows.iter().for_each(|row| contents.add(row));
-        contents
+    fn digest(rows: &[Row]) -> TableDigest {
+        let mut digest = TableDigest::default();
+        rows.iter().for_each(|row| digest.add(row));
+        digest
     }
 
     #[test]
@@ -185,8 +185,8 @@ mod tests {
             vec![Value::Int(1), text("a")],
             vec![Value::Int(2), text("b")],
         );
-        let both = contents(&[one.clone(), two.clone()]);
-        assert_eq!(both, contents(&[two.clone(), one.clone()]));
+        let both = digest(&[one.clone(), two.clone()]);
+        assert_eq!(both, digest(&[two.clone(), one.clone()]));
         for other in [
             vec![Value::Int(1), text("b")],
             vec![Value::Null, text("a")],
@@ -194,12 +194,12 @@ mod tests {
             vec![Value::Int(1), Value::Bytes(b"a".to_vec())],
             vec![Value::Int(1), text("a"), Value::Null],
         ] {
-            assert_ne!(contents(&[other, two.clone()]), both);
+            assert_ne!(digest(&[other, two.clone()]), both);
         }
         assert_ne!(
-            contents(&[vec![text("ab"), text("")]]),
-            contents(&[vec![text("a"), text("b")]])
+            digest(&[vec![text("ab"), text("")]]),
+            digest(&[vec![text("a"), text("b")]])
         );
-        assert_ne!(contents(&[one.clone(), one.clone(), two]), both);
+        assert_ne!(digest(&[one.clone(), one.clone(), two]), both);
     }
 }

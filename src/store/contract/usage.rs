@@ -64,7 +64,7 @@ impl UsageBatch {
     /// Whether it is too old to be sent again: the store might no longer know its number. Half the retention is left for clocks
     /// that differ.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
-        self.made_at <= now.before(Self::RETENTION / 2)
+        self.made_at <= now.minus(Self::RETENTION / 2)
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
             .collect();
         assert_eq!(ids.len(), 3);
         let age = UsageBatch::RETENTION / 2;
-        assert!(!batches[0].is_too_old(now.after(age - Duration::from_secs(1))));
-        assert!(batches[0].is_too_old(now.after(age)));
+        assert!(!batches[0].is_too_old(now.plus(age - Duration::from_secs(1))));
+        assert!(batches[0].is_too_old(now.plus(age)));
     }
 }

@@ -18,7 +18,7 @@ use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
-    CHUNK, COUNTED, Counters, Database, Kind, Mode, PostgresUrl, Result as StoreResult, Row,
+    CHUNK, COUNTED, ColumnType, Counters, Database, Mode, PostgresUrl, Result as StoreResult, Row,
     TABLES, Table, Value,
 };
 
@@ -128,7 +128,8 @@ impl PgSession {
         let mut found = Box::pin(found.map_err(PgError::from)?);
         let mut rows = Vec::with_capacity(CHUNK.into());
         while let Some(row) = found.try_next().await.map_err(PgError::from)? {
-            let value = |(column, (_, kind)): (usize, &(&str, Kind))| read(&row, column, *kind);
+            let value =
+                |(column, (_, kind)): (usize, &(&str, ColumnType))| read(&row, column, *kind);
             let values: Result<Row, _> = table.columns.iter().enumerate().map(value).collect();
             rows.push(values.map_err(PgError::from)?);
             if rows.len() == usize::from(CHUNK) {
@@ -158,10 +159,10 @@ impl PgSession {
         let columns = table.column_list();
         let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
         let sink = self.lease.copy_in(&sql).await.map_err(PgError::from)?;
-        let of_kind = |(_, kind): &(&str, Kind)| match kind {
-            Kind::Int => Type::INT8,
-            Kind::Text => Type::TEXT,
-            Kind::Bytes => Type::BYTEA,
+        let of_kind = |(_, kind): &(&str, ColumnType)| match kind {
+            ColumnType::Int => Type::INT8,
+            ColumnType::Text => Type::TEXT,
+            ColumnType::Bytes => Type::BYTEA,
         };
         let types: Vec<Type> = table.columns.iter().map(of_kind).collect();
         Ok(PgLoader(Box::pin(BinaryCopyInWriter::new(sink, &types))))
@@ -219,12 +220,12 @@ impl PgLoader {
 fn read(
     row: &tokio_postgres::Row,
     column: usize,
-    kind: Kind,
+    kind: ColumnType,
 ) -> Result<Value, tokio_postgres::Error> {
     let value = match kind {
-        Kind::Int => row.try_get::<_, Option<i64>>(column)?.map(Value::Int),
-        Kind::Text => row.try_get::<_, Option<String>>(column)?.map(Value::Text),
-        Kind::Bytes => row.try_get::<_, Option<Vec<u8>>>(column)?.map(Value::Bytes),
+        ColumnType::Int => row.try_get::<_, Option<i64>>(column)?.map(Value::Int),
+        ColumnType::Text => row.try_get::<_, Option<String>>(column)?.map(Value::Text),
+        ColumnType::Bytes => row.try_get::<_, Option<Vec<u8>>>(column)?.map(Value::Bytes),
     };
     Ok(value.unwrap_or(Value::Null))
 }

@@ -12,7 +12,7 @@ use super::pool::{Executor, SqlValue};
 use crate::fault::Fault;
 use crate::pet::{NewPet, PetId};
 use crate::store::contract::{Created, Creation, IdempotencyRecord};
-use crate::store::row::Columns;
+use crate::store::row::SqlRow;
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records that this one
 /// writes.
@@ -69,7 +69,7 @@ async fn last_id(transaction: &Transaction<'_>, lock: &Statement) -> PgResult<i6
     Ok(transaction.query_one(lock, &[]).await?.try_get(0)?)
 }
 
-/// The API key and the token of a record.
+/// The API key and the hashed `Idempotency-Key` of a record.
 type RecordKey = (i64, [u8; 32]);
 
 /// The animal that was created, and its fingerprint.
@@ -89,12 +89,22 @@ async fn known_records(
         return Ok(HashMap::new());
     }
     let keys: Vec<i64> = records.iter().map(|record| record.key.0).collect();
-    let tokens: Vec<&[u8]> = records.iter().map(|record| &record.token[..]).collect();
+    let idempotency_keys: Vec<&[u8]> = records
+        .iter()
+        .map(|record| &record.idempotency_key[..])
+        .collect();
     let since: Vec<i64> = records
         .iter()
-        .map(|record| record.now.before(IdempotencyRecord::RETENTION).as_millis())
+        .map(|record| {
+            record
+                .created_at
+                .minus(IdempotencyRecord::RETENTION)
+                .as_millis()
+        })
         .collect();
-    let rows = transaction.query(find, &[&keys, &tokens, &since]).await?;
+    let rows = transaction
+        .query(find, &[&keys, &idempotency_keys, &since])
+        .await?;
     rows.iter()
         .map(|row| {
             let key = (row.int(0)?, row.hash(1)?);
@@ -124,7 +134,7 @@ impl<'a> NewRows<'a> {
         let Some(record) = &creation.idempotency else {
             return Created::New(pet.clone().with_id(self.add_pet(pet, last)));
         };
-        match known.entry((record.key.0, record.token)) {
+        match known.entry((record.key.0, record.idempotency_key)) {
             Entry::Occupied(known) => {
                 let (id, fingerprint) = *known.get();
                 record.replay(pet.clone(), id, fingerprint)
@@ -177,12 +187,12 @@ impl<'a> NewRows<'a> {
             self.records.iter().map(|(record, _)| of(record)).collect()
         };
         let keys = column(|record| record.key.0);
-        let times = column(|record| record.now.as_millis());
+        let times = column(|record| record.created_at.as_millis());
         let pets: Vec<i64> = self.records.iter().map(|(_, id)| *id).collect();
-        let tokens: Vec<&[u8]> = self
+        let idempotency_keys: Vec<&[u8]> = self
             .records
             .iter()
-            .map(|(record, _)| &record.token[..])
+            .map(|(record, _)| &record.idempotency_key[..])
             .collect();
         let fingerprints: Vec<&[u8]> = self
             .records
@@ -191,7 +201,7 @@ impl<'a> NewRows<'a> {
             .collect();
         let insert =
             Fault::NoIdempotencyRecord.choose(INSERT_RECORDS, fault::NO_IDEMPOTENCY_RECORD);
-        let values: [SqlValue<'_>; 5] = [&keys, &tokens, &fingerprints, &pets, &times];
+        let values: [SqlValue<'_>; 5] = [&keys, &idempotency_keys, &fingerprints, &pets, &times];
         transaction.execute_cached(insert, &values).await?;
         Ok(())
     }

@@ -13,9 +13,9 @@ pub(crate) enum PgError {
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
     #[error("{0}")]
     Unavailable(String),
-    /// A key is taken. Permanent.
+    /// A unique constraint was violated. Permanent.
     #[error("{0}")]
-    Taken(String),
+    UniqueViolation(String),
     /// Permanent: a retry would fail, too.
     #[error("{0}")]
     Failed(String),
@@ -50,7 +50,7 @@ impl PgError {
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
                 Self::Conflict(text)
             }
-            Some(&SqlState::UNIQUE_VIOLATION) => Self::Taken(text),
+            Some(&SqlState::UNIQUE_VIOLATION) => Self::UniqueViolation(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
@@ -83,7 +83,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Conflict(text) | PgError::Unavailable(text) => Self::Unavailable(text),
-            PgError::Taken(text) | PgError::Failed(text) => Self::Failed(text),
+            PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
         }
     }
 }

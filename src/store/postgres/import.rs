@@ -151,7 +151,7 @@ impl PgImport {
             PetIds::New => self.copy_many().await,
         };
         copied.map_err(|error| match error {
-            PgError::Taken(_) => ImportError::Taken,
+            PgError::UniqueViolation(_) => ImportError::Taken,
             error => StoreError::from(error).into(),
         })
     }
@@ -181,7 +181,7 @@ impl PgImport {
             self.lease.batch_execute("BEGIN").await?;
             match self.lease.execute_cached(PUBLISH, &[&before]).await {
                 // Another import has just published animals with these IDs.
-                Err(PgError::Taken(_)) => {
+                Err(PgError::UniqueViolation(_)) => {
                     self.lease.batch_execute("ROLLBACK").await?;
                     continue;
                 }

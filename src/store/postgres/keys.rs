@@ -14,7 +14,7 @@ use crate::store::contract::{
     CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
     Result, SqlParam,
 };
-use crate::store::row::{Columns, KEY_COLUMNS, plan_columns, read_key};
+use crate::store::row::{KEY_COLUMNS, SqlRow, plan_columns, read_key};
 
 const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \

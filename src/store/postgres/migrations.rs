@@ -39,7 +39,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
         let is_temporary = matches!(
             error,
-            PgError::Conflict(_) | PgError::Taken(_) | PgError::Failed(_)
+            PgError::Conflict(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
         );
         if !is_temporary || tries == TRIES {
             return Err(error);

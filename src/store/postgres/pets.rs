@@ -10,7 +10,7 @@ use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{Columns, read_pet, write_pet};
+use crate::store::row::{SqlRow, read_pet, write_pet};
 
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {

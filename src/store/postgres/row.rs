@@ -3,9 +3,9 @@
 use tokio_postgres::Row;
 
 use super::error::{PgError, PgResult};
-use crate::store::row::Columns;
+use crate::store::row::SqlRow;
 
-impl Columns for Row {
+impl SqlRow for Row {
     type Error = PgError;
 
     fn text(&self, column: usize) -> PgResult<&str> {

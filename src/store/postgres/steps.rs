@@ -52,8 +52,8 @@ pub(super) fn current_format() -> i64 {
 
 /// The migration that a later version adds.
 fn later_step() -> Option<Step> {
-    let is_on = [Fault::LaterVersion, Fault::LaterBreakingVersion].map(Fault::is_on);
-    let older_nodes = match is_on {
+    let is_enabled = [Fault::LaterVersion, Fault::LaterBreakingVersion].map(Fault::is_enabled);
+    let older_nodes = match is_enabled {
         [true, _] => OlderNodes::Continue,
         [_, true] => OlderNodes::MustStop,
         _ => return None,

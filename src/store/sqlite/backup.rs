@@ -151,7 +151,7 @@ fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
     if belongs_to_database(source, target) {
         return in_use("belongs to the database itself");
     }
-    if !connect::has_no_log(target) {
+    if connect::has_journal(target) {
         return in_use("has a -wal or -journal next to it, as a database in use has");
     }
     Ok(())

@@ -106,7 +106,7 @@ impl BackupFolder {
     /// Whether a backup of this time was made while the clock was wrong. It may be of any age, so it does not count as the last
     /// one; but it is a backup, and is kept as long as the others that were made as early.
     pub fn is_from_future(time: Timestamp, now: Timestamp) -> bool {
-        time > now.after(MAX_AHEAD)
+        time > now.plus(MAX_AHEAD)
     }
 
     /// Makes a backup, and deletes those that are too many. Returns the time in its name.

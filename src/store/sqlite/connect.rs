@@ -64,13 +64,13 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether there is no write-ahead log or journal next to the file.
-pub(super) fn has_no_log(path: &Path) -> bool {
-    !logs(path).iter().any(|log| log.exists())
+/// Whether there is a write-ahead log or a rollback journal next to the file.
+pub(super) fn has_journal(path: &Path) -> bool {
+    journals(path).iter().any(|journal| journal.exists())
 }
 
-/// The names of the write-ahead log and the journal.
-pub(super) fn logs(path: &Path) -> [PathBuf; 2] {
+/// The names of the write-ahead log and the rollback journal.
+pub(super) fn journals(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|suffix| sibling(path, suffix))
 }
 

@@ -30,13 +30,13 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
 pub(crate) struct SqliteSession {
     connection: Connection,
     // Dropped last: it has the lock.
-    engine: Discarded,
+    engine: DiscardOnDrop,
 }
 
 /// The engine of a session. If it has created its file, that is removed again when the session ends without a commit.
-struct Discarded(Option<Sqlite>);
+struct DiscardOnDrop(Option<Sqlite>);
 
-impl Discarded {
+impl DiscardOnDrop {
     fn keep(&mut self) {
         if let Some(engine) = &mut self.0 {
             engine.created = None;
@@ -44,7 +44,7 @@ impl Discarded {
     }
 }
 
-impl Drop for Discarded {
+impl Drop for DiscardOnDrop {
     fn drop(&mut self) {
         if let Some(engine) = self.0.take() {
             engine.discard();
@@ -56,7 +56,7 @@ impl SqliteSession {
     /// Begins to read a database.
     pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: false }, 1, None)?;
-        let engine = Discarded(Some(engine));
+        let engine = DiscardOnDrop(Some(engine));
         let connection = connect::reader(path)?;
         connection.execute_batch("BEGIN")?;
         Ok(Self { connection, engine })
@@ -65,7 +65,7 @@ impl SqliteSession {
     /// Begins to write a database, which is created or migrated first.
     pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: true }, 1, None)?;
-        let engine = Discarded(Some(engine));
+        let engine = DiscardOnDrop(Some(engine));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(LOCK_WAIT)?;

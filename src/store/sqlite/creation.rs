@@ -14,12 +14,16 @@ pub(super) fn create(
     if let Some(record) = &idempotency {
         let select = "SELECT pet_id, fingerprint FROM idempotency
                       WHERE api_key_id = ?1 AND idempotency_key = ?2 AND created_at > ?3";
-        let since = record.now.before(IdempotencyRecord::RETENTION).as_millis();
+        let since = record
+            .created_at
+            .minus(IdempotencyRecord::RETENTION)
+            .as_millis();
         let known = connection
             .prepare_cached(select)?
-            .query_row(params![record.key.0, record.token, since], |row| {
-                Ok((PetId(row.get(0)?), row.get(1)?))
-            })
+            .query_row(
+                params![record.key.0, record.idempotency_key, since],
+                |row| Ok((PetId(row.get(0)?), row.get(1)?)),
+            )
             .optional()?;
         if let Some((id, fingerprint)) = known {
             return Ok(record.replay(pet, id, fingerprint));
@@ -36,9 +40,9 @@ pub(super) fn create(
     let id = PetId(connection.last_insert_rowid());
     if let Some(IdempotencyRecord {
         key,
-        token,
+        idempotency_key,
         fingerprint,
-        now,
+        created_at,
     }) = &idempotency
     {
         connection
@@ -46,7 +50,7 @@ pub(super) fn create(
                 "INSERT OR REPLACE INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute(params![key.0, token, fingerprint, id.0, now.as_millis()])?;
+            .execute(params![key.0, idempotency_key, fingerprint, id.0, created_at.as_millis()])?;
     }
     Ok(Created::New(pet.with_id(id)))
 }

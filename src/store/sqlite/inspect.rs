@@ -39,7 +39,9 @@ impl FileState {
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let cannot = |problem: &str| OpenError::cannot_open(path, problem);
     // Looked for first: a process that creates the database creates its log after it.
-    let log = connect::logs(path).into_iter().find(|log| log.exists());
+    let log = connect::journals(path)
+        .into_iter()
+        .find(|journal| journal.exists());
     let found = match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
@@ -78,9 +80,9 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
         return Err(OpenError::NotADatabase(path.into()));
     }
     // Without a write-ahead log it can be read as if it could not change, which creates no files.
-    let connection = match connect::has_no_log(path) {
-        true => connect::immutable_reader(path),
-        false => connect::reader(path),
+    let connection = match connect::has_journal(path) {
+        true => connect::reader(path),
+        false => connect::immutable_reader(path),
     }
     .map_err(open_error)?;
     // One snapshot for all queries: another process may be creating the tables.

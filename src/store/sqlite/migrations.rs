@@ -34,7 +34,7 @@ pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> 
     // Two processes may start at the same time: the second waits here, and then finds nothing left to do.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let before = format(&transaction)?;
-    if Fault::SlowMigration.is_on() {
+    if Fault::SlowMigration.is_enabled() {
         std::thread::sleep(Duration::from_secs(8));
     }
     let done = usize::try_from(before.unwrap_or(0)).unwrap_or(0);

@@ -75,7 +75,7 @@ impl Readers {
     /// None while there is a write-ahead log.
     fn stamp(&self) -> Option<FileStamp> {
         let file = std::fs::metadata(&self.path).ok()?;
-        connect::has_no_log(&self.path)
+        (!connect::has_journal(&self.path))
             .then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
     }
 }

@@ -133,9 +133,9 @@ impl Restore {
         if !self.replaces() {
             return Some(RevivedKeys::default());
         }
-        let reader = match connect::has_no_log(&self.target) {
-            true => connect::immutable_reader(&self.target),
-            false => connect::reader(&self.target),
+        let reader = match connect::has_journal(&self.target) {
+            true => connect::reader(&self.target),
+            false => connect::immutable_reader(&self.target),
         };
         self.revived_in(&reader.ok()?)
     }

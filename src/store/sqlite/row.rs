@@ -3,9 +3,9 @@
 use rusqlite::types::Type;
 use rusqlite::{Error, Result, Row};
 
-use crate::store::row::Columns;
+use crate::store::row::SqlRow;
 
-impl Columns for Row<'_> {
+impl SqlRow for Row<'_> {
     type Error = Error;
 
     fn text(&self, column: usize) -> Result<&str> {

@@ -173,7 +173,7 @@ impl WriteLoop {
                 })?;
                 done.extend(written);
             }
-            if Fault::AckBeforeCommit.is_on() {
+            if Fault::AckBeforeCommit.is_enabled() {
                 done.drain(..).for_each(|written| written.reply(Ok(())));
                 std::thread::sleep(Duration::from_millis(5));
             }

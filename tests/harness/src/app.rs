@@ -194,7 +194,7 @@ impl App {
             name: "test".into(),
             plan,
             created_at: now,
-            expires_at: expires.map(|span| now.after(span)),
+            expires_at: expires.map(|span| now.plus(span)),
         };
         let record = self
             .block_on(self.store().add_key(key, &secret))

@@ -38,12 +38,12 @@ impl Pair {
         } = self.model.request(self.limits, policy, now, decider);
         prop_assert_eq!(decision.admission, admission, "decided by {:?}", decider);
         prop_assert_eq!(decision.moved, moved);
-        let rate = (
-            decision.rate.limit,
-            decision.rate.remaining,
-            decision.rate.reset.as_millis(),
+        let quota = (
+            decision.quota.limit,
+            decision.quota.remaining,
+            decision.quota.reset.as_millis(),
         );
-        prop_assert!(shown.contains(&rate), "{:?} is not in {:?}", rate, shown);
+        prop_assert!(shown.contains(&quota), "{:?} is not in {:?}", quota, shown);
         prop_assert_eq!(decision.first_unstored, is_first);
         if limiter.is_late(decider) {
             // It may have counted what it did not confirm: a key that is new to it starts from zero.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use animal_store::clock::{Clock, Timestamp};
 use animal_store::key::KeyId;
-use animal_store::limit::redis::{Redis, RedisHealth, RedisUrl};
+use animal_store::limit::redis::{RedisHealth, RedisLimiter, RedisUrl};
 use animal_store::limit::{BanPolicy, Decision, Limiter, Meter};
 use animal_store::plan::Limits;
 use harness::Proxy;
@@ -52,7 +52,7 @@ impl Tested {
             is_cut: Cell::new(false),
         });
         let limiter = match configured {
-            Some((url, _)) => Limiter::Redis(Redis::new(
+            Some((url, _)) => Limiter::Redis(RedisLimiter::new(
                 url.client().expect("no files"),
                 "model",
                 policy,
