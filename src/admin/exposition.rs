@@ -51,6 +51,14 @@ impl ExpositionFormat {
     }
 }
 
+/// Adds metrics to a page. A row has the kind of a metric, its name, its help text, and its value or samples.
+macro_rules! metrics {
+    ($page:ident; $($kind:ident $name:literal $help:literal $value:expr;)+) => {
+        $($page.$kind($name, $help, $value);)+
+    };
+}
+pub(super) use metrics;
+
 /// A page under construction. Names, labels and help texts are constants that need no escaping.
 #[derive(Debug)]
 pub(super) struct Exposition {

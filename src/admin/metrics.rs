@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL};
 
-use super::exposition::{Exposition, ExpositionFormat};
+use super::exposition::{Exposition, ExpositionFormat, metrics};
 use super::process;
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
@@ -39,19 +39,15 @@ impl MetricSources {
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
         let format = ExpositionFormat::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);
-        page.gauges(
-            "animal_store_build_info",
-            "Version of the server",
-            [([("version", env!("CARGO_PKG_VERSION"))], 1.0)],
-        );
+        metrics! { page;
+            gauges "animal_store_build_info" "Version of the server" [([("version", env!("CARGO_PKG_VERSION"))], 1.0)];
+        }
         self.ready(&mut page);
         let requests = self.metrics.requests();
         describe_requests(&requests, &mut page);
-        page.gauge(
-            "animal_store_max_connections",
-            "Limit of open connections",
-            self.max_connections as f64,
-        );
+        metrics! { page;
+            gauge "animal_store_max_connections" "Limit of open connections" self.max_connections as f64;
+        }
         self.writes(&mut page);
         self.memory(&mut page);
         self.background(&mut page);
@@ -62,11 +58,7 @@ impl MetricSources {
     }
 
     fn ready(&self, page: &mut Exposition) {
-        page.gauge(
-            "animal_store_ready",
-            "Whether /readyz responds with 200",
-            f64::from(u8::from(self.readiness.is_ready())),
-        );
+        let is_ready = f64::from(u8::from(self.readiness.is_ready()));
         let states = self.readiness.states();
         let samples = states.iter().flat_map(|(check, state)| {
             CheckState::NAMES.map(|name| {
@@ -74,139 +66,95 @@ impl MetricSources {
                 (labels, f64::from(u8::from(name == *state)))
             })
         });
-        page.gauges(
-            "animal_store_check_state",
-            "1 for the state that a check of /readyz has, and 0 for the others",
-            samples,
-        );
+        metrics! { page;
+            gauge  "animal_store_ready"       "Whether /readyz responds with 200"                                 is_ready;
+            gauges "animal_store_check_state" "1 for the state that a check of /readyz has, and 0 for the others" samples;
+        }
     }
 
     fn writes(&self, page: &mut Exposition) {
         let commits = self.store.commits();
-        page.counter(
-            "animal_store_commits_total",
-            "Committed transactions",
-            commits.done.get(),
-        );
-        page.counter(
-            "animal_store_commit_failures_total",
-            "Failed transactions",
-            commits.failed.get(),
-        );
+        metrics! { page;
+            counter "animal_store_commits_total"         "Committed transactions" commits.done.get();
+            counter "animal_store_commit_failures_total" "Failed transactions"    commits.failed.get();
+        }
         page.histograms(
             "animal_store_commit_rows",
             "Animals created per transaction",
             1.0,
             [([], &commits.rows)],
         );
-        page.gauge(
-            "animal_store_waiting_writes",
-            "Queued writes",
-            self.store.waiting_writes() as f64,
-        );
-        page.counter(
-            "animal_store_writes_rejected_total",
-            "Writes rejected with 503 because the queue was full",
-            commits.rejected.get(),
-        );
+        metrics! { page;
+            gauge   "animal_store_waiting_writes"        "Queued writes" self.store.waiting_writes() as f64;
+            counter "animal_store_writes_rejected_total" "Writes rejected with 503 because the queue was full" commits.rejected.get();
+        }
         if let Some(bytes) = self.store.wal_bytes() {
-            page.gauge(
-                "animal_store_wal_bytes",
-                "Size of the write-ahead log of the embedded database",
-                bytes as f64,
-            );
+            metrics! { page;
+                gauge "animal_store_wal_bytes" "Size of the write-ahead log of the embedded database" bytes as f64;
+            }
         }
     }
 
     fn memory(&self, page: &mut Exposition) {
         let cached = self.store.cached();
-        page.gauges(
-            "animal_store_cache_entries",
-            "Entries in the cache",
-            cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64)),
-        );
-        page.gauges(
-            "animal_store_cache_bytes",
-            "Memory used by the entries in the cache",
-            cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64)),
-        );
+        let entries = cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64));
+        let bytes = cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64));
+        metrics! { page;
+            gauges "animal_store_cache_entries" "Entries in the cache"                    entries;
+            gauges "animal_store_cache_bytes"   "Memory used by the entries in the cache" bytes;
+        }
     }
 
     fn background(&self, page: &mut Exposition) {
         let metrics = &self.metrics;
-        page.gauge(
-            "animal_store_keys_age_seconds",
-            "Time since the keys in memory were last synchronized with the store",
-            metrics.keys_age(self.clock.now()).as_secs_f64(),
-        );
-        page.counters(
-            "animal_store_background_failures_total",
-            "Failed runs of background tasks",
-            BackgroundTask::ALL
-                .into_iter()
-                .zip(&metrics.background_failures)
-                .map(|(task, count)| ([("task", task.name())], count.get())),
-        );
-        page.counter(
-            "animal_store_log_lines_lost_total",
-            "Log lines lost because standard error was not read in time or could not be written",
-            self.lost_lines.get(),
-        );
+        let keys_age = metrics.keys_age(self.clock.now()).as_secs_f64();
+        let failures = BackgroundTask::ALL
+            .into_iter()
+            .zip(&metrics.background_failures)
+            .map(|(task, count)| ([("task", task.name())], count.get()));
+        metrics! { page;
+            gauge    "animal_store_keys_age_seconds" "Time since the keys in memory were last synchronized with the store" keys_age;
+            counters "animal_store_background_failures_total" "Failed runs of background tasks" failures;
+            counter  "animal_store_log_lines_lost_total"
+                "Log lines lost because standard error was not read in time or could not be written" self.lost_lines.get();
+        }
         if let Some(dropped) = trace::dropped() {
-            page.counters(
-                "animal_store_spans_dropped_total",
-                "Spans that were not delivered to the trace collector",
-                dropped.map(|(reason, count)| ([("reason", reason)], count)),
-            );
+            let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
+            metrics! { page;
+                counters "animal_store_spans_dropped_total" "Spans that were not delivered to the trace collector" dropped;
+            }
         }
         if let expiry @ 1.. = metrics.certificate_expires_at.get() {
-            page.gauge(
-                "animal_store_tls_certificate_expiry_timestamp_seconds",
-                "When the certificate of the listeners expires, in Unix time",
-                expiry as f64 / 1e3,
-            );
             let requests = metrics.requests();
-            page.counter(
-                "animal_store_tls_handshake_failures_total",
-                "TLS handshakes that failed or took too long",
-                requests.failed_handshakes.get(),
-            );
-            page.counter(
-                "animal_store_http2_streams_rejected_total",
-                "Requests over HTTP/2 rejected with 503 because the limit of connections was reached",
-                requests.rejected_streams.get(),
-            );
+            metrics! { page;
+                gauge   "animal_store_tls_certificate_expiry_timestamp_seconds"
+                    "When the certificate of the listeners expires, in Unix time" expiry as f64 / 1e3;
+                counter "animal_store_tls_handshake_failures_total"
+                    "TLS handshakes that failed or took too long" requests.failed_handshakes.get();
+                counter "animal_store_http2_streams_rejected_total"
+                    "Requests over HTTP/2 rejected with 503 because the limit of connections was reached" requests.rejected_streams.get();
+            }
         }
         if let Some(interval) = self.backup_interval {
-            page.gauge(
-                "animal_store_backup_interval_seconds",
-                "Interval at which backups are made",
-                interval.as_secs_f64(),
-            );
-            page.gauge(
-                "animal_store_backup_last_success_timestamp_seconds",
-                "When the last backup was made, in Unix time; 0 before the first one",
-                metrics.last_backup_at.get() as f64 / 1e3,
-            );
+            let last = metrics.last_backup_at.get() as f64 / 1e3;
+            metrics! { page;
+                gauge "animal_store_backup_interval_seconds" "Interval at which backups are made" interval.as_secs_f64();
+                gauge "animal_store_backup_last_success_timestamp_seconds"
+                    "When the last backup was made, in Unix time; 0 before the first one" last;
+            }
         }
         if self.store.is_shared() {
-            page.gauge(
-                "animal_store_clock_offset_seconds",
-                "Offset of the local clock from that of the database, which is used instead",
-                self.clock.ahead() as f64 / 1e3,
-            );
+            metrics! { page;
+                gauge "animal_store_clock_offset_seconds"
+                    "Offset of the local clock from that of the database, which is used instead" self.clock.ahead() as f64 / 1e3;
+            }
         }
         if let Some(redis) = &self.redis {
-            page.gauge(
-                "animal_store_redis_up",
-                "Whether Redis responds in time; if 0, this node applies limits on its own",
-                f64::from(u8::from(redis.is_healthy())),
-            );
-            page.counter(
-                "animal_store_redis_outages_total",
-                "Times that Redis became slow or unavailable",
-                redis.outages.get(),
-            );
+            let is_up = f64::from(u8::from(redis.is_healthy()));
+            metrics! { page;
+                gauge   "animal_store_redis_up" "Whether Redis responds in time; if 0, this node applies limits on its own" is_up;
+                counter "animal_store_redis_outages_total" "Times that Redis became slow or unavailable" redis.outages.get();
+            }
         }
     }
 }
@@ -231,33 +179,16 @@ fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
             .zip(&metrics.durations)
             .map(|(label, durations)| ([("operation", label.name())], durations)),
     );
-    page.counters(
-        "animal_store_rejected_total",
-        "Requests rejected with 429, by reason",
-        metrics
-            .rejections()
-            .map(|(reason, count)| ([("reason", reason)], count)),
-    );
-    page.counters(
-        "animal_store_connections_rejected_total",
-        "Connections rejected with 503, by the limit that was reached: all connections, or those of one address",
-        metrics
-            .rejected_connections()
-            .map(|(reason, count)| ([("reason", reason)], count)),
-    );
-    page.counter(
-        "animal_store_bans_total",
-        "Bans imposed",
-        metrics.bans.get(),
-    );
-    page.counter(
-        "animal_store_connections_total",
-        "Accepted connections",
-        metrics.connections.get(),
-    );
-    page.gauge(
-        "animal_store_open_connections",
-        "Open connections",
-        metrics.open_connections.get() as f64,
-    );
+    let rejections = metrics.rejections();
+    let rejections = rejections.map(|(reason, count)| ([("reason", reason)], count));
+    let connections = metrics.rejected_connections();
+    let connections = connections.map(|(reason, count)| ([("reason", reason)], count));
+    metrics! { page;
+        counters "animal_store_rejected_total" "Requests rejected with 429, by reason" rejections;
+        counters "animal_store_connections_rejected_total"
+            "Connections rejected with 503, by the limit that was reached: all connections, or those of one address" connections;
+        counter  "animal_store_bans_total"        "Bans imposed"         metrics.bans.get();
+        counter  "animal_store_connections_total" "Accepted connections" metrics.connections.get();
+        gauge    "animal_store_open_connections"  "Open connections"     metrics.open_connections.get() as f64;
+    }
 }

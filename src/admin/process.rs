@@ -5,45 +5,29 @@ use std::fs;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::exposition::Exposition;
+use super::exposition::{Exposition, metrics};
 use crate::clock::Timestamp;
 
 /// Adds the metrics of the process. Those that the system does not provide are left out.
 pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
-    page.gauge(
-        "process_start_time_seconds",
-        "Start time of the process since the Unix epoch, in seconds",
-        started.as_millis() as f64 / 1000.0,
-    );
+    let started = started.as_millis() as f64 / 1000.0;
+    metrics! { page;
+        gauge "process_start_time_seconds" "Start time of the process since the Unix epoch, in seconds" started;
+    }
     if let Some(bytes) = resident_bytes() {
-        page.gauge(
-            "process_resident_memory_bytes",
-            "Resident memory, in bytes",
-            bytes as f64,
-        );
+        metrics! { page; gauge "process_resident_memory_bytes" "Resident memory, in bytes" bytes as f64; }
     }
     if let Some(ticks) = cpu_ticks() {
-        page.counter(
-            "process_cpu_seconds_total",
-            "Total user and system CPU time, in seconds",
-            ticks as f64 / clock_ticks_per_second() as f64,
-        );
+        let seconds = ticks as f64 / clock_ticks_per_second() as f64;
+        metrics! { page; counter "process_cpu_seconds_total" "Total user and system CPU time, in seconds" seconds; }
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
         // One of them is the directory itself, open while it is read.
         let open = files.count().saturating_sub(1);
-        page.gauge(
-            "process_open_fds",
-            "Number of open file descriptors",
-            open as f64,
-        );
+        metrics! { page; gauge "process_open_fds" "Number of open file descriptors" open as f64; }
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        page.gauge(
-            "process_max_fds",
-            "Maximum number of open file descriptors",
-            limit as f64,
-        );
+        metrics! { page; gauge "process_max_fds" "Maximum number of open file descriptors" limit as f64; }
     }
 }
 
