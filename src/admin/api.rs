@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::guard::{Caller, Guard};
 use super::live::Live;
 use super::metrics::MetricSources;
-use super::resource::{KeyAction, OrderAction, Resource};
+use super::resource::Resource;
 use crate::access::Access;
 use crate::api::ApiError;
 use crate::api::body::read_json;
@@ -115,21 +115,17 @@ impl AdminApi {
             Resource::Keys if changes => self.create_key(&mut call).await,
             Resource::Keys => self.list_keys(&call).await,
             Resource::Key(id) => self.show_key(id, &call).await,
-            Resource::KeyAction(id, KeyAction::Rotate) => self.rotate_key(id, &mut call).await,
-            Resource::KeyAction(id, KeyAction::Plan) => self.set_plan(id, &mut call).await,
-            Resource::KeyAction(id, KeyAction::Revoke) => self.revoke_key(id, &call).await,
-            Resource::KeyAction(id, KeyAction::Unban) => self.unban_key(id, &call).await,
+            Resource::RotateKey(id) => self.rotate_key(id, &mut call).await,
+            Resource::KeyPlan(id) => self.set_plan(id, &mut call).await,
+            Resource::RevokeKey(id) => self.revoke_key(id, &call).await,
+            Resource::UnbanKey(id) => self.unban_key(id, &call).await,
             Resource::Pets => self.list_pets(&call).await,
             Resource::Pet(id) => self.show_pet(id).await,
             Resource::PetStatus(id) => self.set_status(id, &mut call).await,
             Resource::Orders if changes => self.place_order(&mut call).await,
             Resource::Orders => self.list_orders(&call).await,
-            Resource::OrderAction(id, OrderAction::Complete) => {
-                self.end_order(id, true, &call).await
-            }
-            Resource::OrderAction(id, OrderAction::Cancel) => {
-                self.end_order(id, false, &call).await
-            }
+            Resource::CompleteOrder(id) => self.complete_order(id, &call).await,
+            Resource::CancelOrder(id) => self.cancel_order(id, &call).await,
         }
     }
 

@@ -12,28 +12,16 @@ pub(super) enum Resource {
     Session,
     Keys,
     Key(KeyId),
-    KeyAction(KeyId, KeyAction),
+    RotateKey(KeyId),
+    RevokeKey(KeyId),
+    UnbanKey(KeyId),
+    KeyPlan(KeyId),
     Pets,
     Pet(PetId),
     PetStatus(PetId),
     Orders,
-    OrderAction(OrderId, OrderAction),
-}
-
-/// What can be done with a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyAction {
-    Rotate,
-    Revoke,
-    Unban,
-    Plan,
-}
-
-/// What can be done with an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OrderAction {
-    Complete,
-    Cancel,
+    CompleteOrder(OrderId),
+    CancelOrder(OrderId),
 }
 
 impl Resource {
@@ -48,26 +36,16 @@ impl Resource {
             ["session"] => Self::Session,
             ["keys"] => Self::Keys,
             ["keys", key] => Self::Key(KeyId(id(key)?)),
-            ["keys", key, action] => {
-                let action = match action {
-                    "rotate" => KeyAction::Rotate,
-                    "revoke" => KeyAction::Revoke,
-                    "unban" => KeyAction::Unban,
-                    "plan" => KeyAction::Plan,
-                    _ => return None,
-                };
-                Self::KeyAction(KeyId(id(key)?), action)
-            }
+            ["keys", key, "rotate"] => Self::RotateKey(KeyId(id(key)?)),
+            ["keys", key, "revoke"] => Self::RevokeKey(KeyId(id(key)?)),
+            ["keys", key, "unban"] => Self::UnbanKey(KeyId(id(key)?)),
+            ["keys", key, "plan"] => Self::KeyPlan(KeyId(id(key)?)),
             ["pets"] => Self::Pets,
             ["pets", pet] => Self::Pet(PetId(id(pet)?)),
             ["pets", pet, "status"] => Self::PetStatus(PetId(id(pet)?)),
             ["orders"] => Self::Orders,
-            ["orders", order, "complete"] => {
-                Self::OrderAction(OrderId(id(order)?), OrderAction::Complete)
-            }
-            ["orders", order, "cancel"] => {
-                Self::OrderAction(OrderId(id(order)?), OrderAction::Cancel)
-            }
+            ["orders", order, "complete"] => Self::CompleteOrder(OrderId(id(order)?)),
+            ["orders", order, "cancel"] => Self::CancelOrder(OrderId(id(order)?)),
             _ => return None,
         })
     }
@@ -79,7 +57,10 @@ impl Resource {
             Self::Live => "GET",
             Self::Session => "GET, HEAD, POST, DELETE",
             Self::Keys | Self::Orders => "GET, HEAD, POST",
-            Self::KeyAction(..) | Self::PetStatus(_) | Self::OrderAction(..) => "POST",
+            Self::RotateKey(_) | Self::RevokeKey(_) | Self::UnbanKey(_) | Self::KeyPlan(_) => {
+                "POST"
+            }
+            Self::PetStatus(_) | Self::CompleteOrder(_) | Self::CancelOrder(_) => "POST",
         }
     }
 }
@@ -91,7 +72,7 @@ mod tests {
     #[test]
     fn a_path_has_one_spelling() {
         assert_eq!(Resource::at("keys/12"), Some(Resource::Key(KeyId(12))));
-        let rotate = Resource::KeyAction(KeyId(12), KeyAction::Rotate);
+        let rotate = Resource::RotateKey(KeyId(12));
         assert_eq!(Resource::at("keys/12/rotate"), Some(rotate));
         for unknown in [
             "",

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use super::pets::with_next;
 use super::{AdminApi, AdminCall, ApiResult, invalid, respond_json as respond};
 use crate::api::query;
-use crate::clock::Timestamp;
 use crate::order::{Order, OrderId};
 use crate::page::Scope;
 use crate::pet::PetId;
@@ -29,43 +28,29 @@ impl AdminApi {
 
     pub(super) async fn place_order(&self, call: &mut AdminCall<'_>) -> ApiResult {
         let body: PlaceOrder = self.read(call).await?;
-        let ship_date = match body.ship_date {
-            Some(text) => {
-                let date: Result<Timestamp, _> = text.parse();
-                Some(date.map_err(|error| invalid("shipDate", error))?)
-            }
-            None => None,
-        };
+        let ship_date = body.ship_date.map(|text| text.parse()).transpose();
+        let ship_date = ship_date.map_err(|error| invalid("shipDate", error))?;
         let placed = self
             .store()
             .place_order(PetId(body.pet_id), ship_date, call.now);
         let order = placed.await??;
-        call.log(
-            "order placed",
-            &format!("order {}, animal {}", order.id, order.pet),
-        );
+        log_change("order placed", &order, call);
         Ok(respond(StatusCode::CREATED, &order.report()))
     }
 
-    /// Completes or cancels an order.
-    pub(super) async fn end_order(
-        &self,
-        id: OrderId,
-        complete: bool,
-        call: &AdminCall<'_>,
-    ) -> ApiResult {
-        let (ended, done) = match complete {
-            true => (
-                self.store().complete_order(id, call.now).await?,
-                "order completed",
-            ),
-            false => (
-                self.store().cancel_order(id, call.now).await?,
-                "order cancelled",
-            ),
-        };
-        let order = ended?;
-        call.log(done, &format!("order {id}, animal {}", order.pet));
+    pub(super) async fn complete_order(&self, id: OrderId, call: &AdminCall<'_>) -> ApiResult {
+        let order = self.store().complete_order(id, call.now).await??;
+        log_change("order completed", &order, call);
         Ok(respond(StatusCode::OK, &order.report()))
     }
+
+    pub(super) async fn cancel_order(&self, id: OrderId, call: &AdminCall<'_>) -> ApiResult {
+        let order = self.store().cancel_order(id, call.now).await??;
+        log_change("order cancelled", &order, call);
+        Ok(respond(StatusCode::OK, &order.report()))
+    }
+}
+
+fn log_change(done: &'static str, order: &Order, call: &AdminCall<'_>) {
+    call.log(done, &format!("order {}, animal {}", order.id, order.pet));
 }
