@@ -50,7 +50,6 @@ pub use revived_keys::{RevivedKey, RevivedKeys};
 
 use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
 use super::writer::WriterMonitor;
-use error::store_error;
 use identity::FileIdentity;
 use lock::FileLock;
 use open_error::OpenError;
@@ -133,7 +132,7 @@ impl Sqlite {
     }
 
     fn read<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        self.readers.with(read).map_err(|error| store_error(&error))
+        Ok(self.readers.with(read)?)
     }
 
     /// Runs `write` in the next transaction, and returns when that is committed.

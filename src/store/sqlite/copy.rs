@@ -7,12 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
-use super::error::store_error;
 use super::identity::FileIdentity;
 use super::{Sqlite, connect};
-use crate::store::contract::{
-    CHUNK, COUNTED, Counters, Mode, Result, Row, StoreError, TABLES, Table, Value,
-};
+use crate::store::contract::{CHUNK, COUNTED, Counters, Mode, Result, Row, TABLES, Table, Value};
 
 /// How long a command that uses the file at the same time is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
@@ -79,10 +76,8 @@ impl SqliteSession {
 
     pub(crate) async fn count(&self, table: &Table) -> Result<u64> {
         let sql = format!("SELECT count(*) FROM {}", table.name);
-        let count = self
-            .connection
-            .query_row(&sql, (), |row| row.get::<_, i64>(0));
-        Ok(count.map_err(failed)?.unsigned_abs())
+        let count: i64 = self.connection.query_row(&sql, (), |row| row.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     pub(crate) async fn each(
@@ -90,14 +85,14 @@ impl SqliteSession {
         table: &Table,
         mut chunk: impl AsyncFnMut(Vec<Row>) -> Result<()>,
     ) -> Result<()> {
-        let mut select = self.connection.prepare(&table.select()).map_err(failed)?;
-        let mut found = select.query(()).map_err(failed)?;
+        let mut select = self.connection.prepare(&table.select())?;
+        let mut found = select.query(())?;
         let mut rows = Vec::with_capacity(CHUNK.into());
-        while let Some(row) = found.next().map_err(failed)? {
+        while let Some(row) = found.next()? {
             let values: rusqlite::Result<Row> = (0..table.columns.len())
                 .map(|column| row.get(column))
                 .collect();
-            rows.push(values.map_err(failed)?);
+            rows.push(values?);
             if rows.len() == usize::from(CHUNK) {
                 chunk(std::mem::take(&mut rows)).await?;
             }
@@ -110,8 +105,7 @@ impl SqliteSession {
         let mut counters = Counters::default();
         for (counter, name) in counters.iter_mut().zip(COUNTED) {
             let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
-            let read = self.connection.query_row(sql, [name], |row| row.get(0));
-            *counter = read.map_err(failed)?;
+            *counter = self.connection.query_row(sql, [name], |row| row.get(0))?;
         }
         Ok(counters)
     }
@@ -119,7 +113,7 @@ impl SqliteSession {
     pub(crate) async fn clear(&self) -> Result<()> {
         let delete = |table: &Table| format!("DELETE FROM {};", table.name);
         let script: String = TABLES.iter().map(delete).collect();
-        self.connection.execute_batch(&script).map_err(failed)
+        Ok(self.connection.execute_batch(&script)?)
     }
 
     pub(crate) fn insert(&self, table: &Table, rows: Vec<Row>) -> Result<()> {
@@ -129,36 +123,28 @@ impl SqliteSession {
             table.name,
             table.column_list()
         );
-        let mut insert = self.connection.prepare_cached(&sql).map_err(failed)?;
+        let mut insert = self.connection.prepare_cached(&sql)?;
         for row in rows {
-            insert.execute(params_from_iter(row)).map_err(failed)?;
+            insert.execute(params_from_iter(row))?;
         }
         Ok(())
     }
 
     pub(crate) async fn set_counters(&self, counters: Counters) -> Result<()> {
         for (counter, name) in counters.into_iter().zip(COUNTED) {
-            let set = || -> rusqlite::Result<()> {
-                let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
-                self.connection.execute(sql, [name])?;
-                let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
-                self.connection.execute(sql, (name, counter))?;
-                Ok(())
-            };
-            set().map_err(failed)?;
+            let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
+            self.connection.execute(sql, [name])?;
+            let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
+            self.connection.execute(sql, (name, counter))?;
         }
         Ok(())
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
-        self.connection.execute_batch("COMMIT").map_err(failed)?;
+        self.connection.execute_batch("COMMIT")?;
         self.engine.keep();
         Ok(())
     }
-}
-
-fn failed(error: rusqlite::Error) -> StoreError {
-    store_error(&error)
 }
 
 impl FromSql for Value {

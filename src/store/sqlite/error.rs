@@ -15,6 +15,12 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     }
 }
 
+impl From<Error> for StoreError {
+    fn from(error: Error) -> Self {
+        store_error(&error)
+    }
+}
+
 /// The kind of a failed write, for readiness.
 pub(super) fn kind(error: &Error) -> &'static str {
     match error.sqlite_error_code() {

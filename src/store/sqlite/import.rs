@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::sibling;
-use super::error::{is_busy, store_error};
+use super::error::is_busy;
 use super::lock::FileLock;
 use super::lock_wait::Wait;
 use super::open;
@@ -73,7 +73,7 @@ impl Sqlite {
         );
         // SQLite continues to use the open file without its name.
         let _ = std::fs::remove_file(&file);
-        attached.map_err(|error| store_error(&error))?;
+        attached?;
         Ok(SqliteImport {
             connection,
             path: path.clone(),
@@ -148,7 +148,7 @@ impl SqliteImport {
             }
             connection.execute_batch("COMMIT")
         };
-        stage().map_err(|error| store_error(&error))?;
+        stage()?;
         self.staged = staged;
         Ok(())
     }
@@ -176,13 +176,13 @@ impl SqliteImport {
         loop {
             match begin() {
                 Err(error) if is_busy(&error) && wait.may_retry().await => {}
-                begun => break begun.map_err(|error| store_error(&error))?,
+                begun => break begun.map_err(StoreError::from)?,
             }
         }
         self.insert()
             .map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => ImportError::Taken,
-                _ => store_error(&error).into(),
+                _ => StoreError::from(error).into(),
             })
     }
 
@@ -214,8 +214,7 @@ impl SqliteImport {
 
     pub(crate) fn commit(self) -> Result<u64> {
         if self.staged > 0 {
-            let committed = self.connection.execute_batch("COMMIT");
-            committed.map_err(|error| store_error(&error))?;
+            self.connection.execute_batch("COMMIT")?;
         }
         Ok(self.staged)
     }

@@ -3,7 +3,6 @@
 
 use rusqlite::Connection;
 
-use super::error::store_error;
 use super::pets::chunk_after;
 use super::readers::FileStamp;
 use super::{Sqlite, connect};
@@ -20,17 +19,14 @@ pub(crate) struct SqliteSnapshot<'a> {
 impl Sqlite {
     pub(crate) fn snapshot(&self) -> Result<SqliteSnapshot<'_>> {
         let at_rest = self.readers.at_rest();
-        let open = || {
-            let connection = match at_rest {
-                Some(_) => connect::immutable_reader(&self.readers.path)?,
-                None => connect::reader(&self.readers.path)?,
-            };
-            connection.execute_batch("BEGIN")?;
-            Ok(connection)
+        let connection = match at_rest {
+            Some(_) => connect::immutable_reader(&self.readers.path)?,
+            None => connect::reader(&self.readers.path)?,
         };
+        connection.execute_batch("BEGIN")?;
         Ok(SqliteSnapshot {
             engine: self,
-            connection: open().map_err(|error: rusqlite::Error| store_error(&error))?,
+            connection,
             at_rest,
         })
     }
@@ -38,8 +34,7 @@ impl Sqlite {
 
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
-        let read = chunk_after(&self.connection, after, status);
-        let pets = read.map_err(|error| store_error(&error))?;
+        let pets = chunk_after(&self.connection, after, status)?;
         if pets.len() < CHUNK.into()
             && self.at_rest.is_some()
             && self.engine.readers.at_rest() != self.at_rest
