@@ -19,7 +19,6 @@ pub(crate) use format::WrongFormat;
 pub use format::{Heartbeat, Migration, Mode};
 pub use import::{Conflict, ImportError, ImportRow, TakenBy};
 pub use key::{ChangedKey, KeyChange, KeyChangeResult, KeyRecord, NewKey};
-pub(crate) use key_list::SqlParam;
 pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
 pub(crate) use key_state::{banned_until, last_used, old_secret_until};

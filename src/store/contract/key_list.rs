@@ -4,6 +4,7 @@
 
 use super::key::KeyRecord;
 use super::key_state::KeyState;
+use super::tables::Value;
 use crate::clock::{Day, Timestamp};
 
 /// Which keys to list.
@@ -50,30 +51,23 @@ pub struct KeyList {
     pub total: i64,
 }
 
-/// A parameter of a statement.
-#[derive(Clone, Debug)]
-pub(crate) enum SqlParam {
-    Int(i64),
-    Text(String),
-}
-
 /// The end of a statement that selects keys, with its parameters.
 #[derive(Debug)]
 pub(crate) struct KeyListSql {
     placeholder: char,
     pub(crate) text: String,
-    pub(crate) params: Vec<SqlParam>,
+    pub(crate) params: Vec<Value>,
 }
 
 impl KeyListSql {
     /// Adds a parameter, and returns how the statement names it.
-    fn bind(&mut self, param: SqlParam) -> String {
+    fn bind(&mut self, param: Value) -> String {
         self.params.push(param);
         format!("{}{}", self.placeholder, self.params.len())
     }
 
     fn bind_text(&mut self, text: &str) -> String {
-        self.bind(SqlParam::Text(text.to_owned()))
+        self.bind(Value::Text(text.to_owned()))
     }
 }
 
@@ -86,14 +80,14 @@ impl KeyListQuery {
             params: Vec::new(),
         };
         if let Some(state) = self.state {
-            let now = sql.bind(SqlParam::Int(self.now.as_millis()));
+            let now = sql.bind(Value::Int(self.now.as_millis()));
             let state = sql.bind_text(state.as_str());
             sql.text += &format!(" AND {} = {state}", KeyState::sql(&now));
         }
         if let Some(search) = &self.search {
             let name = sql.bind_text(&format!("%{}%", escaped(search)));
             let prefix = sql.bind_text(&format!("{}%", escaped(search)));
-            let id = sql.bind(SqlParam::Int(search.parse().unwrap_or(-1)));
+            let id = sql.bind(Value::Int(search.parse().unwrap_or(-1)));
             // Both in lower case by the database: that of PostgreSQL depends on its locale, and a name must contain itself.
             sql.text += &format!(
                 " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR lower(prefix) LIKE lower({prefix}) ESCAPE '!' OR id = {id})"
@@ -126,8 +120,8 @@ impl KeyListQuery {
     /// The condition, the order, and the part of the list.
     pub(crate) fn selection(&self, placeholder: char) -> KeyListSql {
         let mut sql = self.ordered(placeholder);
-        let limit = sql.bind(SqlParam::Int(self.limit.into()));
-        let offset = sql.bind(SqlParam::Int(self.offset.into()));
+        let limit = sql.bind(Value::Int(self.limit.into()));
+        let offset = sql.bind(Value::Int(self.offset.into()));
         sql.text += &format!(" LIMIT {limit} OFFSET {offset}");
         sql
     }

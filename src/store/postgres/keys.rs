@@ -12,7 +12,7 @@ use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
     CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
-    Result, SqlParam,
+    Result, Value,
 };
 use crate::store::row::{KEY_COLUMNS, SqlRow, plan_columns, read_key};
 
@@ -130,14 +130,8 @@ impl Postgres {
     }
 }
 
-fn values(params: &[SqlParam]) -> Vec<SqlValue<'_>> {
-    fn value(param: &SqlParam) -> SqlValue<'_> {
-        match param {
-            SqlParam::Int(number) => number,
-            SqlParam::Text(text) => text,
-        }
-    }
-    params.iter().map(value).collect()
+fn values(params: &[Value]) -> Vec<SqlValue<'_>> {
+    params.iter().map(|param| param as SqlValue<'_>).collect()
 }
 
 /// One statement whose rows are fetched a chunk at a time. Separate statements would have to start after a revision, and many

@@ -1,6 +1,5 @@
 //! Keys in SQL.
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, Params, params, params_from_iter};
 
 use super::Sqlite;
@@ -8,8 +7,7 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
-    Result, SqlParam,
+    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
 };
 use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
@@ -63,9 +61,10 @@ impl Sqlite {
         let count = format!("SELECT count(*) FROM api_keys {}", matching.text);
         let ids = format!("SELECT id FROM api_keys {}", listed.text);
         self.read(|connection| {
-            let total = connection.query_row(&count, values(&matching.params), |row| row.get(0))?;
+            let params = params_from_iter(&matching.params);
+            let total = connection.query_row(&count, params, |row| row.get(0))?;
             let mut statement = connection.prepare_cached(&ids)?;
-            let ids = statement.query_map(values(&listed.params), |row| row.get(0))?;
+            let ids = statement.query_map(params_from_iter(&listed.params), |row| row.get(0))?;
             let part = ids.skip(skipped as usize).take(query.limit.into());
             let keys = part.map(|id| by_id(connection, KeyId(id?)));
             let keys: rusqlite::Result<Vec<_>> = keys.collect();
@@ -166,14 +165,6 @@ fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Res
         ),
     }
     .map(drop)
-}
-
-fn values(params: &[SqlParam]) -> impl Params {
-    let value = |param: &SqlParam| match param {
-        SqlParam::Int(number) => Value::Integer(*number),
-        SqlParam::Text(text) => Value::Text(text.clone()),
-    };
-    params_from_iter(params.iter().map(value).collect::<Vec<_>>())
 }
 
 fn by_id(connection: &Connection, id: KeyId) -> rusqlite::Result<Option<KeyRecord>> {
