@@ -29,7 +29,7 @@ use crate::api::url::BaseUrl;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
-use crate::limit::{Limiter, RedisClient, RedisLimiter};
+use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
 use crate::systemd::{Notifier, ServiceManager, ServiceState};
@@ -65,14 +65,9 @@ impl Server {
         clock: Clock,
         manager: ServiceManager,
     ) -> anyhow::Result<Self> {
-        let tls = match &config.tls {
-            Some(files) => Some(certificate::load(files)?),
-            None => None,
-        };
-        let redis = match &config.redis {
-            Some(url) => Some(url.client().context("--redis")?),
-            None => None,
-        };
+        let tls = config.tls.as_ref().map(certificate::load).transpose()?;
+        let redis = config.redis.as_ref().map(RedisUrl::client).transpose();
+        let redis = redis.context("--redis")?;
         if let Some(backups) = &config.backups {
             background::backups::check(backups).await?;
         }

@@ -106,13 +106,9 @@ impl AdminApi {
         let body: CreateKey = self.read(call).await?;
         let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
-        let expires = match body.expires {
-            Some(text) => {
-                let expires = options::positive_duration(&text);
-                Some(expires.map_err(|error| invalid("expires", error))?)
-            }
-            None => None,
-        };
+        let expires = body.expires.as_deref().map(options::positive_duration);
+        let expires = expires.transpose();
+        let expires = expires.map_err(|error| invalid("expires", error))?;
         let issued = keys::create(self.store(), name, plan, expires, call.now).await?;
         call.log("key created", &format!("key {}", issued.record.id));
         Ok(respond(

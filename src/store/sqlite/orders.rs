@@ -29,10 +29,7 @@ impl Sqlite {
                 ActionTarget::Pet(pet) => Some(pet),
                 ActionTarget::Order(_) => order.map(|order| order.pet),
             };
-            let status = match pet {
-                Some(pet) => status_of(connection, pet)?,
-                None => None,
-            };
+            let status = pet.map_or(Ok(None), |pet| status_of(connection, pet))?;
             let changes = match action.decide(CurrentState { status, order }, now) {
                 Ok(changes) => changes,
                 Err(rejection) => return Ok(Err(rejection)),
@@ -47,10 +44,8 @@ impl Sqlite {
                 }
                 None => 0,
             };
-            let order = match changes.order {
-                Some(change) => Some(write(connection, change, now)?),
-                None => None,
-            };
+            let order = changes.order.map(|change| write(connection, change, now));
+            let order = order.transpose()?;
             let before = changes.before;
             Ok(Ok(ActionOutcome { before, order }))
         })
