@@ -70,28 +70,8 @@ pub enum Heartbeat {
 
 /// Why a database cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum WrongFormat {
-    #[error(
-        "there is no database at {0}: run `animal-store migrate` or start the server to create it"
-    )]
-    Missing(String),
-    #[error(
-        "{database} has format {found}, and this version needs format {needed}: run `animal-store migrate`"
-    )]
-    Older {
-        database: String,
-        found: i64,
-        needed: i64,
-    },
-    #[error(
-        "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
-    )]
-    Newer {
-        database: String,
-        found: i64,
-        known: i64,
-    },
-}
+#[error("{0}")]
+pub(crate) struct WrongFormat(String);
 
 impl WrongFormat {
     /// Rejects a format that cannot be used in this mode. `found` is none if there is no database.
@@ -102,18 +82,16 @@ impl WrongFormat {
         mode: Mode,
     ) -> Result<(), Self> {
         match found {
-            Some(found) if found > known => Err(Self::Newer {
-                database: database.to_string(),
-                found,
-                known,
-            }),
+            Some(found) if found > known => Err(Self(format!(
+                "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
+            ))),
             _ if mode.migrates() => Ok(()),
-            None => Err(Self::Missing(database.to_string())),
-            Some(found) if found < known => Err(Self::Older {
-                database: database.to_string(),
-                found,
-                needed: known,
-            }),
+            None => Err(Self(format!(
+                "there is no database at {database}: run `animal-store migrate` or start the server to create it"
+            ))),
+            Some(found) if found < known => Err(Self(format!(
+                "{database} has format {found}, and this version needs format {known}: run `animal-store migrate`"
+            ))),
             Some(_) => Ok(()),
         }
     }
