@@ -16,10 +16,7 @@ use crate::server::{Running, Server, Traces};
 use crate::systemd::ServiceManager;
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
-    let secret_flags = options.secret_flags.join(", ");
-    let has_unused_ca = options.has_unused_ca();
-    let unused_backup_options = options.unused_backup_options().join(", ");
-    let config = Config::try_from(options)?;
+    let config = Config::try_from(options.clone())?;
     let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
     allocator::reexec_with_immediate_purge();
     // After the step above, which may execute the program again: a socket can be taken only once.
@@ -28,50 +25,35 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let warnings = Warnings {
-        secret_flags,
-        has_unused_ca,
-        unused_backup_options,
-    };
-    let serving = serve(config, warnings, manager, traces);
+    let serving = serve(config, &options, manager, traces);
     let outcome = runtime.block_on(serving);
     // A write to standard output that nobody reads must not prevent the process from exiting.
     runtime.shutdown_background();
     Ok(outcome?)
 }
 
-/// Options that are accepted, but probably unintended.
-struct Warnings {
-    secret_flags: String,
-    has_unused_ca: bool,
-    unused_backup_options: String,
-}
-
-impl Warnings {
-    fn log(&self) {
-        if !self.secret_flags.is_empty() {
-            tracing::warn!(
-                options = self.secret_flags,
-                "secrets in flags are visible in the list of processes: use files or environment variables"
-            );
-        }
-        if self.has_unused_ca {
-            tracing::warn!(
-                "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
-            );
-        }
-        if !self.unused_backup_options.is_empty() {
-            tracing::warn!(
-                "no backups are made without --backup-folder; no effect: {}",
-                self.unused_backup_options
-            );
-        }
+/// Logs which options are accepted, but probably unintended.
+fn log_warnings(options: &ServeOptions) {
+    if !options.secret_flags.is_empty() {
+        tracing::warn!(
+            options = options.secret_flags.join(", "),
+            "secrets in flags are visible in the list of processes: use files or environment variables"
+        );
+    }
+    if options.has_unused_ca() {
+        tracing::warn!(
+            "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
+        );
+    }
+    let unused = options.unused_backup_options().join(", ");
+    if !unused.is_empty() {
+        tracing::warn!("no backups are made without --backup-folder; no effect: {unused}");
     }
 }
 
 async fn serve(
     config: Config,
-    warnings: Warnings,
+    options: &ServeOptions,
     manager: ServiceManager,
     traces: Traces,
 ) -> anyhow::Result<()> {
@@ -106,7 +88,7 @@ async fn serve(
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
     // Not before: a start that fails prints one line.
-    warnings.log();
+    log_warnings(options);
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {
         if print::all(startup_message.as_bytes()).is_err()
