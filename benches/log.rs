@@ -28,7 +28,7 @@ fn main() -> std::io::Result<()> {
 
 fn round(format: LogFormat) -> std::io::Result<Duration> {
     let sink = Sink::to(std::io::sink(), format, Clock::system())?;
-    let log = RequestLog::new(&sink, format, LogLevel::Info);
+    let log = RequestLog::new(&sink, format, LogLevel::INFO);
     let began = Instant::now();
     for number in 0..LINES {
         log.write(black_box(&RequestLine {

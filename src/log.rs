@@ -9,9 +9,11 @@ mod sink;
 pub use events::RecentEvents;
 #[cfg(test)]
 pub(crate) use events::recorded;
-pub use format::{LogFormat, LogLevel};
+pub use format::LogFormat;
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
+/// The least severe level that is written. Requests are written at `INFO`.
+pub use tracing::Level as LogLevel;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::time::FormatTime;
@@ -26,16 +28,10 @@ const OWN: &str = env!("CARGO_CRATE_NAME");
 
 /// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
-    let filter = match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
+    let filter = LevelFilter::from(level);
     // Libraries warn of what clients send, which would let a client without a key fill the log.
     let others = match level {
-        LogLevel::Debug | LogLevel::Trace => filter,
+        LogLevel::DEBUG | LogLevel::TRACE => filter,
         _ => LevelFilter::ERROR,
     };
     let filter = Targets::new().with_default(others).with_target(OWN, filter);

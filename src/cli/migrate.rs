@@ -14,7 +14,7 @@ pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
     // On a large database it can take long, and logs that.
     let format = LogFormat::Text;
     let sink = Sink::stderr(format, clock.clone()).context("cannot start the log")?;
-    log::init(&sink, format, LogLevel::Info, clock.clone());
+    log::init(&sink, format, LogLevel::INFO, clock.clone());
     let (store, _) = options.open(Mode::Migrate, clock).await?;
     let Migration { before, now } = store.migration();
     let database = options.database();

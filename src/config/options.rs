@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::SpanRelativeTo;
 
 use super::{AdminHost, AdminToken, InvalidConfig, InvalidToken};
@@ -131,7 +132,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: LogFormat,
     /// Log level; requests are logged at info
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level())]
     pub(crate) log_level: LogLevel,
     /// Do not issue a first key on a new database
     #[arg(long)]
@@ -250,6 +251,11 @@ pub(crate) fn limit(text: &str) -> Result<u32, InvalidLimit> {
         Ok(limit @ 1..=LARGEST_LIMIT) => Ok(limit),
         _ => Err(InvalidLimit),
     }
+}
+
+fn log_level() -> impl TypedValueParser<Value = LogLevel> {
+    PossibleValuesParser::new(["error", "warn", "info", "debug", "trace"])
+        .try_map(|text| text.parse())
 }
 
 fn whole_number(text: &str) -> Result<u32, &'static str> {

@@ -1,4 +1,4 @@
-//! The format and the level of the log.
+//! The format of the log.
 
 use crate::clock::Timestamp;
 
@@ -9,18 +9,6 @@ pub enum LogFormat {
     #[default]
     Text,
     Json,
-}
-
-/// The least severe level that is written. Requests are written at `Info`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
 }
 
 /// The time at the beginning of a line: `2026-11-15T08:00:00.123Z`.

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::format::{LogFormat, LogLevel};
 use super::sink::{Buffer, Sink};
+use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 
@@ -53,7 +53,7 @@ struct PreviousLine {
 impl RequestLog {
     /// A log to this sink, or to nothing if the level excludes requests.
     pub fn new(sink: &Sink, format: LogFormat, level: LogLevel) -> Self {
-        let buffer = (level >= LogLevel::Info).then(|| sink.buffer());
+        let buffer = (level >= LogLevel::INFO).then(|| sink.buffer());
         Self {
             format,
             buffer,

@@ -316,7 +316,7 @@ fn config(database: Database) -> Config {
         keep_usage: Duration::from_secs(400 * 24 * 60 * 60),
         backups: None,
         log: LogFormat::Text,
-        log_level: LogLevel::Info,
+        log_level: LogLevel::INFO,
         first_key: false,
         migrate: true,
         max_connections: 1_000,
