@@ -55,13 +55,7 @@ impl Admin {
         address: SocketAddr,
         https: bool,
     ) -> Self {
-        let guard = Guard::new(
-            config.admin_token.clone(),
-            config.admin_hosts.clone(),
-            address.port(),
-            https,
-            sources.clock.clone(),
-        );
+        let guard = Guard::new(config, address.port(), https, sources.clock.clone());
         let sources = Arc::new(sources);
         let api = AdminApi {
             live: Arc::new(Live::new(Arc::clone(&sources), events)),

@@ -23,7 +23,7 @@ const SHARDS: usize = 16;
 const CAPACITY: usize = 4_096;
 
 /// The failures of each address in this minute.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AddressTable {
     /// With a random seed, so that an attacker cannot choose addresses that collide.
     hasher: RandomState,
@@ -42,15 +42,6 @@ struct Failures {
     counts: HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>,
     /// The count that the addresses beyond [`CAPACITY`] share.
     overflow: u8,
-}
-
-impl Default for AddressTable {
-    fn default() -> Self {
-        Self {
-            hasher: RandomState::new(),
-            shards: Box::new(std::array::from_fn(|_| Shard::default())),
-        }
-    }
 }
 
 impl AddressTable {

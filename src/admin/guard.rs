@@ -13,7 +13,7 @@ use crate::api::ApiError;
 use crate::api::authority::Authority;
 use crate::api::error::ExceededLimit;
 use crate::clock::Clock;
-use crate::config::{AdminHost, AdminToken};
+use crate::config::{AdminHost, AdminToken, Config};
 use crate::http::Head;
 
 /// The rules of access to the admin listener.
@@ -41,16 +41,10 @@ pub(super) enum Caller {
 }
 
 impl Guard {
-    pub(super) fn new(
-        token: Option<AdminToken>,
-        hosts: Vec<AdminHost>,
-        port: u16,
-        https: bool,
-        clock: Clock,
-    ) -> Self {
+    pub(super) fn new(config: &Config, port: u16, https: bool, clock: Clock) -> Self {
         Self {
-            token,
-            hosts,
+            token: config.admin_token.clone(),
+            hosts: config.admin_hosts.clone(),
             https,
             sessions: Sessions::new(port, https),
             failures: AddressTable::default(),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{Bar, watch};
+use super::progress::{BYTES, Bar, watch};
 use super::signals::Signals;
 use crate::new_file::Overwrite;
 use crate::store::{BackupError, BackupProgress, Database, back_up};
@@ -51,7 +51,7 @@ impl BackupCommand {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
-        let bar = Bar::of_bytes("backing up");
+        let bar = Bar::new("backing up", BYTES);
         let (finished, stopped_by) = watch(&bar, &progress, &signals, backup).await?;
         drop(bar);
         let bytes = finished.map_err(|error| match stopped_by {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::Bar;
+use super::progress::{Bar, ROWS};
 use super::signals::Signals;
 use crate::config::{DatabaseOptions, FileOption};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
@@ -48,10 +48,10 @@ impl CopyCommand {
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
         let mut signals = Signals::listen().context("cannot listen for signals")?;
-        let mut bar = (CopyStep::Copying, Bar::of_rows("copying"));
+        let mut bar = (CopyStep::Copying, Bar::new("copying", ROWS));
         let show = |step, done, all| {
             if step != bar.0 {
-                bar = (step, Bar::of_rows("comparing"));
+                bar = (step, Bar::new("comparing", ROWS));
             }
             bar.1.set(done, all);
         };

@@ -15,23 +15,32 @@ use crate::store::BackupProgress;
 const REDRAW: Duration = Duration::from_millis(100);
 
 /// Done, of all, the rate and the remaining time.
-const BYTES: &str =
+pub(super) const BYTES: &str =
     "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
 /// The same if it is unknown how many there are.
 const BYTES_OF_STREAM: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
-const ANIMALS: &str = "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec}, {eta} left";
+pub(super) const ANIMALS: &str =
+    "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec}, {eta} left";
 
-const ROWS: &str = "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
+pub(super) const ROWS: &str =
+    "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
 
 /// A bar, which disappears when it is dropped.
 #[derive(Debug)]
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    pub(super) fn of_bytes(action: &'static str) -> Self {
-        Self::new(action, BYTES)
+    /// A bar with one of the templates above.
+    pub(super) fn new(action: &'static str, template: &str) -> Self {
+        // Without a terminal indicatif draws nothing.
+        let bar = ProgressBar::new(0).with_message(action);
+        // A template that cannot be parsed leaves the default style.
+        Self(match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        })
     }
 
     /// A bar of the bytes of a file, or of a stream whose length is unknown.
@@ -39,13 +48,9 @@ impl Bar {
         let Some(length) = length else {
             return Self::new(action, BYTES_OF_STREAM);
         };
-        let bar = Self::of_bytes(action);
+        let bar = Self::new(action, BYTES);
         bar.0.set_length(length);
         bar
-    }
-
-    pub(super) fn of_animals(action: &'static str) -> Self {
-        Self::new(action, ANIMALS)
     }
 
     /// A bar that is not shown.
@@ -56,20 +61,6 @@ impl Bar {
     /// Whether anybody sees it.
     pub(super) fn is_shown(&self) -> bool {
         !self.0.is_hidden()
-    }
-
-    pub(super) fn of_rows(action: &'static str) -> Self {
-        Self::new(action, ROWS)
-    }
-
-    fn new(action: &'static str, template: &str) -> Self {
-        // Without a terminal indicatif draws nothing.
-        let bar = ProgressBar::new(0).with_message(action);
-        // A template that cannot be parsed leaves the default style.
-        Self(match ProgressStyle::with_template(template) {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
-        })
     }
 
     pub(super) fn set(&self, done: u64, total: u64) {

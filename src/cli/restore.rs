@@ -11,7 +11,7 @@ use super::confirm::{confirm_unless_stopped, require_terminal};
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{Bar, watch};
+use super::progress::{BYTES, Bar, watch};
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
@@ -50,7 +50,7 @@ impl RestoreCommand {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
-        let bar = Bar::of_bytes("restoring");
+        let bar = Bar::new("restoring", BYTES);
         let (prepared, stopped_by) = watch(&bar, &progress, &signals, preparing).await?;
         drop(bar);
         let stopped = |signal| Failure::Failed(format!("stopped by {signal}: {NOTHING}"));

@@ -170,7 +170,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
         loop {
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
-                    if !wire.is_blocked() {
+                    if wire.blocked_since().is_none() {
                         context.outgoing.sent();
                     }
                     request::start(context, request, respond, cx);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::super::database::CommandOptions;
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::Bar;
+use super::super::progress::{ANIMALS, Bar};
 use super::super::signals::Signals;
 use super::format::{FileFormat, RowFormat, reject_database};
 use super::writer::RowWriter;
@@ -52,7 +52,7 @@ impl ExportCommand {
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
             true => Bar::hidden(),
-            false => Bar::of_animals("exporting"),
+            false => Bar::new("exporting", ANIMALS),
         };
         let failure = "cannot read the animals";
         if bar.is_shown() {

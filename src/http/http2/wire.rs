@@ -1,7 +1,7 @@
 //! The byte stream below h2. It collects what h2 writes: h2 flushes after every frame with data, and each flush would be a TLS
 //! record and a system call. The connection sends what was collected when h2 has nothing more to do.
 
-use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -58,29 +58,24 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
 
     /// Sends what was collected.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut inner = self.inner_mut();
+        let mut inner = self.0.borrow_mut();
         ready!(inner.poll_send(cx))?;
         Pin::new(&mut inner.io).poll_flush(cx)
     }
 
-    /// Whether the client does not read all that is sent.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.inner().blocked.is_some()
-    }
-
     /// Since when a head has arrived only in part.
     pub(super) fn head_since(&self) -> Option<Instant> {
-        self.inner().head.map(|(_, since)| since)
+        self.0.borrow().head.map(|(_, since)| since)
     }
 
     /// Since when the client reads too little.
     pub(super) fn blocked_since(&self) -> Option<Instant> {
-        self.inner().blocked.map(|(since, _)| since)
+        self.0.borrow().blocked.map(|(since, _)| since)
     }
 
     /// Whether a client that does not read everything has read enough since the last check.
     pub(super) fn reads_enough(&self, timeouts: Timeouts) -> bool {
-        let mut inner = self.inner_mut();
+        let mut inner = self.0.borrow_mut();
         match inner.blocked {
             Some((_, read)) if read >= timeouts.quota() => {
                 inner.blocked = Some((Instant::now(), 0));
@@ -88,14 +83,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
             }
             _ => false,
         }
-    }
-
-    fn inner(&self) -> Ref<'_, Inner<IO>> {
-        self.0.borrow()
-    }
-
-    fn inner_mut(&self) -> RefMut<'_, Inner<IO>> {
-        self.0.borrow_mut()
     }
 }
 
@@ -154,7 +141,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let inner = &mut *self.inner_mut();
+        let inner = &mut *self.0.borrow_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut inner.io).poll_read(cx, buf))?;
         inner.head = match (inner.frames.read(&buf.filled()[before..]), inner.head) {
@@ -172,7 +159,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut inner = self.inner_mut();
+        let mut inner = self.0.borrow_mut();
         ready!(inner.poll_room(cx))?;
         Poll::Ready(Ok(inner.collect(bytes)))
     }
@@ -182,7 +169,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let mut inner = self.inner_mut();
+        let mut inner = self.0.borrow_mut();
         ready!(inner.poll_room(cx))?;
         let mut taken = 0;
         for slice in slices {
@@ -204,7 +191,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut inner = self.inner_mut();
+        let mut inner = self.0.borrow_mut();
         ready!(inner.poll_send(cx))?;
         Pin::new(&mut inner.io).poll_shutdown(cx)
     }
