@@ -188,12 +188,16 @@ impl Drop for InFlightRequest {
             since,
             open,
             waiting,
+            draining,
             ..
         } = &*self.progress.0;
         open.set(open.get() - 1);
         if open.get() == 0 {
             let now = self.ended.unwrap_or_else(Instant::now);
-            phase.set(Phase::Idle);
+            // A stream that ends at shutdown still waits for its client to read the end, and is aborted if the client does not.
+            if !(draining.get() && phase.get() == Phase::Streaming) {
+                phase.set(Phase::Idle);
+            }
             since.set(now);
             self.progress.activity().mark_idle(now);
         } else if open.get() == waiting.get() {

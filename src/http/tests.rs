@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
@@ -20,8 +20,13 @@ use crate::clock::Timestamp;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Responds with a stream of parts. `/broken` fails after the first, `/endless` waits after it, `/large` has no end and never
-/// waits, `/late` pauses before each part, and `/body` reads the body of the request.
+/// A stream that has no end and never waits.
+fn large() -> impl Stream<Item = io::Result<Bytes>> {
+    stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 4096])))
+}
+
+/// Responds with a stream of parts. `/broken` fails after the first, `/endless` waits after it, `/large` is `large()`,
+/// `/late` pauses before each part, and `/body` reads the body of the request.
 struct Parts;
 
 impl Service for Parts {
@@ -36,9 +41,8 @@ impl Service for Parts {
             }))),
             "/endless" => Body::streamed(first.chain(stream::pending())),
             "/events" => Body::endless(first.chain(stream::pending())),
-            "/large" => Body::streamed(stream::repeat_with(|| {
-                Ok(Bytes::from_static(&[b'x'; 4096]))
-            })),
+            "/large" => Body::streamed(large()),
+            "/large-events" => Body::endless(large()),
             "/late" => Body::streamed(stream::repeat(()).then(|()| async {
                 tokio::time::sleep(2 * SHORT).await;
                 Ok(Bytes::from_static(&[b'x'; LATE_PART]))
@@ -215,7 +219,7 @@ async fn a_client_that_does_not_read_a_streamed_body_is_evicted_for_another() {
 
 #[tokio::test(flavor = "local")]
 async fn a_streamed_body_ends_at_shutdown() {
-    for target in ["/endless", "/large"] {
+    for target in ["/endless", "/large", "/large-events"] {
         let (connections, draining) = (connections(1), Rc::default());
         let mut client = connect_with(&connections, LONG, LONG, &draining);
         send(&mut client, target).await;

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{App, Certificate, Client};
+use harness::{App, Certificate, Client, Process, Stopwatch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -94,8 +94,8 @@ fn a_client_that_expects_100_continue_gets_it_or_the_response_before_it_sends() 
     assert!(raw.next_of(HEADERS).is_none());
 }
 
-#[test]
-fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
+/// A server, and a connection that has asked for live data, of which it takes this many bytes.
+fn live(window: u32) -> (Process, Raw, TempDir) {
     let (certificate, folder) = (Certificate::new(), crate::folder());
     certificate.write(folder.path());
     let token = "0123456789abcdef";
@@ -103,9 +103,15 @@ fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
     let process = crate::serve_admin(folder.path(), "0.0.0.0:0", &args);
     let address = ([127, 0, 0, 1], process.admin.port()).into();
     let client = Client::new(address, Some(token.into()));
-    let mut raw = Raw::connect(&client, &certificate, &[]);
+    let mut raw = Raw::connect(&client, &certificate, &[(INITIAL_WINDOW, window)]);
     raw.get(1, "/api/live");
     raw.next_of(DATA).expect("events");
+    (process, raw, folder)
+}
+
+#[test]
+fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
+    let (process, mut raw, _folder) = live(65_535);
     process.signal("TERM");
     loop {
         let frame = raw.next().expect("the end of the stream");
@@ -114,6 +120,17 @@ fn a_stream_of_live_data_ends_at_shutdown_without_a_reset() {
             break;
         }
     }
+}
+
+#[test]
+fn a_stream_of_live_data_that_is_not_read_does_not_delay_a_shutdown() {
+    let (mut process, _raw, _folder) = live(10);
+    let began = Stopwatch::start();
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(20)), Some(0));
+    // The timeout of the shutdown is 10 s.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[test]

@@ -60,11 +60,12 @@ impl<S> Sending<'_, S> {
     }
 
     async fn send_streamed(&mut self, mut body: Body) -> Option<()> {
+        let outgoing = &self.context.outgoing;
         loop {
             let part = tokio::select! {
                 part = body.frame() => part,
                 // It may take forever.
-                () = self.context.outgoing.draining() => match body.is_endless() {
+                () = outgoing.draining() => match body.is_endless() {
                     true => None,
                     false => return None,
                 },
@@ -72,13 +73,23 @@ impl<S> Sending<'_, S> {
             let Some(part) = part else {
                 return self.stream.send_data(Bytes::new(), true).ok();
             };
-            let mut part = part.ok()?.into_data().unwrap_or_default();
-            while !part.is_empty() {
-                let room = self.room(part.len()).await?;
-                let chunk = part.split_to(room);
-                self.send(chunk, false).await?;
+            let part = part.ok()?.into_data().unwrap_or_default();
+            tokio::select! {
+                biased;
+                sent = self.send_part(part) => sent?,
+                // The client does not read it.
+                () = outgoing.draining() => return None,
             }
         }
+    }
+
+    async fn send_part(&mut self, mut part: Bytes) -> Option<()> {
+        while !part.is_empty() {
+            let room = self.room(part.len()).await?;
+            let chunk = part.split_to(room);
+            self.send(chunk, false).await?;
+        }
+        Some(())
     }
 
     async fn send(&mut self, chunk: Bytes, ends: bool) -> Option<()> {
