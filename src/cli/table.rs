@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthStr;
 
 /// The width of a column beyond its content: a space on either side, and a border.
@@ -90,13 +91,15 @@ pub(super) fn text<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>)
 
 /// A table that fits the terminal.
 pub(super) fn layout<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
-    let mut table = Table::new();
-    let width = table
-        .width()
-        .filter(|width| *width > 0)
-        .unwrap_or(DEFAULT_WIDTH);
+    let terminal = tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col);
+    let width = if terminal > 0 {
+        terminal
+    } else {
+        DEFAULT_WIDTH
+    };
     let rows = rows.into_iter().map(Vec::from).collect();
     let (titles, rows) = fit(columns.into(), rows, width.into());
+    let mut table = Table::new();
     table
         .load_style(presets::UTF8_FULL_CONDENSED)
         // Columns that still do not fit are wrapped.
