@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Connection, Postgres, Response, eventually};
+use harness::{Client, Connection, End, Postgres, Response, eventually};
 use serde_json::json;
 
 use super::NODES;
@@ -116,15 +116,6 @@ impl Load {
             }
         }
         made
-    }
-}
-
-/// Stops the clients when it is dropped, also when the test fails, which would otherwise wait for them.
-pub(crate) struct End<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

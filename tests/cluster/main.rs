@@ -36,7 +36,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use cluster::Cluster;
-use load::{End, Load, Made, lost_and_duplicated};
+use load::{Load, Made, lost_and_duplicated};
 
 /// The program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{Postgres, Stopwatch, eventually};
+use harness::{End, Postgres, Stopwatch, eventually};
 
-use crate::{Cluster, End, Load, NODES, is_long, lost_and_duplicated, rex};
+use crate::{Cluster, Load, NODES, is_long, lost_and_duplicated, rex};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::eventually;
+use harness::{End, eventually};
 
-use crate::{Cluster, End, NODES, is_long};
+use crate::{Cluster, NODES, is_long};
 
 /// The limit of the day. That of the minute is larger, so that headers show the day.
 const DAY: u32 = 10_000_000;

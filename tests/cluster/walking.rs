@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Response};
+use harness::{Client, End, Response};
 
-use crate::{Cluster, End, is_long, rex};
+use crate::{Cluster, is_long, rex};
 
 const WRITERS: usize = 8;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{App, Client, Stopwatch, enterprise, eventually};
+use harness::{App, Client, End, Stopwatch, enterprise, eventually};
 
 /// How many keys change at the same time.
 const KEYS: u32 = 100_000;
@@ -46,13 +46,14 @@ fn a_change_of_a_hundred_thousand_keys_delays_no_request() {
         let (longest, applied) = std::thread::scope(|scope| {
             let client = &client;
             let asking = scope.spawn(move || longest_until(client, done));
+            let end = End(done);
             sql_client.change_all_keys(per_minute);
             let began = Instant::now();
             eventually(APPLIED, "the change of the last key is in effect", || {
                 limit() == i64::from(per_minute)
             });
             let applied = began.elapsed();
-            done.store(true, Ordering::Relaxed);
+            drop(end);
             (asking.join().expect("a client"), applied)
         });
         println!("longest response {longest:?}, all applied after {applied:?}");

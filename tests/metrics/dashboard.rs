@@ -1,10 +1,10 @@
 //! The dashboard and the alerts, in a real Prometheus that scrapes loaded servers as docs/operating.md says.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use harness::{Prometheus, eventually};
+use harness::{End, Prometheus, eventually};
 use serde_json::Value;
 
 use crate::deployment::{Deployment, TOKEN};
@@ -159,15 +159,6 @@ fn active(prometheus: &Prometheus, instance: &str) -> BTreeSet<String> {
                 .to_owned()
         })
         .collect()
-}
-
-/// Ends the load, also when the test fails, which would otherwise wait for it.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 #[test]

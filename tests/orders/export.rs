@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use harness::{App, Operator, eventually};
+use harness::{App, End, Operator, eventually};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -211,6 +211,7 @@ fn an_export_during_changes_is_of_one_point_in_time() {
                 data.change(exchange).expect("a change");
             }
         });
+        let _end = End(done);
         for _ in 0..10 {
             let export = Command::new(PROGRAM)
                 .args(["pets", "export", "-", "--format", "csv"])
@@ -219,12 +220,8 @@ fn an_export_during_changes_is_of_one_point_in_time() {
                 .expect("it runs");
             let text = String::from_utf8(export.stdout).expect("text");
             let sold: Vec<&str> = text.lines().filter(|line| line.ends_with("sold")).collect();
-            if sold.len() != 1 || text.lines().count() != 1_501 {
-                done.store(true, Ordering::SeqCst);
-                panic!("{sold:?}");
-            }
+            assert!(sold.len() == 1 && text.lines().count() == 1_501, "{sold:?}");
         }
-        done.store(true, Ordering::SeqCst);
     });
     drop(store);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use harness::{Output, Process, creations, figures};
+use harness::{End, Output, Process, creations, figures};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -44,15 +44,6 @@ fn traced(folder: &Path, calls: &Path, options: &[&str]) -> Output {
     harness::run("strace", folder, &[&args, options, &backup].concat())
 }
 
-/// Becomes true when this is dropped.
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_and_no_gap() {
     let folder = folder();
@@ -74,7 +65,7 @@ fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_an
             }
         });
         // Also if this thread panics: the scope waits for the other one.
-        let _stop = SetWhenDropped(&done);
+        let _stop = End(&done);
         for round in 0..5 {
             let acknowledged = last.load(Ordering::SeqCst);
             let name = format!("copy-{round}.db");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{Process, eventually, free_port};
+use harness::{End, Process, eventually, free_port};
 
 use crate::{PROGRAM, folder};
 
@@ -29,6 +29,8 @@ fn request(address: SocketAddr) -> Outcome {
     let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(5)) else {
         return Outcome::Refused;
     };
+    let timeout = stream.set_read_timeout(Some(Duration::from_secs(15)));
+    timeout.expect("a socket");
     let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let mut response = Vec::new();
     let asked = stream
@@ -50,6 +52,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> usize {
         AtomicBool::new(false),
     );
     std::thread::scope(|scope| {
+        let _end = End(&over);
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -83,7 +86,6 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> usize {
             process.signal("TERM");
             assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
         }
-        over.store(true, Ordering::Relaxed);
     });
     lost.into_inner()
 }

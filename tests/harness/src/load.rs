@@ -15,10 +15,20 @@ const CLIENTS: usize = 4;
 /// threads.
 const LONGER: Duration = Duration::from_millis(20);
 
+/// Stops clients when it is dropped, also when the test fails, which would otherwise wait for them.
+pub struct End<'a>(pub &'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Creates animals while `happens` runs. Returns how long each creation took, in ascending order.
 pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
     let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
+        let _end = End(&done);
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 let mut connection = client.connect();
@@ -33,7 +43,6 @@ pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
             });
         }
         happens();
-        done.store(true, Ordering::Relaxed);
     });
     let mut took = took.into_inner().expect("a list");
     took.sort();
@@ -64,8 +73,9 @@ fn reads(
             }
             took
         });
+        let end = End(&done);
         happens();
-        done.store(true, Ordering::Relaxed);
+        drop(end);
         reading.join().expect("it reads")
     })
 }

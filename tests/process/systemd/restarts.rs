@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use harness::End;
+
 use super::{Manager, SOON};
 use crate::is_long;
 
@@ -43,6 +45,7 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
         failures
     };
     let failures = std::thread::scope(|scope| {
+        let end = End(&over);
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         for _ in 0..times {
             let mut service = manager.start(vars);
@@ -52,7 +55,7 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
             assert_eq!(service.code(), Some(0));
         }
         // Connections that wait in the queue are for one more server.
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         let _last = manager.start(vars);
         let failures = clients.into_iter().map(|client| client.join());
         failures
