@@ -11,7 +11,7 @@ use crate::pet::InvalidBody;
 /// The maximum size of a body, in bytes.
 const MAX: usize = 16 * 1024;
 
-/// Reads the whole body within `timeout`: a timeout per read would allow a client to send forever.
+/// Reads the whole body within `timeout`: a timeout per read would allow a client to send without end.
 pub(crate) async fn read_json(
     head: &Head<'_>,
     body: &mut RequestBody,

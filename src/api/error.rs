@@ -121,7 +121,8 @@ pub(crate) enum ApiError {
     UnavailableBecause(String),
     #[error("{UNAVAILABLE}")]
     Unavailable { cause: String },
-    /// A limit of connections or streams is reached. It is counted; a line for each would help a flood.
+    /// A limit of connections or streams is reached. It has no cause to log: it is counted, and a line for each would amplify a
+    /// flood.
     #[error("{UNAVAILABLE}")]
     Overloaded,
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::request_id::RequestIds;
 use super::timeouts::Timeouts;
 
-/// A thread that serves connections.
+/// The state of a worker thread, shared by its connections.
 #[derive(Debug)]
 pub(super) struct Worker<S> {
     pub(super) service: S,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::health::Readiness;
 
-/// No request is in flight for this many seconds: an earlier time than that shows that the clock was set back.
+/// The maximum duration of a request, in seconds: a time that is further back than this shows that the clock was set back.
 const MAX_REQUEST_SECONDS: i64 = 60;
 
 /// The second of the last line.

@@ -69,7 +69,7 @@ impl Running {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         let flushed = self.last_flush(deadline).await;
-        // Without it, this node counts as alive for a while.
+        // Otherwise this node counts as alive until its last heartbeat expires.
         if flushed.is_ok() {
             drop(self.shared.store.deregister().await);
         }

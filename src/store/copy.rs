@@ -130,7 +130,7 @@ pub async fn copy(
     let target = interruptible(stop.as_mut(), CopySession::target(to, &source)).await?;
     let filled = interruptible(stop, fill(&source, &target, progress)).await;
     if matches!(filled, Err(CopyError::Stopped(_))) {
-        // Otherwise PostgreSQL would continue for a while, and reject the next copy.
+        // Otherwise PostgreSQL would continue the statement, and the next copy would be rejected.
         for session in [&target, &source] {
             session.interrupt().await;
         }

@@ -64,7 +64,7 @@ impl<S> Sending<'_, S> {
         loop {
             let part = tokio::select! {
                 part = body.frame() => part,
-                // It may take forever.
+                // The next part may never arrive.
                 () = outgoing.draining() => match body.is_endless() {
                     true => None,
                     false => return None,

@@ -1,5 +1,5 @@
 //! Deletes old records. What is deleted by a clock that is ahead cannot be restored: retries would create animals twice, and limits
-//! of the day would begin again. So the clock must have run for a while without a step.
+//! of the day would begin again. So the clock must have run for an hour without a step.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@ use crate::store::contract::{
     CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// Prepares a connection for an import, which has no time limit. Only an idle transaction has: a process that was stopped, or cannot be
+/// Prepares a connection for an import, which has no time limit. Only an idle transaction has: a process that was suspended, or cannot be
 /// reached, would keep creations waiting.
 const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 10000; \
