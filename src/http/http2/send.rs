@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body_util::BodyExt;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::{Body, Timeouts};
+use super::GRACE;
 use super::context::RequestContext;
 
 /// The maximum number of bytes of a response that are passed to h2 at a time.
@@ -63,22 +64,25 @@ impl<S> Sending<'_, S> {
         let outgoing = &self.context.outgoing;
         loop {
             let part = tokio::select! {
-                part = body.frame() => part,
+                biased;
                 // The next part may never arrive.
                 () = outgoing.draining() => match body.is_endless() {
                     true => None,
                     false => return None,
                 },
+                part = body.frame() => part,
             };
             let Some(part) = part else {
                 return self.stream.send_data(Bytes::new(), true).ok();
             };
             let part = part.ok()?.into_data().unwrap_or_default();
+            let not_read = async {
+                outgoing.draining().await;
+                sleep(GRACE).await;
+            };
             tokio::select! {
-                biased;
                 sent = self.send_part(part) => sent?,
-                // The client does not read it.
-                () = outgoing.draining() => return None,
+                () = not_read => return None,
             }
         }
     }
