@@ -35,8 +35,8 @@ fn insert(data: &SqlClient, rows: usize, into: &str, select: &str) {
     data.change(&sql).expect("rows");
 }
 
-/// Adds animals of every status, complete orders for them, keys, and usage of each key on these many days.
-fn fill(data: &SqlClient, rows: usize, days: usize) {
+/// Adds animals of every status, complete orders for them, keys, and usage of each key on several days.
+fn fill(data: &SqlClient, rows: usize) {
     let pets = "pets (id, name, category_id, status)";
     let statuses = "CASE i % 3 WHEN 0 THEN 'available' WHEN 1 THEN 'pending' ELSE 'sold' END";
     insert(
@@ -53,7 +53,7 @@ fn fill(data: &SqlClient, rows: usize, days: usize) {
         &format!("i + {FIRST}, i + {FIRST}, 'complete', 0, 1"),
     );
     data.add_keys(u32::try_from(rows).expect("few"));
-    for day in 1..=days {
+    for day in 1..=DAYS {
         let usage_of_all =
             format!("INSERT INTO usage_by_day SELECT '2026-11-0{day}', id, id, 0 FROM api_keys");
         data.change(&usage_of_all).expect("usage");
@@ -78,7 +78,7 @@ fn place(row: &UsageRow) -> (String, i64) {
 #[test]
 fn a_stream_has_every_row_once_and_in_order() {
     let (app, ..) = App::start();
-    fill(&app.sql_client(), ROWS, DAYS);
+    fill(&app.sql_client(), ROWS);
     let store = app.store();
     app.block_on(async {
         let ids: Vec<i64> = (FIRST..FIRST + ROWS).map(|id| id as i64).collect();
@@ -148,7 +148,7 @@ fn has_open_transaction(data: &SqlClient) -> bool {
 fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer() {
     let (app, ..) = App::start();
     let data = app.sql_client();
-    fill(&data, ROWS, DAYS);
+    fill(&data, ROWS);
     let store = app.store();
     let (mut pets, mut orders) = (store.pets(None), store.orders());
     let (mut keys, mut usage) = (store.keys(), store.usage(None));
@@ -219,11 +219,11 @@ fn peak(app: &App, args: &str) -> (u64, Vec<u8>) {
 #[test]
 fn lists_of_very_many_rows_are_printed_as_they_are_read() {
     let (app, ..) = App::start();
-    fill(&app.sql_client(), MANY, 1);
+    fill(&app.sql_client(), MANY);
     for (args, rows) in [
         ("orders list", MANY),
         ("keys list", MANY + 1),
-        ("keys usage", MANY + 1),
+        ("keys usage", (MANY + 1) * DAYS),
     ] {
         let (lines_peak, lines) = peak(&app, args);
         assert_eq!(
