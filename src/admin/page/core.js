@@ -112,6 +112,8 @@ function ask({ title, body, submit, danger, act }) {
     }
   };
   dialog.onclose = () => {
+    // The event comes later: the dialog may have been opened again.
+    if (dialog.open) return;
     // What was shown once must not stay in the document.
     $("dialog-body").replaceChildren();
     const near = (row ? $(row) : from.parentElement)?.querySelectorAll("button") ?? [];
