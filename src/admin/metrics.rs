@@ -85,8 +85,8 @@ impl MetricSources {
             [([], &commits.rows)],
         );
         metrics! { page;
-            gauge   "animal_store_waiting_writes"        "Queued writes" self.store.waiting_writes() as f64;
-            counter "animal_store_writes_rejected_total" "Writes rejected with 503 because the queue was full" commits.rejected.get();
+            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" self.store.waiting_writes() as f64;
+            counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" commits.rejected.get();
         }
         if let Some(bytes) = self.store.wal_bytes() {
             metrics! { page;

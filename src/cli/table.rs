@@ -91,12 +91,9 @@ pub(super) fn text<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>)
 
 /// A table that fits the terminal.
 pub(super) fn layout<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>) -> String {
-    let terminal = tcgetwinsize(io::stdout()).map_or(0, |size| size.ws_col);
-    let width = if terminal > 0 {
-        terminal
-    } else {
-        DEFAULT_WIDTH
-    };
+    let width = tcgetwinsize(io::stdout()).map(|size| size.ws_col);
+    let width = width.ok().filter(|width| *width > 0);
+    let width = width.unwrap_or(DEFAULT_WIDTH);
     let rows = rows.into_iter().map(Vec::from).collect();
     let (titles, rows) = fit(columns.into(), rows, width.into());
     let mut table = Table::new();
