@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use animal_store::access::{Access, Authentication, Credentials};
+use animal_store::access::{Access, Authentication, Credentials, LastKey};
 use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
@@ -173,7 +173,9 @@ impl<'a> Worker<'a> {
         } = self.service;
         slice(async || {
             let credentials = Credentials::Token(self.secret.reveal().as_bytes());
-            let authentication = access.authenticate(store, credentials, CLIENT, NOW).await;
+            let authentication = access
+                .authenticate(store, credentials, &LastKey::default(), CLIENT, NOW)
+                .await;
             let Ok(Authentication::Key(key)) = authentication else {
                 panic!("{authentication:?}");
             };

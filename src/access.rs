@@ -4,10 +4,12 @@
 pub(crate) mod address;
 mod bearer;
 mod directory;
+mod last_key;
 pub(crate) mod proxy;
 
 pub use bearer::Credentials;
 pub use directory::{Directory, DirectoryKey};
+pub use last_key::LastKey;
 pub use proxy::TrustedProxies;
 
 use std::collections::HashSet;
@@ -46,16 +48,17 @@ pub struct Access {
 const MAX_LOGGED_REVOKED: usize = 1_000;
 
 impl Access {
-    /// Authenticates a request from `address`. An error is one of the store.
+    /// Authenticates a request from `address`, on a connection with this last key. An error is one of the store.
     pub async fn authenticate(
         &self,
         store: &Store,
         credentials: Credentials<'_>,
+        last_key: &LastKey,
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Authentication> {
         if let Credentials::Token(text) = credentials
-            && let Some(hash) = KeyHash::parse(text)
+            && let Some(hash) = last_key.hash(text)
         {
             let mut known = self.directory.find(&hash);
             // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: 1.2 % of the instructions.
@@ -127,6 +130,7 @@ mod tests {
             (4, expired, revoked, 1),
         ] {
             let secret = Secret::generate().unwrap();
+            let last_key = LastKey::default();
             access.directory.apply(&KeyRecord {
                 id: KeyId(id),
                 hash: secret.hash(),
@@ -137,7 +141,8 @@ mod tests {
             let events = recorded(|| {
                 for _ in 0..2 {
                     let credentials = Credentials::Token(secret.reveal().as_bytes());
-                    let authentication = access.authenticate(&store, credentials, ADDRESS, now);
+                    let authentication =
+                        access.authenticate(&store, credentials, &last_key, ADDRESS, now);
                     let authentication = runtime.block_on(authentication).unwrap();
                     assert_eq!(matches!(authentication, Authentication::Key(_)), id == 1);
                 }

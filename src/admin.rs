@@ -110,11 +110,14 @@ impl Admin {
 }
 
 impl Service for Admin {
+    type Connection = ();
+
     async fn respond(
         &self,
         head: &Head<'_>,
         body: &mut RequestBody,
         exchange: &Exchange,
+        (): &(),
     ) -> Response {
         let result = catch_panic(pin!(self.route(head, body, exchange))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));

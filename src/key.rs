@@ -21,7 +21,8 @@ const SCHEME: &str = "as_";
 const RANDOM: usize = 32;
 const CHECK: usize = 6;
 const CHECKED: usize = SCHEME.len() + RANDOM;
-const LENGTH: usize = CHECKED + CHECK;
+/// The length of every key, in bytes.
+pub const KEY_LENGTH: usize = CHECKED + CHECK;
 const PREFIX: usize = 8;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -36,7 +37,7 @@ pub struct NoRandomness(getrandom::Error);
 impl Secret {
     /// A new key from the operating system's randomness.
     pub fn generate() -> Result<Self, NoRandomness> {
-        let mut text = String::with_capacity(LENGTH);
+        let mut text = String::with_capacity(KEY_LENGTH);
         text.push_str(SCHEME);
         let mut bytes = [0_u8; 64];
         while text.len() < CHECKED {
@@ -93,7 +94,7 @@ impl KeyHash {
 
     /// Whether a text has the length and prefix of a key, possibly a mistyped one.
     pub fn looks_like_a_key(text: &[u8]) -> bool {
-        text.len() == LENGTH && text.starts_with(SCHEME.as_bytes())
+        text.len() == KEY_LENGTH && text.starts_with(SCHEME.as_bytes())
     }
 
     /// Whether a text that looks like a key has the check characters of one: a mistyped key does not.
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn every_single_wrong_character_is_noticed() {
         let secret = Secret::generate().unwrap();
-        for index in 0..LENGTH {
+        for index in 0..KEY_LENGTH {
             let mut text = secret.reveal().as_bytes().to_vec();
             text[index] = if text[index] == b'x' { b'y' } else { b'x' };
             assert!(!KeyHash::has_valid_checksum(&text), "{index}");

@@ -35,7 +35,9 @@ pub(super) async fn serve<S: Service>(
     let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
     let stream = TimeoutStream::new(io, slot, worker, &timed_out);
     let progress = stream.progress();
-    let service = service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress));
+    let kept = S::Connection::default();
+    let service =
+        service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress, &kept));
     let mut connection = pin!(
         http1::Builder::new()
             .max_buf_size(MAX_HEAD)

@@ -18,6 +18,7 @@ pub(super) async fn dispatch<S: Service>(
     service: &S,
     ids: &RequestIds,
     progress: &Progress,
+    connection: &S::Connection,
 ) -> Result<hyper::Response<Body>, Infallible> {
     let mut open = progress.begin();
     let (mut parts, incoming) = request.into_parts();
@@ -29,7 +30,9 @@ pub(super) async fn dispatch<S: Service>(
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let exchange = Exchange::new(peer, id, open.began);
-    let mut response = service.respond(&head, &mut body, &exchange).await;
+    let mut response = service
+        .respond(&head, &mut body, &exchange, connection)
+        .await;
     if has_body && head.is_ambiguously_encoded() {
         // A proxy in front may see the end of the body elsewhere, and what follows as another request.
         response.close = true;

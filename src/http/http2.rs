@@ -90,6 +90,7 @@ pub(super) async fn serve<S: Service + 'static>(
         context: Rc::new(RequestContext {
             worker: Rc::clone(worker),
             peer,
+            connection: S::Connection::default(),
             progress,
             outgoing: Rc::clone(&outgoing),
         }),
@@ -104,7 +105,7 @@ enum State<IO: AsyncRead + AsyncWrite + Unpin> {
     Serving(Connection<Wire<IO>, Bytes>),
 }
 
-struct Served<'a, IO: AsyncRead + AsyncWrite + Unpin, S> {
+struct Served<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     state: State<IO>,
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,

@@ -11,6 +11,9 @@ use crate::clock::Timestamp;
     reason = "a service stays on its thread: its futures need not be Send"
 )]
 pub trait Service {
+    /// What a service keeps of a connection, from one request to the next.
+    type Connection: Default;
+
     /// Responds to a request. MUST catch panics of its handlers ([`catch_panic`](super::catch_panic)): one that is not caught
     /// ends the connection.
     async fn respond(
@@ -18,6 +21,7 @@ pub trait Service {
         head: &Head<'_>,
         body: &mut RequestBody,
         exchange: &Exchange,
+        connection: &Self::Connection,
     ) -> Response;
 
     /// Responds to a client whose request is not read. The response MUST have every header that any response of the service has.

@@ -30,7 +30,15 @@ fn large() -> impl Stream<Item = io::Result<Bytes>> {
 struct Parts;
 
 impl Service for Parts {
-    async fn respond(&self, head: &Head<'_>, body: &mut RequestBody, _: &Exchange) -> Response {
+    type Connection = ();
+
+    async fn respond(
+        &self,
+        head: &Head<'_>,
+        body: &mut RequestBody,
+        _: &Exchange,
+        (): &(),
+    ) -> Response {
         let first = stream::iter([Ok(Bytes::from_static(b"one"))]);
         let mut response = Response::new(StatusCode::OK);
         response.body = match head.path {

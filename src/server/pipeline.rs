@@ -12,6 +12,7 @@ use http::{HeaderName, Method};
 use super::record::{RequestRecord, RequestState};
 use super::request_span;
 use super::shared::Shared;
+use crate::access::LastKey;
 use crate::access::proxy::Client;
 use crate::api::authority::Authority;
 use crate::api::operation::PUBLIC_METHODS;
@@ -67,11 +68,14 @@ impl Pipeline {
 }
 
 impl Service for Pipeline {
+    type Connection = LastKey;
+
     async fn respond(
         &self,
         head: &Head<'_>,
         body: &mut RequestBody,
         exchange: &Exchange,
+        last_key: &LastKey,
     ) -> Response {
         let now = self.shared.clock.now();
         let path = decode_path(head.path);
@@ -102,6 +106,7 @@ impl Service for Pipeline {
             client,
             now,
             is_over_limit: exchange.is_over_limit,
+            last_key,
         };
         let result = {
             let steps = self.steps(&request, body, &record.state);
@@ -204,6 +209,7 @@ struct Request<'a> {
     client: Client,
     now: Timestamp,
     is_over_limit: bool,
+    last_key: &'a LastKey,
 }
 
 impl Pipeline {

@@ -139,7 +139,15 @@ impl StartupService {
 }
 
 impl Service for StartupService {
-    async fn respond(&self, head: &Head<'_>, _: &mut RequestBody, exchange: &Exchange) -> Response {
+    type Connection = ();
+
+    async fn respond(
+        &self,
+        head: &Head<'_>,
+        _: &mut RequestBody,
+        exchange: &Exchange,
+        (): &(),
+    ) -> Response {
         let reads = matches!(*head.method, Method::GET | Method::HEAD);
         let mut route = Route::of(head.method, head.path);
         if self.cors.is_preflight(head) {

@@ -3,14 +3,16 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use super::super::Service;
 use super::super::progress::Progress;
 use super::super::worker::Worker;
 use super::outgoing::Outgoing;
 
 /// The connection of a request.
-pub(super) struct RequestContext<S> {
+pub(super) struct RequestContext<S: Service> {
     pub(super) worker: Rc<Worker<S>>,
     pub(super) peer: IpAddr,
+    pub(super) connection: S::Connection,
     pub(super) progress: Progress,
     pub(super) outgoing: Rc<Outgoing>,
 }

@@ -58,7 +58,7 @@ async fn serve<S: Service>(
     exchange.is_over_limit = is_over_limit;
     let needs_continue = body.needs_continue();
     let response = {
-        let mut response = pin!(service.respond(&head, &mut body, &exchange));
+        let mut response = pin!(service.respond(&head, &mut body, &exchange, &context.connection));
         let respond = &mut respond;
         poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),

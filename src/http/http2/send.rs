@@ -9,7 +9,7 @@ use h2::{Reason, SendStream};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::{Body, Timeouts};
+use super::super::{Body, Service, Timeouts};
 use super::GRACE;
 use super::context::RequestContext;
 
@@ -17,7 +17,7 @@ use super::context::RequestContext;
 pub(super) const CHUNK: usize = 8 * 1024;
 
 /// Sends a body to its end, or until the client no longer reads.
-pub(super) async fn send_body<S>(
+pub(super) async fn send_body<S: Service>(
     stream: SendStream<Bytes>,
     body: Body,
     context: &RequestContext<S>,
@@ -38,7 +38,7 @@ pub(super) async fn send_body<S>(
     }
 }
 
-struct Sending<'a, S> {
+struct Sending<'a, S: Service> {
     stream: SendStream<Bytes>,
     context: &'a RequestContext<S>,
     timeouts: Timeouts,
@@ -47,7 +47,7 @@ struct Sending<'a, S> {
     sent: usize,
 }
 
-impl<S> Sending<'_, S> {
+impl<S: Service> Sending<'_, S> {
     async fn send_bytes(&mut self, mut body: Body) -> Option<()> {
         loop {
             let rest = body.bytes().len();

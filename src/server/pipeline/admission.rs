@@ -24,7 +24,7 @@ impl Pipeline {
         let (address, now) = (request.client.address, request.now);
         let credentials = Credentials::of(request.head.authorization);
         match access
-            .authenticate(store, credentials, address, now)
+            .authenticate(store, credentials, request.last_key, address, now)
             .await?
         {
             Authentication::Key(key) => {

@@ -59,7 +59,10 @@ impl Fixture {
         let id = RequestId::new(b"test");
         let exchange = Exchange::new("192.0.2.1".parse().unwrap(), id, Instant::now());
         let head = Head::new(&parts);
-        self.pipeline.respond(&head, &mut body, &exchange).await
+        let last_key = LastKey::default();
+        self.pipeline
+            .respond(&head, &mut body, &exchange, &last_key)
+            .await
     }
 
     async fn get(&self, target: &str) -> Response {
