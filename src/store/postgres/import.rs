@@ -19,10 +19,10 @@ use crate::store::contract::{
     CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// Prepares a connection for an import, which has no time limit. Only an idle transaction has: a process that was suspended, or cannot be
-/// reached, would keep creations waiting.
+/// Prepares a connection for an import, which has no time limit. Only an idle transaction has, half the timeout of a creation: no creation
+/// is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the counter.
 const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
-     SET idle_in_transaction_session_timeout = 10000; \
+     SET idle_in_transaction_session_timeout = 1000; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
 
