@@ -179,6 +179,11 @@ impl Store {
         self.engine.writer().died().await;
     }
 
+    /// From now on, no write waits for an import that is being published.
+    pub fn give_up_on_imports(&self) {
+        self.engine.writer().state.give_up_on_imports();
+    }
+
     /// The number of creations that wait for a transaction.
     pub fn waiting_writes(&self) -> usize {
         self.engine.writer().state.waiting()

@@ -19,6 +19,10 @@ use crate::trace;
 /// The pause before a failed last flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
+/// How long before the end of the drain timeout writes cease to wait for an import. One that is suspended would block them for minutes,
+/// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
 /// A running server.
 #[derive(Debug)]
 pub struct Running {
@@ -64,6 +68,11 @@ impl Running {
         self.notifier.send(&[ServiceState::Stopping, status]);
         self.shared.readiness.mark_shutting_down();
         self.shutdown.send_replace(true);
+        let store = Arc::clone(&self.shared.store);
+        tokio::spawn(async move {
+            tokio::time::sleep(DRAIN_TIMEOUT - LAST_WRITES).await;
+            store.give_up_on_imports();
+        });
         for thread in self.threads.drain(..) {
             // A panic was logged by its thread; the other threads still have to finish.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -77,12 +86,14 @@ impl Running {
         flushed.context("cannot store the last second of usage")
     }
 
-    /// Stores the last usage. A temporary failure must not lose it, so it is retried until the deadline.
+    /// Stores the last usage. A temporary failure must not lose it, so it is retried while another attempt would end before the deadline.
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         loop {
+            let began = Instant::now();
             let flushed = self.shared.flush().await;
             let is_temporary = matches!(flushed, Err(StoreError::Unavailable(_)));
-            if !is_temporary || Instant::now() + RETRY_PAUSE >= deadline {
+            let next = Instant::now() + RETRY_PAUSE;
+            if !is_temporary || next + began.elapsed() >= deadline {
                 return flushed;
             }
             tokio::time::sleep(RETRY_PAUSE).await;

@@ -9,7 +9,7 @@ pub(crate) use reply::Reply;
 pub(crate) use thread::{WriterThread, writer_stopped};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::counter::{Counter, Histogram};
 use crate::store::contract::{Created, Result, StoreError};
@@ -45,6 +45,8 @@ pub(crate) struct WriterState {
     /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
     waiting: AtomicUsize,
     max_waiting: usize,
+    /// Whether writes no longer wait for an import that is being published.
+    gives_up_on_imports: AtomicBool,
     pub(crate) commits: Commits,
     pub(crate) health: WriteHealth,
 }
@@ -55,6 +57,7 @@ impl WriterState {
         Arc::new(Self {
             waiting: AtomicUsize::new(0),
             max_waiting,
+            gives_up_on_imports: AtomicBool::new(false),
             commits: Commits::default(),
             health: WriteHealth::default(),
         })
@@ -78,6 +81,15 @@ impl WriterState {
 
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// From now on, no write waits for an import that is being published: the server is about to end.
+    pub(crate) fn give_up_on_imports(&self) {
+        self.gives_up_on_imports.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waits_for_imports(&self) -> bool {
+        !self.gives_up_on_imports.load(Ordering::Relaxed)
     }
 
     /// Records a committed transaction with these creations.

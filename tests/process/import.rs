@@ -66,6 +66,34 @@ fn creations_wait_for_an_import_longer_than_for_any_other_lock() {
 }
 
 #[test]
+fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut server = Process::serve(PROGRAM, folder.path(), &[]);
+    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
+    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let client = server.client(Some(&key));
+    std::thread::scope(|scope| {
+        let created = scope.spawn(|| {
+            client
+                .create(&json!({"name": "Rex", "categoryId": 1}))
+                .status
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        server.signal("TERM");
+        assert_eq!(server.ends_within(Duration::from_secs(11)), Some(1));
+        assert_eq!(created.join().expect("a response"), 503);
+    });
+    let log = server.log();
+    assert!(
+        log.contains("cannot store the last second of usage"),
+        "{log}"
+    );
+}
+
+#[test]
 fn during_an_import_no_creation_is_rejected_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
  {
     let folder = with_animals(100_000);

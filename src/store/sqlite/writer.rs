@@ -232,6 +232,7 @@ impl WriteLoop {
                 Err(error)
                     if is_busy(&error)
                         && began.elapsed() < IMPORT_TIMEOUT
+                        && self.state.waits_for_imports()
                         && is_importing(&self.path) => {}
                 begun => return begun,
             }
