@@ -1,6 +1,7 @@
 //! A running server.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -68,16 +69,22 @@ impl Running {
         self.notifier.send(&[ServiceState::Stopping, status]);
         self.shared.readiness.mark_shutting_down();
         self.shutdown.send_replace(true);
-        let store = Arc::clone(&self.shared.store);
-        tokio::spawn(async move {
-            tokio::time::sleep(DRAIN_TIMEOUT - LAST_WRITES).await;
-            store.give_up_on_imports();
+        let threads = std::mem::take(&mut self.threads);
+        let mut finishing = pin!(async {
+            for thread in threads {
+                // A panic was logged by its thread; the other threads still have to finish.
+                let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+            }
+            self.last_flush(deadline).await
         });
-        for thread in self.threads.drain(..) {
-            // A panic was logged by its thread; the other threads still have to finish.
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        }
-        let flushed = self.last_flush(deadline).await;
+        let finished = tokio::time::timeout(DRAIN_TIMEOUT - LAST_WRITES, finishing.as_mut()).await;
+        let flushed = match finished {
+            Ok(flushed) => flushed,
+            Err(_) => {
+                self.shared.store.give_up_on_imports();
+                finishing.await
+            }
+        };
         // Otherwise this node counts as alive until its last heartbeat expires.
         if flushed.is_ok() {
             drop(self.shared.store.deregister().await);
