@@ -9,7 +9,6 @@ use super::contract::{Created, Creation, IdempotencyRecord, Page, Result};
 use super::engine::{Engine, dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
-use crate::counter::Counter;
 use crate::page::PetQuery;
 use crate::pet::{NewPet, Pet, PetId, PetStatus};
 
@@ -26,49 +25,41 @@ impl Store {
 
     /// An animal as finished JSON.
     pub async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
-        self.read_pet(id, &self.misses).await
-    }
-
-    /// The same for an operator, whose reads are not counted.
-    pub async fn pet_uncounted(&self, id: PetId) -> Result<Option<Bytes>> {
-        self.read_pet(id, &Counter::default()).await
-    }
-
-    async fn read_pet(&self, id: PetId, misses: &Counter) -> Result<Option<Bytes>> {
         let slot = self.cache.pet(id);
         if let Some(json) = slot.get() {
             return Ok(Some(json));
         }
         let json = traced!("SELECT" "pets", self.pet(id))?;
         if let Some(json) = &json {
-            misses.add(1);
+            self.misses.add(1);
             slot.put(json.clone());
         }
         Ok(json)
     }
 
+    /// An animal as it is now: the cache follows changes only at the next poll.
+    pub async fn current_pet(&self, id: PetId) -> Result<Option<Bytes>> {
+        traced!("SELECT" "pets", self.pet(id))
+    }
+
     /// A page of animals in ascending order of IDs.
     pub async fn page(&self, query: PetQuery) -> Result<Page> {
-        self.read_page(query, &self.misses).await
-    }
-
-    /// The same for an operator, whose reads are not counted.
-    pub async fn page_uncounted(&self, query: PetQuery) -> Result<Page> {
-        self.read_page(query, &Counter::default()).await
-    }
-
-    async fn read_page(&self, query: PetQuery, misses: &Counter) -> Result<Page> {
         let slot = self.cache.page(query);
         if let Some(page) = slot.get() {
             return Ok(page);
         }
         let page = traced!("SELECT" "pets", self.page(query))?;
-        misses.add(1);
+        self.misses.add(1);
         // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {
             slot.put(page.clone());
         }
         Ok(page)
+    }
+
+    /// A page as it is now, like [`current_pet`](Self::current_pet).
+    pub async fn current_page(&self, query: PetQuery) -> Result<Page> {
+        traced!("SELECT" "pets", self.page(query))
     }
 
     /// All animals, or those of one status, in ascending order of IDs.

@@ -62,6 +62,22 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
 }
 
 #[test]
+fn a_change_is_visible_to_the_next_request_of_an_operator() {
+    let (_app, operator, client) = start();
+    client.create_many(3);
+    for status in ["pending", "sold", "available", "pending", "sold"] {
+        // Both are cached.
+        client.get("/v1/pets?limit=2");
+        client.get("/v1/pets/1");
+        let set = json!({"status": status});
+        assert_eq!(post(&operator, "/api/pets/1/status", &set).status, 200);
+        let pets = operator.get("/api/pets?limit=2").json();
+        assert_eq!(pets[0]["status"], status);
+        assert_eq!(operator.get("/api/pets/1").json()["status"], status);
+    }
+}
+
+#[test]
 fn what_the_dashboard_reads_does_not_count_as_missing_from_the_cache() {
     let (app, operator, client) = start();
     client.create_many(3);

@@ -27,13 +27,13 @@ struct SetStatus {
 impl AdminApi {
     pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::parse_pet_query(call.head.query)?;
-        let page = self.store().page_uncounted(query).await?;
+        let page = self.store().current_page(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
     }
 
     pub(super) async fn show_pet(&self, id: PetId) -> ApiResult {
-        let pet = self.store().pet_uncounted(id).await?;
+        let pet = self.store().current_pet(id).await?;
         let pet = pet.ok_or(ApiError::NotFound("There is no animal with this ID."))?;
         Ok(Response::json(StatusCode::OK, pet))
     }
