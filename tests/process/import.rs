@@ -353,6 +353,40 @@ fn an_import_waits_for_another_one_however_long_that_takes() {
 }
 
 #[test]
+fn an_import_of_very_large_files_takes_little_memory() {
+    if !is_long() {
+        return;
+    }
+    let folder = folder();
+    let mut import = Command::new(PROGRAM)
+        .args(["pets", "import", "-"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut input = import.stdin.take().expect("a pipe");
+    let animal = json!({"name": "🦊".repeat(250), "categoryId": 1});
+    // About 100 MB, of which at most a few batches are in memory.
+    for _ in 0..100_000 {
+        writeln!(input, "{animal}").expect("it reads");
+    }
+    drop(input);
+    let mut peak = 0;
+    while import.try_wait().expect("a process").is_none() {
+        let status = fs::read_to_string(format!("/proc/{}/status", import.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        // A process that has ended has no memory any more.
+        if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")) {
+            peak = kib.parse::<u64>().expect("a number");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(import.wait().expect("an end").success());
+    assert!((1..160_000).contains(&peak), "{peak} kB");
+}
+
+#[test]
 fn an_import_that_is_killed_at_any_moment_is_there_as_a_whole_or_not_at_all() {
     let folder = folder();
     run(folder.path(), &[], &["migrate"]).exits(0);
