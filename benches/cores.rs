@@ -76,7 +76,7 @@ impl Service {
         let access = Access::default();
         let secrets = [Secret::generate()?, Secret::generate()?];
         for secret in &secrets {
-            let limits = Limits::new(LARGEST_LIMIT, LARGEST_LIMIT)?;
+            let limits = Limits::new(LARGEST_LIMIT, LARGEST_LIMIT).map_err(anyhow::Error::msg)?;
             let key = NewKey {
                 name: "bench".into(),
                 plan: Plan::Enterprise(limits),

@@ -63,23 +63,20 @@ impl Timestamp {
     }
 }
 
-/// The text is not a point in time.
-#[derive(Debug, thiserror::Error)]
-#[error("must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z")]
-pub struct InvalidTimestamp;
-
 /// Parses RFC 3339, truncated to seconds, or a date, which means its start in UTC.
 impl FromStr for Timestamp {
-    type Err = InvalidTimestamp;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         let date_alone = text.len() == "2026-12-24".len();
         let whole = if date_alone {
             format!("{text}T00:00:00Z")
         } else {
             text.to_owned()
         };
-        let moment: jiff::Timestamp = whole.parse().map_err(|_| InvalidTimestamp)?;
+        let moment: jiff::Timestamp = whole.parse().map_err(
+            |_| "must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z",
+        )?;
         Ok(Self::from_secs(moment.as_second()))
     }
 }

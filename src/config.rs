@@ -27,11 +27,6 @@ use crate::store::Database;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AdminToken([u8; 32]);
 
-/// An invalid admin token.
-#[derive(Debug, thiserror::Error)]
-#[error("must be at least 16 visible ASCII characters")]
-pub struct InvalidToken;
-
 impl AdminToken {
     pub(crate) fn matches(&self, token: &[u8]) -> bool {
         self.0 == <[u8; 32]>::from(Sha256::digest(token))
@@ -39,11 +34,11 @@ impl AdminToken {
 }
 
 impl FromStr for AdminToken {
-    type Err = InvalidToken;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidToken> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         if text.len() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(InvalidToken);
+            return Err("must be at least 16 visible ASCII characters");
         }
         Ok(Self(Sha256::digest(text).into()))
     }
@@ -59,11 +54,6 @@ impl fmt::Debug for AdminToken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminHost(String);
 
-/// An invalid name of the admin listener.
-#[derive(Debug, thiserror::Error)]
-#[error("must be a host name without a port, such as admin.example.com")]
-pub struct InvalidAdminHost;
-
 impl AdminHost {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
@@ -71,14 +61,14 @@ impl AdminHost {
 }
 
 impl FromStr for AdminHost {
-    type Err = InvalidAdminHost;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidAdminHost> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let is_name = (1..=253).contains(&text.len()) && text.bytes().all(is_allowed);
         match is_name {
             true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err(InvalidAdminHost),
+            false => Err("must be a host name without a port, such as admin.example.com"),
         }
     }
 }

@@ -29,19 +29,14 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// The secret of a key. It has no `Display`, and its `Debug` reveals nothing.
 pub struct Secret(String);
 
-/// The operating system provided no random numbers.
-#[derive(Debug, thiserror::Error)]
-#[error("the operating system provided no random numbers: {0}")]
-pub struct NoRandomness(getrandom::Error);
-
 impl Secret {
     /// A new key from the operating system's randomness.
-    pub fn generate() -> Result<Self, NoRandomness> {
+    pub fn generate() -> Result<Self, getrandom::Error> {
         let mut text = String::with_capacity(KEY_LENGTH);
         text.push_str(SCHEME);
         let mut bytes = [0_u8; 64];
         while text.len() < CHECKED {
-            getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+            getrandom::fill(&mut bytes)?;
             // 248 is the largest multiple of 62 in a byte: larger values would bias towards the first characters.
             let fair = bytes.iter().filter(|byte| **byte < 248);
             for byte in fair.take(CHECKED - text.len()) {

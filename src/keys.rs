@@ -10,7 +10,7 @@ pub(crate) use name::KeyName;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId, NoRandomness, Secret};
+use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::Ban;
 use crate::plan::Plan;
 use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, StoreError};
@@ -25,8 +25,8 @@ pub enum Error {
     #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
     /// No secret could be generated.
-    #[error(transparent)]
-    NoRandomness(#[from] NoRandomness),
+    #[error("the operating system provided no random numbers: {0}")]
+    NoRandomness(getrandom::Error),
 }
 
 /// A rule that forbids a change.
@@ -91,7 +91,7 @@ pub(crate) async fn create(
     expires: Option<Duration>,
     now: Timestamp,
 ) -> Result<Issued, Error> {
-    let secret = Secret::generate()?;
+    let secret = Secret::generate().map_err(Error::NoRandomness)?;
     let key = NewKey {
         name: name.into(),
         plan,
@@ -116,7 +116,7 @@ pub async fn rotate(
     confirmation: Confirmation,
     now: Timestamp,
 ) -> Result<Issued, Error> {
-    let secret = Secret::generate()?;
+    let secret = Secret::generate().map_err(Error::NoRandomness)?;
     let (hash, prefix) = (secret.hash(), secret.prefix().to_owned());
     let decide = move |key: &KeyRecord| {
         check_rotation(key, &confirmation, now)?;

@@ -26,18 +26,13 @@ impl Default for PageSize {
     }
 }
 
-/// An invalid page size.
-#[derive(Debug, thiserror::Error)]
-#[error("must be between 1 and 100")]
-pub struct InvalidPageSize;
-
 impl FromStr for PageSize {
-    type Err = InvalidPageSize;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidPageSize> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         match text.parse() {
             Ok(size @ 1..=100) if text == size.to_string() => Ok(Self(size)),
-            _ => Err(InvalidPageSize),
+            _ => Err("must be between 1 and 100"),
         }
     }
 }

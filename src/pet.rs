@@ -111,19 +111,16 @@ impl PetStatus {
     }
 }
 
-/// An unknown status.
-#[derive(Debug, thiserror::Error)]
-#[error("must be one of available, pending, sold")]
-pub struct InvalidStatus;
+const NOT_A_STATUS: &str = "must be one of available, pending, sold";
 
 impl FromStr for PetStatus {
-    type Err = InvalidStatus;
+    type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Self, InvalidStatus> {
+    fn from_str(name: &str) -> Result<Self, &'static str> {
         Self::ALL
             .into_iter()
             .find(|status| status.as_str() == name)
-            .ok_or(InvalidStatus)
+            .ok_or(NOT_A_STATUS)
     }
 }
 

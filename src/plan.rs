@@ -15,17 +15,14 @@ pub struct Limits {
 /// The largest limit. Sums of it stay far from overflow.
 pub const LARGEST_LIMIT: u32 = 1_000_000_000;
 
-/// The limit is zero or too large.
-#[derive(Debug, thiserror::Error)]
-#[error("must be between 1 and 1000000000")]
-pub struct InvalidLimit;
+pub(crate) const INVALID_LIMIT: &str = "must be between 1 and 1000000000";
 
 impl Limits {
     /// Returns limits, if both are valid.
-    pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, InvalidLimit> {
+    pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, &'static str> {
         if per_minute == 0 || per_minute > LARGEST_LIMIT || per_day == 0 || per_day > LARGEST_LIMIT
         {
-            return Err(InvalidLimit);
+            return Err(INVALID_LIMIT);
         }
         Ok(Self {
             per_minute,
@@ -98,20 +95,6 @@ pub enum PlanName {
     Enterprise,
 }
 
-/// An invalid combination of a name and limits.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidPlan {
-    /// Enterprise needs both limits.
-    #[error("plan enterprise requires a limit per minute and one per day")]
-    LimitsMissing,
-    /// The limits of the others are fixed.
-    #[error("plan {0} has fixed limits: only plan enterprise has custom ones")]
-    LimitsFixed(PlanName),
-    /// A limit is invalid.
-    #[error("a limit {0}")]
-    Limit(#[from] InvalidLimit),
-}
-
 impl PlanName {
     /// The name on the command line and in the database.
     pub const fn as_str(self) -> &'static str {
@@ -124,16 +107,22 @@ impl PlanName {
     }
 
     /// Returns the plan of this name, with these limits if it is enterprise.
-    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, InvalidPlan> {
+    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, String> {
         match (self, per_minute, per_day) {
             (Self::Enterprise, Some(per_minute), Some(per_day)) => {
-                Ok(Plan::Enterprise(Limits::new(per_minute, per_day)?))
+                let limits = Limits::new(per_minute, per_day);
+                let limits = limits.map_err(|problem| format!("a limit {problem}"))?;
+                Ok(Plan::Enterprise(limits))
             }
-            (Self::Enterprise, _, _) => Err(InvalidPlan::LimitsMissing),
+            (Self::Enterprise, _, _) => {
+                Err("plan enterprise requires a limit per minute and one per day".into())
+            }
             (Self::Free, None, None) => Ok(Plan::Free),
             (Self::Pro, None, None) => Ok(Plan::Pro),
             (Self::Business, None, None) => Ok(Plan::Business),
-            (name, _, _) => Err(InvalidPlan::LimitsFixed(name)),
+            (name, _, _) => Err(format!(
+                "plan {name} has fixed limits: only plan enterprise has custom ones"
+            )),
         }
     }
 }
@@ -144,16 +133,11 @@ impl fmt::Display for PlanName {
     }
 }
 
-/// An unknown plan.
-#[derive(Debug, thiserror::Error)]
-#[error("unknown plan")]
-pub struct UnknownPlan;
-
 impl FromStr for PlanName {
-    type Err = UnknownPlan;
+    type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPlan> {
-        ValueEnum::from_str(name, false).map_err(|_| UnknownPlan)
+    fn from_str(name: &str) -> Result<Self, &'static str> {
+        ValueEnum::from_str(name, false).map_err(|_| "unknown plan")
     }
 }
 

@@ -113,7 +113,7 @@ impl Server {
         } = self;
         let (address, admin_address) = listeners.addresses()?;
         let local_url = format!("{}://{}/v1", scheme(tls.as_ref()), reachable(address));
-        let local_url: BaseUrl = local_url.parse()?;
+        let local_url: BaseUrl = local_url.parse().map_err(anyhow::Error::msg)?;
         let (shutdown, receiver) = watch::channel(false);
         let workers = listeners.api.len();
         let shared = Shared::new(config, store, clock, tls, &local_url, workers, receiver)?;

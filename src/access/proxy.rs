@@ -16,10 +16,7 @@ pub struct Cidr {
     last: u128,
 }
 
-/// The text is not a range of addresses.
-#[derive(Debug, thiserror::Error)]
-#[error("must be an address or a range, such as 10.0.0.0/8 or fd00::/8")]
-pub struct InvalidCidr;
+const INVALID: &str = "must be an address or a range, such as 10.0.0.0/8 or fd00::/8";
 
 fn to_ipv6_bits(address: IpAddr) -> u128 {
     match address {
@@ -30,17 +27,14 @@ fn to_ipv6_bits(address: IpAddr) -> u128 {
 }
 
 impl FromStr for Cidr {
-    type Err = InvalidCidr;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidCidr> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         let single = || text.parse().map(|address: IpAddr| IpNet::from(address));
-        let range: IpNet = text
-            .parse()
-            .or_else(|_| single())
-            .map_err(|_| InvalidCidr)?;
+        let range: IpNet = text.parse().or_else(|_| single()).map_err(|_| INVALID)?;
         let outside = range.max_prefix_len() - range.prefix_len();
-        let range = Ipv6Net::new(to_ipv6_bits(range.addr()).into(), 128 - outside)
-            .map_err(|_| InvalidCidr)?;
+        let range =
+            Ipv6Net::new(to_ipv6_bits(range.addr()).into(), 128 - outside).map_err(|_| INVALID)?;
         Ok(Self {
             first: range.network().to_bits(),
             last: range.broadcast().to_bits(),

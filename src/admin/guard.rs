@@ -54,10 +54,7 @@ impl Guard {
 
     /// Checks that the request is addressed to an IP address, to this machine, or to a name that is configured.
     pub(super) fn check_host(&self, head: &Head<'_>) -> Result<(), ApiError> {
-        let authority = Authority::of(head).map_err(|problem| ApiError::InvalidParameter {
-            name: "Host",
-            problem: problem.to_string(),
-        })?;
+        let authority = Authority::of(head)?;
         let is_ours = authority.is_some_and(|authority| self.is_ours(authority.as_bytes()));
         match is_ours {
             true => Ok(()),

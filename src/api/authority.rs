@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::Ipv6Addr;
 
+use super::error::ApiError;
 use crate::http::{Field, Head};
 
 /// The maximum length of a host with its port. A DNS name has at most 253 characters.
@@ -12,31 +13,27 @@ const MAX_LENGTH: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Authority<'a>(&'a [u8]);
 
-/// An invalid or missing host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidAuthority {
-    /// RFC 9112 requires exactly one `Host`, and this 400.
-    #[error("must be given exactly once")]
-    NotOnce,
-    #[error("must be a host name or an IP address, with or without a port, of at most 255 bytes")]
-    Malformed,
-}
-
 impl<'a> Authority<'a> {
     /// The authority of a request: of its target, if that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
-    pub(crate) fn of(head: &Head<'a>) -> Result<Option<Self>, InvalidAuthority> {
+    pub(crate) fn of(head: &Head<'a>) -> Result<Option<Self>, ApiError> {
+        let invalid = |problem: &str| ApiError::InvalidParameter {
+            name: "Host",
+            problem: problem.into(),
+        };
+        let parse = |bytes| Self::parse(bytes).map_err(invalid);
         let host = match head.host {
-            Field::One(host) => Some(Self::parse(host)?),
+            Field::One(host) => Some(parse(host)?),
             Field::Absent if !head.requires_host => None,
-            _ => return Err(InvalidAuthority::NotOnce),
+            // RFC 9112 requires exactly one `Host`, and this 400.
+            _ => return Err(invalid("must be given exactly once")),
         };
         match head.authority {
-            Some(target) => Self::parse(target.as_bytes()).map(Some),
+            Some(target) => parse(target.as_bytes()).map(Some),
             None => Ok(host),
         }
     }
 
-    fn parse(bytes: &'a [u8]) -> Result<Self, InvalidAuthority> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let is_valid = LAST.with_borrow_mut(|last| {
             // Empty before the first one: an empty authority is never accepted.
             if last == bytes && !bytes.is_empty() {
@@ -52,7 +49,9 @@ impl<'a> Authority<'a> {
         if is_valid {
             Ok(Self(bytes))
         } else {
-            Err(InvalidAuthority::Malformed)
+            Err(
+                "must be a host name or an IP address, with or without a port, of at most 255 bytes",
+            )
         }
     }
 

@@ -30,23 +30,21 @@ const ANY: HeaderValue = HeaderValue::from_static("*");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
 
-/// The text is not an origin.
-#[derive(Debug, thiserror::Error)]
-#[error("must be * or an origin: scheme, host and perhaps a port, such as https://shop.example")]
-pub struct InvalidOrigin;
+const INVALID: &str =
+    "must be * or an origin: scheme, host and perhaps a port, such as https://shop.example";
 
 impl FromStr for Origin {
-    type Err = InvalidOrigin;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         if text == "*" {
             return Ok(Self(ANY));
         }
         let text = text.to_ascii_lowercase();
-        let uri: Uri = text.parse().map_err(|_| InvalidOrigin)?;
+        let uri: Uri = text.parse().map_err(|_| INVALID)?;
         let (scheme, authority) = match (uri.scheme_str(), uri.authority()) {
             (Some(scheme), Some(authority)) => (scheme, authority),
-            _ => return Err(InvalidOrigin),
+            _ => return Err(INVALID),
         };
         // Browsers omit the default port, so an origin with it would never match.
         let is_default_port = matches!(
@@ -58,11 +56,9 @@ impl FromStr for Origin {
             || authority.as_str().contains(['@', '*'])
             || text != format!("{scheme}://{authority}")
         {
-            return Err(InvalidOrigin);
+            return Err(INVALID);
         }
-        HeaderValue::try_from(text)
-            .map(Self)
-            .map_err(|_| InvalidOrigin)
+        HeaderValue::try_from(text).map(Self).map_err(|_| INVALID)
     }
 }
 

@@ -49,7 +49,7 @@ fn start(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> 
             .within(scope)
             .map_err(|error| ApiError::InvalidParameter {
                 name: "cursor",
-                problem: error.to_string(),
+                problem: error.into(),
             }),
     }
 }

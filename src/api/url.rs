@@ -11,9 +11,8 @@ use super::authority::Authority;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
-#[derive(Debug, thiserror::Error)]
-#[error("must be an http or https URL that ends in /v1, such as https://animals.example/v1")]
-pub struct InvalidBaseUrl;
+const INVALID: &str =
+    "must be an http or https URL that ends in /v1, such as https://animals.example/v1";
 
 /// The beginning of the links in a response, up to `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +75,10 @@ impl BaseUrl {
 }
 
 impl FromStr for BaseUrl {
-    type Err = InvalidBaseUrl;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
-        let uri: Uri = text.parse().map_err(|_| InvalidBaseUrl)?;
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let uri: Uri = text.parse().map_err(|_| INVALID)?;
         let scheme = uri.scheme_str().unwrap_or_default();
         // It is written between < and > in a Link header.
         let plain = text
@@ -92,10 +91,10 @@ impl FromStr for BaseUrl {
             || text.contains('#')
             || !text.ends_with("/v1")
         {
-            return Err(InvalidBaseUrl);
+            return Err(INVALID);
         }
         // The scheme in lower case, so that it can be compared.
-        let (_, rest) = text.split_once("://").ok_or(InvalidBaseUrl)?;
+        let (_, rest) = text.split_once("://").ok_or(INVALID)?;
         Ok(Self(format!("{scheme}://{rest}")))
     }
 }

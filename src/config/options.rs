@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::SpanRelativeTo;
 
-use super::{AdminHost, AdminToken, InvalidConfig, InvalidToken};
+use super::{AdminHost, AdminToken, InvalidConfig};
 use crate::access::proxy::Cidr;
 use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
 use crate::files::{InvalidFile, read_secret_line};
 use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
-use crate::plan::{InvalidLimit, LARGEST_LIMIT};
+use crate::plan::{INVALID_LIMIT, LARGEST_LIMIT};
 use crate::store::Database;
 
 /// The options that every command on the data has.
@@ -217,7 +217,7 @@ impl ServeOptions {
             (Some(_), Some(_)) => return Err(InvalidConfig::TwoTokens),
         };
         let token = read_secret_line(path, "token").and_then(|line| {
-            line.parse().map_err(|error: InvalidToken| InvalidFile {
+            line.parse().map_err(|error| InvalidFile {
                 path: path.clone(),
                 problem: format!("the first line {error}"),
             })
@@ -246,10 +246,10 @@ pub(crate) fn id(text: &str) -> Result<i64, &'static str> {
 }
 
 /// Parses a limit of plan enterprise.
-pub(crate) fn limit(text: &str) -> Result<u32, InvalidLimit> {
+pub(crate) fn limit(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
         Ok(limit @ 1..=LARGEST_LIMIT) => Ok(limit),
-        _ => Err(InvalidLimit),
+        _ => Err(INVALID_LIMIT),
     }
 }
 

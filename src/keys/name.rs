@@ -9,10 +9,6 @@ const MAX_LENGTH: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyName(String);
 
-#[derive(Debug, thiserror::Error)]
-#[error("must be 1 to 100 characters, not blank and without control characters")]
-pub(crate) struct InvalidKeyName;
-
 impl KeyName {
     /// The name of the key that a new database starts with.
     pub(crate) fn first() -> Self {
@@ -21,16 +17,16 @@ impl KeyName {
 }
 
 impl FromStr for KeyName {
-    type Err = InvalidKeyName;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidKeyName> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         let fits = text.chars().count() <= MAX_LENGTH
             && !text.trim().is_empty()
             && !text.contains(char::is_control);
         if fits {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidKeyName)
+            Err("must be 1 to 100 characters, not blank and without control characters")
         }
     }
 }

@@ -77,23 +77,17 @@ const CHECKS: &[u8; 16] = b"ghijklmnopqrstuv";
 /// The length of a cursor's text in bytes.
 const LENGTH: usize = 34;
 
-/// An invalid cursor.
-#[derive(Debug, thiserror::Error)]
-#[error("must be the value from a Link header of this service, unchanged")]
-pub struct InvalidCursor;
-
-/// A cursor of another list.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("belongs to another list or another status filter: follow the Link header unchanged")]
-pub struct ForeignCursor;
+const INVALID: &str = "must be the value from a Link header of this service, unchanged";
+const FOREIGN: &str =
+    "belongs to another list or another status filter: follow the Link header unchanged";
 
 impl BoundCursor {
     /// The position, if it is in this list.
-    pub fn within(self, scope: Scope) -> Result<Cursor, ForeignCursor> {
+    pub fn within(self, scope: Scope) -> Result<Cursor, &'static str> {
         if self.scope == scope {
             Ok(self.cursor)
         } else {
-            Err(ForeignCursor)
+            Err(FOREIGN)
         }
     }
 
@@ -111,28 +105,28 @@ impl BoundCursor {
 }
 
 impl FromStr for BoundCursor {
-    type Err = InvalidCursor;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
-        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| InvalidCursor)?;
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| INVALID)?;
         let (code, pairs) = text.split_at(2);
         let scope = Scope::ALL
             .into_iter()
             .find(|scope| scope.code() == *code)
-            .ok_or(InvalidCursor)?;
+            .ok_or(INVALID)?;
         let mut id = 0_u64;
         for pair in pairs.chunks_exact(2) {
             let digit = DIGITS
                 .iter()
                 .position(|digit| *digit == pair[0])
-                .ok_or(InvalidCursor)?;
+                .ok_or(INVALID)?;
             if CHECKS[digit] != pair[1] {
-                return Err(InvalidCursor);
+                return Err(INVALID);
             }
             id = id << 4 | digit as u64;
         }
         if i64::try_from(id).is_err() {
-            return Err(InvalidCursor);
+            return Err(INVALID);
         }
         Ok(Cursor(id).bound_to(scope))
     }
@@ -158,7 +152,7 @@ mod tests {
                     let expected = if other == scope {
                         Ok(Cursor::after(id))
                     } else {
-                        Err(ForeignCursor)
+                        Err(FOREIGN)
                     };
                     assert_eq!(read.within(other), expected, "{text}");
                 }

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{NewPet, PetName, PetStatus, syntax};
+use super::{NOT_A_STATUS, NewPet, PetName, PetStatus, syntax};
 
 /// All problems with a body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,8 +23,6 @@ impl InvalidBody {
 
 pub(super) const NOT_AN_INT64: &str =
     "must be an integer from -9223372036854775808 to 9223372036854775807";
-
-pub(super) const NOT_A_STATUS: &str = "must be one of available, pending, sold";
 
 const NOT_AN_OBJECT: &str =
     "The body must be a JSON object with name, categoryId and, optionally, status.";

@@ -1,6 +1,6 @@
 //! An animal in a file: the fields and rules of the API, and its ID if animals keep theirs.
 
-use super::body::{Fields, NOT_A_STATUS, NOT_AN_INT64, parse_int64};
+use super::body::{Fields, NOT_AN_INT64, parse_int64};
 use super::{CsvColumns, NewPet, PetId, PetIds, PetStatus, syntax};
 
 /// An animal in a file.
@@ -46,7 +46,7 @@ impl PetRow {
         // An empty field is one that is omitted.
         let status = match columns.status.map(text) {
             None | Some("") => Ok(PetStatus::Available),
-            Some(name) => name.parse().map_err(|_| report("status", NOT_A_STATUS)),
+            Some(name) => name.parse().map_err(|problem| report("status", problem)),
         };
         match (id, name, category_id, status) {
             (Some(id), Ok(name), Ok(category_id), Ok(status)) => Ok(Self {

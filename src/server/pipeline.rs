@@ -304,10 +304,7 @@ fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
     if head.is_ambiguously_encoded() {
         return Err(ApiError::TransferEncoding);
     }
-    Authority::of(head).map_err(|problem| ApiError::InvalidParameter {
-        name: "Host",
-        problem: problem.to_string(),
-    })
+    Authority::of(head)
 }
 
 /// The name of a method for the log. Unknown ones are not logged, because they may contain anything.

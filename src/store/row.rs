@@ -1,5 +1,7 @@
 //! The columns of the tables and what they mean, the same for every engine.
 
+use std::error::Error;
+
 use super::contract::{KeyRecord, UsageRow};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
@@ -132,10 +134,8 @@ fn read_plan<R: SqlRow>(row: &R) -> Result<Plan, R::Error> {
     let (per_minute, per_day) = (row.optional_int(3)?, row.optional_int(4)?);
     let read = |name: &str| {
         let limit = |limit: Option<i64>| limit.map(u32::try_from).transpose();
-        anyhow::Ok(
-            name.parse::<PlanName>()?
-                .with(limit(per_minute)?, limit(per_day)?)?,
-        )
+        let name: PlanName = name.parse()?;
+        Ok::<_, Box<dyn Error>>(name.with(limit(per_minute)?, limit(per_day)?)?)
     };
     let invalid = |error| R::invalid(2, format!("a key's plan cannot be read: {error}"));
     read(row.text(2)?).map_err(invalid)

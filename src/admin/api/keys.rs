@@ -206,7 +206,7 @@ impl From<keys::Error> for ApiError {
             }
             keys::Error::Rejected(rejection) => ApiError::Conflict(rejection.to_string()),
             keys::Error::Store(error) => error.into(),
-            keys::Error::NoRandomness(error) => ApiError::Internal {
+            error @ keys::Error::NoRandomness(_) => ApiError::Internal {
                 cause: error.to_string(),
             },
         }

@@ -44,17 +44,9 @@ struct Settings {
     queue: usize,
 }
 
-/// A variable with a value that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{variable}: must be {expected}")]
-pub(crate) struct InvalidVariable {
-    variable: &'static str,
-    expected: &'static str,
-}
-
 impl Traces {
     /// Reads the variables. Without an endpoint there are no traces.
-    pub(crate) fn from_environment() -> Result<Self, InvalidVariable> {
+    pub(crate) fn from_environment() -> Result<Self, String> {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let exporter = one_of(
@@ -73,8 +65,7 @@ impl Traces {
             Some((Some("http"), Some(_))) => false,
             Some((Some("https"), Some(_))) => true,
             _ => {
-                let expected = "a URL such as http://127.0.0.1:4318";
-                return Err(InvalidVariable { variable, expected });
+                return Err(invalid(variable, "a URL such as http://127.0.0.1:4318"));
             }
         };
         let http = "http/protobuf: other protocols are not supported";
@@ -149,8 +140,13 @@ fn resource() -> Resource {
     .build()
 }
 
+/// The problem with a variable whose value cannot be used.
+fn invalid(variable: &str, expected: &str) -> String {
+    format!("{variable}: must be {expected}")
+}
+
 /// The CAs for the collector, and the client certificate.
-fn files() -> Result<ClientFiles, InvalidVariable> {
+fn files() -> Result<ClientFiles, String> {
     let path = |(_, path)| PathBuf::from(path);
     let pair = match (
         first(&otlp!("CLIENT_CERTIFICATE")),
@@ -159,16 +155,16 @@ fn files() -> Result<ClientFiles, InvalidVariable> {
         (None, None) => None,
         (Some(cert), Some(key)) => Some((path(cert), path(key))),
         (Some(_), None) => {
-            return Err(InvalidVariable {
-                variable: "OTEL_EXPORTER_OTLP_CLIENT_KEY",
-                expected: "set: the client certificate needs its key",
-            });
+            return Err(invalid(
+                "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+                "set: the client certificate needs its key",
+            ));
         }
         (None, Some(_)) => {
-            return Err(InvalidVariable {
-                variable: "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-                expected: "set: the client key needs its certificate",
-            });
+            return Err(invalid(
+                "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+                "set: the client key needs its certificate",
+            ));
         }
     };
     let roots = first(&otlp!("CERTIFICATE")).map(path).map(Roots::File);
@@ -180,11 +176,9 @@ fn one_of(
     names: &[&'static str],
     values: &[&str],
     expected: &'static str,
-) -> Result<Option<String>, InvalidVariable> {
+) -> Result<Option<String>, String> {
     match first(names) {
-        Some((variable, value)) if !values.contains(&&*value) => {
-            Err(InvalidVariable { variable, expected })
-        }
+        Some((variable, value)) if !values.contains(&&*value) => Err(invalid(variable, expected)),
         found => Ok(found.map(|(_, value)| value)),
     }
 }
@@ -194,10 +188,10 @@ fn number(
     names: &[&'static str],
     range: RangeInclusive<u32>,
     expected: &'static str,
-) -> Result<Option<u32>, InvalidVariable> {
+) -> Result<Option<u32>, String> {
     let parse = |(variable, text): (_, String)| match text.parse() {
         Ok(number) if range.contains(&number) => Ok(number),
-        _ => Err(InvalidVariable { variable, expected }),
+        _ => Err(invalid(variable, expected)),
     };
     first(names).map(parse).transpose()
 }
