@@ -48,7 +48,7 @@ pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
 pub use service::Service;
 pub use timeouts::Timeouts;
-pub use tls::{InvalidPair, Reload, Tls};
+pub use tls::{Reload, Tls};
 
 #[cfg(test)]
 mod tests;

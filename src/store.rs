@@ -19,10 +19,9 @@ mod writer;
 
 pub use contract::{
     ActionResult, ChangedKey, Conflict, Created, Creation, Database, DeploymentId, Heartbeat,
-    IdempotencyRecord, ImportError, ImportRow, InvalidDatabaseUrl, KeyChange, KeyChangeResult,
-    KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page,
-    PostgresUrl, Result, Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder,
-    UsageRow,
+    IdempotencyRecord, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList, KeyListQuery,
+    KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Revisions,
+    StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub(crate) use contract::{banned_until, last_used, old_secret_until};
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};

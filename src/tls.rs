@@ -10,7 +10,6 @@ mod verifier;
 
 pub(crate) use client::ClientTls;
 pub(crate) use der::server_end_point;
-pub use files::{ClientFiles, InvalidParameter, Roots};
-pub use pair::InvalidPair;
+pub use files::{ClientFiles, Roots};
 pub(crate) use pair::{Digest, Pair, read as read_pair};
 pub(crate) use verifier::Verification;

@@ -5,13 +5,12 @@
 
 mod handshake;
 
-pub use crate::tls::InvalidPair;
 pub(super) use handshake::{Handshake, perform_handshake};
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -22,6 +21,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::Timestamp;
+use crate::files::InvalidFile;
 use crate::mutex::lock;
 use crate::tls::{Digest, Pair, read_pair};
 
@@ -48,7 +48,7 @@ struct Inner {
 
 /// The pair in use.
 #[derive(Debug)]
-struct Current(RwLock<Pair>);
+struct Current(Mutex<Pair>);
 
 /// The result of reading the files again.
 #[derive(Debug)]
@@ -61,10 +61,12 @@ pub enum Reload {
 
 impl Tls {
     /// Reads and checks the files.
-    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidPair> {
+    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, String> {
         let (digest, pair) = read_pair(&cert, &key);
-        let current = Arc::new(Current(RwLock::new(pair?)));
-        let mut config = config(Arc::clone(&current))?;
+        let pair = pair.map_err(|error| error.to_string())?;
+        let current = Arc::new(Current(Mutex::new(pair)));
+        let config = config(Arc::clone(&current));
+        let mut config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
         let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
         // In order of preference.
         config.alpn_protocols.insert(0, HTTP_2.to_vec());
@@ -80,25 +82,25 @@ impl Tls {
     }
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
-    pub fn reload(&self, always: bool) -> Result<Reload, InvalidPair> {
+    pub fn reload(&self, always: bool) -> Result<Reload, InvalidFile> {
         let mut seen = lock(&self.0.seen);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
         if digest == *seen && !always {
             return Ok(Reload::Unchanged);
         }
         *seen = digest;
-        *self.0.current.write() = pair?;
+        *lock(&self.0.current.0) = pair?;
         Ok(Reload::Replaced)
     }
 
     /// When the certificate in use becomes valid.
     pub fn valid_from(&self) -> Timestamp {
-        self.0.current.read().valid_from
+        lock(&self.0.current.0).valid_from
     }
 
     /// When the certificate in use expires.
     pub fn expires_at(&self) -> Timestamp {
-        self.0.current.read().expires_at
+        lock(&self.0.current.0).expires_at
     }
 
     /// Performs a handshake that offers only HTTP/1.1.
@@ -113,19 +115,9 @@ impl fmt::Debug for Tls {
     }
 }
 
-impl Current {
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Pair> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Pair> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ResolvesServerCert for Current {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.read().certified))
+        Some(Arc::clone(&lock(&self.0).certified))
     }
 }
 

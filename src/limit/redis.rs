@@ -12,7 +12,7 @@ mod timer;
 mod url;
 
 pub use health::RedisHealth;
-pub use url::{InvalidRedisUrl, RedisClient, RedisUrl};
+pub use url::{RedisClient, RedisUrl};
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,7 @@ use crate::http::Tls;
 
 /// Loads the certificate at startup.
 pub(super) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
-    let tls = Tls::load(files.cert.clone(), files.key.clone())?;
+    let tls = Tls::load(files.cert.clone(), files.key.clone()).map_err(anyhow::Error::msg)?;
     // It stays registered: a signal to reload must not end a server that has just started.
     drop(hangups().context("cannot listen for SIGHUP")?);
     Ok(tls)

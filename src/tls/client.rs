@@ -5,17 +5,18 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use anyhow::{anyhow, bail};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::sign::SingleCertAndKey;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::explain::explain;
 use super::files::{ClientFiles, Roots};
-use super::pair::{self, InvalidPair};
+use super::pair;
 use super::verifier::{Verification, Verifier};
 use crate::files::{self, InvalidFile};
 
@@ -26,28 +27,13 @@ pub(crate) struct ClientTls {
     roots: Roots,
 }
 
-/// Why connections cannot be encrypted.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientTlsError {
-    #[error(transparent)]
-    Roots(#[from] InvalidFile),
-    #[error(
-        "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert"
-    )]
-    NoSystemRoots,
-    #[error(transparent)]
-    Pair(#[from] InvalidPair),
-    #[error("cannot set up TLS: {0}")]
-    Setup(#[from] rustls::Error),
-}
-
 impl ClientTls {
     /// Reads the files that this verification needs. `protocols` are offered by ALPN.
     pub(crate) fn load(
         files: &ClientFiles,
         verification: Verification,
         protocols: &[&[u8]],
-    ) -> Result<Self, ClientTlsError> {
+    ) -> anyhow::Result<Self> {
         let roots = files.roots.clone().unwrap_or_default();
         let (store, trusted) = match (verification, &roots) {
             (Verification::None, _) => (RootCertStore::empty(), Vec::new()),
@@ -76,7 +62,8 @@ impl ClientTls {
             trusted,
         };
         let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(|error| anyhow!("cannot set up TLS: {error}"))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match &files.pair {
@@ -123,13 +110,15 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-fn system_roots() -> Result<RootCertStore, ClientTlsError> {
+fn system_roots() -> anyhow::Result<RootCertStore> {
     let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;
     let mut store = RootCertStore::empty();
     // Some systems have certificates that are malformed. They are ignored.
     store.add_parsable_certificates(found);
     match store.is_empty() {
-        true => Err(ClientTlsError::NoSystemRoots),
+        true => bail!(
+            "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert"
+        ),
         false => Ok(store),
     }
 }

@@ -33,32 +33,16 @@ pub struct ClientFiles {
     pub(crate) pair: Option<(PathBuf, PathBuf)>,
 }
 
-/// Parameters of a URL that conflict.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidParameter {
-    /// A client certificate without its key.
-    #[error("sslcert requires sslkey")]
-    NoKey,
-    /// A key without its client certificate.
-    #[error("sslkey requires sslcert")]
-    NoCert,
-    /// A parameter is empty.
-    #[error("{0} must not be empty")]
-    Empty(&'static str),
-}
-
 impl ClientFiles {
     /// The parameters that name files.
     pub(crate) const PARAMETERS: [&'static str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
-    /// The files that the values of [`PARAMETERS`](Self::PARAMETERS) name.
-    pub(crate) fn from_parameters(
-        [roots, cert, key]: [Option<String>; 3],
-    ) -> Result<Self, InvalidParameter> {
+    /// The files that the values of [`PARAMETERS`](Self::PARAMETERS) name, unless they conflict.
+    pub(crate) fn from_parameters([roots, cert, key]: [Option<String>; 3]) -> Result<Self, String> {
         let values = [&roots, &cert, &key].into_iter().zip(Self::PARAMETERS);
         for (value, name) in values {
             if value.as_ref().is_some_and(String::is_empty) {
-                return Err(InvalidParameter::Empty(name));
+                return Err(format!("{name} must not be empty"));
             }
         }
         Ok(Self {
@@ -69,8 +53,8 @@ impl ClientFiles {
             pair: match (cert, key) {
                 (Some(cert), Some(key)) => Some((cert.into(), key.into())),
                 (None, None) => None,
-                (Some(_), None) => return Err(InvalidParameter::NoKey),
-                (None, Some(_)) => return Err(InvalidParameter::NoCert),
+                (Some(_), None) => return Err("sslcert requires sslkey".into()),
+                (None, Some(_)) => return Err("sslkey requires sslcert".into()),
             },
         })
     }

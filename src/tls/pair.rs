@@ -1,6 +1,6 @@
 //! A certificate and its key, read from two PEM files and checked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use sha2::Digest as _;
@@ -27,27 +27,8 @@ pub(crate) struct Pair {
     pub(crate) expires_at: Timestamp,
 }
 
-/// Why a pair cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidPair {
-    /// A file cannot be used.
-    #[error(transparent)]
-    File(#[from] InvalidFile),
-    /// The key is another certificate's.
-    #[error("{}: does not match the certificate in {}", .key.display(), .cert.display())]
-    Mismatch {
-        /// The file with the certificate.
-        cert: PathBuf,
-        /// The file with the key.
-        key: PathBuf,
-    },
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS: {0}")]
-    Setup(#[from] rustls::Error),
-}
-
 /// Reads both files, and checks that they belong together.
-pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair>) {
+pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidFile>) {
     let (cert_read, key_read) = (files::read(cert), files::read_secret(key, "private key"));
     let mut digest = sha2::Sha256::new();
     for read in [&cert_read, &key_read] {
@@ -58,7 +39,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
     }
     let failed = |path: &Path| {
         let path = path.to_owned();
-        |problem| InvalidPair::File(InvalidFile { path, problem })
+        |problem| InvalidFile { path, problem }
     };
     let pair = cert_read.map_err(failed(cert)).and_then(|cert_pem| {
         let key_pem = key_read.map_err(failed(key))?;
@@ -77,10 +58,8 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidPair
                 expires_at: validity.not_after,
             }),
             Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                Err(InvalidPair::Mismatch {
-                    cert: cert.to_owned(),
-                    key: key.to_owned(),
-                })
+                let cert = cert.display();
+                Err(failed(key)(format!("does not match the certificate in {cert}")))
             }
             Err(rustls::Error::InvalidCertificate(_)) => {
                 Err(failed(cert)("the certificate is malformed".into()))

@@ -8,7 +8,7 @@ use redis::IntoConnectionInfo;
 use redis::cluster::ClusterClient;
 
 use crate::hosts;
-use crate::tls::{ClientFiles, ClientTls, InvalidParameter, Verification};
+use crate::tls::{ClientFiles, ClientTls, Verification};
 
 /// `redis://HOST:PORT`, or several nodes of a cluster: `redis://HOST:PORT,HOST:PORT`. With TLS: `rediss://`.
 #[derive(Clone)]
@@ -36,25 +36,9 @@ pub struct RedisClient {
     pub(super) tls: Option<ClientTls>,
 }
 
-/// An invalid URL. It may contain a password, so it is not repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidRedisUrl {
-    /// Not a URL of Redis.
-    #[error(
-        "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
-         or several nodes of a cluster separated by commas; rediss:// for TLS"
-    )]
-    Malformed,
-    /// Parameters for TLS, without TLS.
-    #[error("sslrootcert, sslcert and sslkey require rediss://")]
-    NotEncrypted,
-    /// The fragment by which other clients disable verification.
-    #[error("#insecure is not supported: the certificate of Redis is always verified")]
-    Insecure,
-    /// Parameters for TLS conflict.
-    #[error(transparent)]
-    Parameter(#[from] InvalidParameter),
-}
+/// The problem with a URL, which is not repeated: it may contain a password.
+const MALFORMED: &str = "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
+     or several nodes of a cluster separated by commas; rediss:// for TLS";
 
 impl RedisUrl {
     /// Reads the TLS files, or returns an error of one line.
@@ -84,21 +68,28 @@ impl RedisUrl {
 }
 
 impl FromStr for RedisUrl {
-    type Err = InvalidRedisUrl;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidRedisUrl> {
-        let malformed = || InvalidRedisUrl::Malformed;
+    fn from_str(text: &str) -> Result<Self, String> {
         let taken = hosts::take_parameters(text, ClientFiles::PARAMETERS);
-        let (url, parameters) = taken.ok_or_else(malformed)?;
+        let (url, parameters) = taken.ok_or(MALFORMED)?;
         let files = ClientFiles::from_parameters(parameters)?;
         let (url, files) = match url.strip_prefix("rediss://") {
-            Some(rest) if rest.ends_with("#insecure") => return Err(InvalidRedisUrl::Insecure),
+            // The fragment by which other clients disable verification.
+            Some(rest) if rest.ends_with("#insecure") => {
+                return Err(
+                    "#insecure is not supported: the certificate of Redis is always verified"
+                        .into(),
+                );
+            }
             // The crate need not know about TLS.
             Some(rest) => (format!("redis://{rest}"), Some(files)),
-            None if files != ClientFiles::default() => return Err(InvalidRedisUrl::NotEncrypted),
+            None if files != ClientFiles::default() => {
+                return Err("sslrootcert, sslcert and sslkey require rediss://".into());
+            }
             None => (url, None),
         };
-        let (nodes, hosts) = hosts::split_url("redis", &url).ok_or_else(malformed)?;
+        let (nodes, hosts) = hosts::split_url("redis", &url).ok_or(MALFORMED)?;
         let target = match &*nodes {
             [one] => redis::Client::open(&**one).map(|client| Target::One(client.into())),
             _ => ClusterClient::new(nodes.clone()).map(|client| Target::Cluster(client.into())),
@@ -106,7 +97,7 @@ impl FromStr for RedisUrl {
         Ok(Self {
             has_password: has_password(&nodes),
             hosts,
-            target: target.map_err(|_| malformed())?,
+            target: target.map_err(|_| MALFORMED)?,
             files,
         })
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use tokio_postgres::config::Host;
 
-use super::postgres_url::{InvalidDatabaseUrl, PostgresUrl};
+use super::postgres_url::{MALFORMED, PostgresUrl};
 use crate::tls::Verification;
 
 /// `sqlite:PATH`, or `postgres://…`.
@@ -19,26 +19,30 @@ pub enum Database {
 }
 
 impl FromStr for Database {
-    type Err = InvalidDatabaseUrl;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("sqlite", path)) => sqlite_path(path).map(Self::Sqlite),
+            Some(("sqlite", path)) => Ok(Self::Sqlite(sqlite_path(path)?)),
             Some(("postgres" | "postgresql", _)) => text.parse().map(Self::Postgres),
-            _ => Err(InvalidDatabaseUrl::Malformed),
+            _ => Err(MALFORMED.into()),
         }
     }
 }
 
 /// The path in `sqlite:PATH`. What other programs use as a URL, and would be the name of an unexpected file here, is rejected.
-fn sqlite_path(path: &str) -> Result<PathBuf, InvalidDatabaseUrl> {
+fn sqlite_path(path: &str) -> Result<PathBuf, &'static str> {
     match path {
-        "" => Err(InvalidDatabaseUrl::Malformed),
+        "" => Err(MALFORMED),
         _ if path.starts_with("//") && !path.starts_with("///") => {
-            Err(InvalidDatabaseUrl::TwoSlashes)
+            Err("write sqlite:x.db for a file in the current directory, or sqlite:///absolute/path")
         }
-        _ if path.starts_with(":memory:") => Err(InvalidDatabaseUrl::InMemory),
-        _ if path.contains('?') => Err(InvalidDatabaseUrl::FileParameters),
+        _ if path.starts_with(":memory:") => Err(
+            "a database in memory would be lost when the process ends: name a file, as in sqlite:x.db",
+        ),
+        _ if path.contains('?') => {
+            Err("a sqlite: URL has no parameters after ?: write sqlite:x.db")
+        }
         _ => Ok(path.into()),
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::hosts;
-use crate::tls::{ClientFiles, InvalidParameter, Roots, Verification};
+use crate::tls::{ClientFiles, Roots, Verification};
 
 /// `postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,38 +32,8 @@ pub(crate) enum SslMode {
     VerifyFull,
 }
 
-/// An invalid database URL. It may hold a password, so it is not repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidDatabaseUrl {
-    /// Not a URL of a database.
-    #[error(
-        "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db"
-    )]
-    Malformed,
-    /// Its password ends at a character that a URL uses, and the rest would be taken for the host or the name of the database.
-    #[error("encode @ in a password as %40, and / as %2F")]
-    Unescaped,
-    /// `sqlite://` and a relative path.
-    #[error("write sqlite:x.db for a file in the current directory, or sqlite:///absolute/path")]
-    TwoSlashes,
-    /// `sqlite::memory:`.
-    #[error(
-        "a database in memory would be lost when the process ends: name a file, as in sqlite:x.db"
-    )]
-    InMemory,
-    /// A file name with `?`.
-    #[error("a sqlite: URL has no parameters after ?: write sqlite:x.db")]
-    FileParameters,
-    /// Its `sslmode` is unknown.
-    #[error("sslmode must be disable, prefer, require, verify-ca or verify-full")]
-    SslMode,
-    /// Every public CA could sign a certificate for another server.
-    #[error("sslrootcert=system requires sslmode=verify-full")]
-    WeakMode,
-    /// Parameters for TLS conflict.
-    #[error(transparent)]
-    Parameter(#[from] InvalidParameter),
-}
+/// The problem with a URL, which is not repeated: it may hold a password.
+pub(super) const MALFORMED: &str = "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db";
 
 impl PostgresUrl {
     /// A configuration for each server.
@@ -95,21 +65,21 @@ impl PostgresUrl {
 }
 
 impl FromStr for PostgresUrl {
-    type Err = InvalidDatabaseUrl;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
-        let malformed = InvalidDatabaseUrl::Malformed;
-        // tokio-postgres takes what follows the first @ for the host, which errors show, and DNS servers are asked for.
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Of a password that is not encoded, tokio-postgres takes what follows the first @ for the host, which errors show, and DNS
+        // servers are asked for.
         let start = text.split('?').next().unwrap_or_default();
         let is_late = |at: usize| start[..at].matches('/').count() > 2;
         if start.matches('@').count() > 1 || start.find('@').is_some_and(is_late) {
-            return Err(InvalidDatabaseUrl::Unescaped);
+            return Err("encode @ in a password as %40, and / as %2F".into());
         }
         let scheme = text.split(':').next().unwrap_or_default();
         let [roots, cert, key] = ClientFiles::PARAMETERS;
         let taken = hosts::take_parameters(text, ["sslmode", roots, cert, key]);
         let Some((url, [mode, roots, cert, key])) = taken else {
-            return Err(malformed);
+            return Err(MALFORMED.into());
         };
         let files = ClientFiles::from_parameters([roots, cert, key])?;
         let mode = match (mode.as_deref(), &files.roots) {
@@ -119,15 +89,16 @@ impl FromStr for PostgresUrl {
             (None, _) => SslMode::Prefer,
         };
         if files.roots == Some(Roots::System) && mode != SslMode::VerifyFull {
-            return Err(InvalidDatabaseUrl::WeakMode);
+            // Every public CA could sign a certificate for another server.
+            return Err("sslrootcert=system requires sslmode=verify-full".into());
         }
-        let (urls, _) = hosts::split_url(scheme, &url).ok_or(malformed)?;
+        let (urls, _) = hosts::split_url(scheme, &url).ok_or(MALFORMED)?;
         let server = |url: &String| match url.parse::<Config>() {
             Ok(mut config) if config.get_hosts().len() == 1 => {
                 config.ssl_mode(mode.requested_of(config.get_hosts()));
                 Ok(config)
             }
-            _ => Err(InvalidDatabaseUrl::Malformed),
+            _ => Err(MALFORMED),
         };
         Ok(Self {
             servers: urls.iter().map(server).collect::<Result<_, _>>()?,
@@ -150,16 +121,16 @@ impl SslMode {
 }
 
 impl FromStr for SslMode {
-    type Err = InvalidDatabaseUrl;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
+    fn from_str(text: &str) -> Result<Self, &'static str> {
         Ok(match text {
             "disable" => Self::Disable,
             "prefer" => Self::Prefer,
             "require" => Self::Require,
             "verify-ca" => Self::VerifyCa,
             "verify-full" => Self::VerifyFull,
-            _ => return Err(InvalidDatabaseUrl::SslMode),
+            _ => return Err("sslmode must be disable, prefer, require, verify-ca or verify-full"),
         })
     }
 }
@@ -168,7 +139,7 @@ impl FromStr for SslMode {
 mod tests {
     use super::*;
 
-    fn parse(parameters: &str) -> Result<PostgresUrl, InvalidDatabaseUrl> {
+    fn parse(parameters: &str) -> Result<PostgresUrl, String> {
         format!("postgres://me@db/shop?connect_timeout=3{parameters}").parse()
     }
 
@@ -206,7 +177,7 @@ mod tests {
             ),
             ("&sslmode=require&sslmode=disable", "must be sqlite:PATH"),
         ] {
-            let error = parse(parameters).expect_err(parameters).to_string();
+            let error = parse(parameters).expect_err(parameters);
             assert!(error.contains(message), "{parameters}: {error}");
         }
     }
