@@ -1,9 +1,10 @@
 //! The meters of all keys, in blocks that are never moved or freed: a key is never deleted, so a request borrows its meter, and no
 //! reference count has to be written.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::Meter;
+use crate::mutex::lock;
 
 /// Meters in a block: 32 KiB.
 const BLOCK: usize = 256;
@@ -22,7 +23,7 @@ pub struct MeterIndex(usize);
 impl Meters {
     /// Adds a meter that has counted nothing.
     pub fn add(&self) -> MeterIndex {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = lock(&self.count);
         if count.is_multiple_of(BLOCK) {
             self.blocks
                 .push((0..BLOCK).map(|_| Meter::default()).collect());

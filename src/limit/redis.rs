@@ -15,7 +15,7 @@ pub use health::RedisHealth;
 pub use url::{RedisClient, RedisUrl};
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::RedisResult;
@@ -25,6 +25,7 @@ use super::decision::SharedDecision;
 use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
 use crate::key::KeyId;
+use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::trace::{QuerySpan, System};
 use connection::RedisConnection;
@@ -103,7 +104,7 @@ impl RedisLimiter {
     /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
         let limiter = &self.0;
-        let connection = limiter.connection().clone();
+        let connection = lock(&limiter.connection).clone();
         if let Some(connection) = connection {
             let span = QuerySpan::start(System::Redis, "EVALSHA", "");
             let decided = limiter.decide(connection, key, meter, limits).await;
@@ -143,15 +144,9 @@ impl ThreadLimiter {
         })
     }
 
-    fn connection(&self) -> MutexGuard<'_, Option<RedisConnection>> {
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets this thread decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
     fn open_breaker(&self, cause: &str) {
-        let connection = self.connection().take();
+        let connection = lock(&self.connection).take();
         if let Some(connection) = connection {
             connection.close();
         }
@@ -172,7 +167,7 @@ impl ThreadLimiter {
         // A Redis that responds but cannot write, because it is full or a replica, would fail the next request.
         let request = DecisionRequest::probe(KeyId(self.last_failed_key.load(Ordering::Relaxed)));
         within(probe_timeout, self.script.decide(&mut connection, &request)).await?;
-        *self.connection() = Some(connection);
+        *lock(&self.connection) = Some(connection);
         if self.thread_health.mark_healthy(&self.health) {
             tracing::info!("Redis is available again: limits are shared by all nodes again");
         }
@@ -185,7 +180,7 @@ impl ThreadLimiter {
         let ping = redis::cmd("PING");
         loop {
             sleep(PROBE_INTERVAL).await;
-            let connection = self.connection().clone();
+            let connection = lock(&self.connection).clone();
             let probed = match connection {
                 Some(mut connection) => within(CONNECT_TIMEOUT, connection.query(&ping)).await,
                 None => self.connect(PROBE_TIMEOUT).await,
