@@ -24,54 +24,12 @@ pub enum CopyError {
     /// There is nothing to copy.
     #[error("--from and --to name the same database")]
     SameDatabase,
-    /// The source or the target cannot be used.
-    #[error("{option}: {problem}")]
-    Failed {
-        /// The option that names it.
-        option: &'static str,
-        /// What went wrong.
-        problem: String,
-    },
-    /// The target has data.
-    #[error(
-        "--to: {database} has rows in {table}: copy needs a database without animals, orders and keys"
-    )]
-    NotEmpty {
-        /// The target.
-        database: String,
-        /// The table.
-        table: &'static str,
-    },
-    /// A server uses the source or the target.
-    #[error(
-        "{option}: {database} is used by {nodes} node(s): shut them down first (a killed one counts as running for 30 s)"
-    )]
-    InUse {
-        /// The option that names it.
-        option: &'static str,
-        /// The database.
-        database: String,
-        /// How many nodes are alive.
-        nodes: i64,
-    },
     /// A signal came before the commit.
     #[error("stopped by {0}: nothing was copied")]
     Stopped(&'static str),
-    /// The connection was lost during the commit.
-    #[error(
-        "--to: {0}; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
-    )]
-    Unknown(String),
-    /// The target does not have what was written.
-    #[error("--to: {table} has {found} after the copy instead of {wanted}: nothing was committed")]
-    Differs {
-        /// The table.
-        table: &'static str,
-        /// What it should have.
-        wanted: TableDigest,
-        /// What it has.
-        found: TableDigest,
-    },
+    /// Anything else, as it is shown.
+    #[error("{0}")]
+    Failed(String),
 }
 
 type Result<T> = std::result::Result<T, CopyError>;
@@ -138,7 +96,9 @@ pub async fn copy(
     let tables = filled?;
     let committed = dispatch!(target, commit());
     committed.map_err(|error| match (error, to) {
-        (StoreError::Unavailable(text), Database::Postgres(_)) => CopyError::Unknown(text),
+        (StoreError::Unavailable(text), Database::Postgres(_)) => CopyError::Failed(format!(
+            "{TO}: {text}; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
+        )),
         (error, _) => failed(TO)(error),
     })?;
     Ok(tables)
@@ -197,11 +157,10 @@ async fn fill(
         };
         target.each(table, read).await.map_err(failed(TO))?;
         if found != copied.digest {
-            return Err(CopyError::Differs {
-                table: table.name,
-                wanted: copied.digest,
-                found,
-            });
+            let (table, wanted) = (table.name, copied.digest);
+            return Err(CopyError::Failed(format!(
+                "{TO}: {table} has {found} after the copy instead of {wanted}: nothing was committed"
+            )));
         }
     }
     Ok(tables)
@@ -213,15 +172,12 @@ fn cannot_open(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
         let text = format!("{error:#}");
         let problem = text.strip_prefix("--database: ").unwrap_or(&text);
         let problem = problem.replace("--database ", &format!("{option} "));
-        CopyError::Failed { option, problem }
+        CopyError::Failed(format!("{option}: {problem}"))
     }
 }
 
 fn failed(option: &'static str) -> impl Fn(StoreError) -> CopyError {
-    move |error| CopyError::Failed {
-        option,
-        problem: error.to_string(),
-    }
+    move |error| CopyError::Failed(format!("{option}: {error}"))
 }
 
 impl CopySession {
@@ -263,10 +219,10 @@ impl CopySession {
             .filter(|table| REQUIRED_EMPTY.contains(&table.name))
         {
             if target.count(table).await.map_err(failed(TO))? > 0 {
-                return Err(CopyError::NotEmpty {
-                    database: database.to_string(),
-                    table: table.name,
-                });
+                return Err(CopyError::Failed(format!(
+                    "{TO}: {database} has rows in {}: copy needs a database without animals, orders and keys",
+                    table.name
+                )));
             }
         }
         // What an empty database has is replaced, too: its ID, for example.
@@ -282,11 +238,9 @@ impl CopySession {
         };
         match nodes {
             0 => Ok(()),
-            _ => Err(CopyError::InUse {
-                option,
-                database: database.to_string(),
-                nodes,
-            }),
+            _ => Err(CopyError::Failed(format!(
+                "{option}: {database} is used by {nodes} node(s): shut them down first (a killed one counts as running for 30 s)"
+            ))),
         }
     }
 
