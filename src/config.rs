@@ -130,33 +130,9 @@ pub struct Config {
 /// Options that conflict, or a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
-    /// The admin listener would be open to everyone.
-    #[error(
-        "--admin-listen {0}: an address that is not loopback requires --admin-token-file or --admin-token"
-    )]
-    AdminUnprotected(SocketAddr),
-    /// A certificate without its key.
-    #[error("--tls-cert requires --tls-key")]
-    NoTlsKey,
-    /// A key without its certificate.
-    #[error("--tls-key requires --tls-cert")]
-    NoTlsCert,
-    /// The admin token is given twice.
-    #[error("--admin-token-file cannot be used with --admin-token: use one of them")]
-    TwoTokens,
-    /// The password for the database is given twice.
-    #[error(
-        "--database-password-file cannot be used with a password in the URL of --database: use one of them"
-    )]
-    TwoPasswords,
-    /// An embedded database has no password.
-    #[error("--database-password-file requires --database postgres://…")]
-    PasswordWithoutPostgres,
-    /// PostgreSQL has tools for backups.
-    #[error(
-        "--backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"
-    )]
-    BackupOfPostgres,
+    /// Options that conflict.
+    #[error("{0}")]
+    Usage(String),
     /// A file with a secret cannot be used.
     #[error("{option} {file}")]
     File {
@@ -168,6 +144,10 @@ pub enum InvalidConfig {
 }
 
 impl InvalidConfig {
+    fn usage(problem: &str) -> Self {
+        Self::Usage(problem.into())
+    }
+
     fn of_file(option: &'static str) -> impl Fn(InvalidFile) -> Self {
         move |file| Self::File { option, file }
     }
@@ -179,7 +159,9 @@ impl TryFrom<ServeOptions> for Config {
     fn try_from(options: ServeOptions) -> Result<Self, InvalidConfig> {
         let (admin, admin_token) = (options.admin_listen, options.admin_token()?);
         if !is_loopback(admin) && admin_token.is_none() {
-            return Err(InvalidConfig::AdminUnprotected(admin));
+            return Err(InvalidConfig::Usage(format!(
+                "--admin-listen {admin}: an address that is not loopback requires --admin-token-file or --admin-token"
+            )));
         }
         let database = options.database.database()?;
         let mut redis = options.redis;
@@ -189,12 +171,16 @@ impl TryFrom<ServeOptions> for Config {
         let tls = match (options.tls_cert, options.tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
             (None, None) => None,
-            (Some(_), None) => return Err(InvalidConfig::NoTlsKey),
-            (None, Some(_)) => return Err(InvalidConfig::NoTlsCert),
+            (Some(_), None) => return Err(InvalidConfig::usage("--tls-cert requires --tls-key")),
+            (None, Some(_)) => return Err(InvalidConfig::usage("--tls-key requires --tls-cert")),
         };
         let backups = match (options.backup_folder, &database) {
             (None, _) => None,
-            (Some(_), Database::Postgres(_)) => return Err(InvalidConfig::BackupOfPostgres),
+            (Some(_), Database::Postgres(_)) => {
+                return Err(InvalidConfig::usage(
+                    "--backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump",
+                ));
+            }
             (Some(folder), Database::Sqlite(source)) => Some(Backups {
                 source: source.clone(),
                 folder,

@@ -44,10 +44,13 @@ impl DatabaseOptions {
         let mut database = self.database.clone();
         if let Some(path) = &self.database_password_file {
             let Database::Postgres(url) = &mut database else {
-                return Err(InvalidConfig::PasswordWithoutPostgres);
+                let problem = "--database-password-file requires --database postgres://…";
+                return Err(InvalidConfig::usage(problem));
             };
             if url.has_password() {
-                return Err(InvalidConfig::TwoPasswords);
+                return Err(InvalidConfig::usage(
+                    "--database-password-file cannot be used with a password in the URL of --database: use one of them",
+                ));
             }
             let password = read_secret_line(path, "password");
             url.set_password(
@@ -214,7 +217,11 @@ impl ServeOptions {
         let path = match (&self.admin_token, &self.admin_token_file) {
             (token, None) => return Ok(token.clone()),
             (None, Some(path)) => path,
-            (Some(_), Some(_)) => return Err(InvalidConfig::TwoTokens),
+            (Some(_), Some(_)) => {
+                let problem =
+                    "--admin-token-file cannot be used with --admin-token: use one of them";
+                return Err(InvalidConfig::usage(problem));
+            }
         };
         let token = read_secret_line(path, "token").and_then(|line| {
             line.parse().map_err(|error| InvalidFile {
