@@ -28,8 +28,8 @@ pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{
-    BackupError, BackupFolder, BackupFolderError, BackupProgress, Restore, RestoreError, Restored,
-    RevivedKey, RevivedKeys, back_up, belongs_to_database,
+    BackupError, BackupFolder, BackupProgress, Restore, RestoreError, Restored, RevivedKey,
+    RevivedKeys, back_up, belongs_to_database,
 };
 pub use writer::Commits;
 

@@ -40,7 +40,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 pub use backup::{BackupError, BackupProgress, back_up};
-pub use backup_folder::{BackupFolder, BackupFolderError};
+pub use backup_folder::BackupFolder;
 pub(crate) use copy::{SqliteSession, is_same_file};
 pub use files::belongs_to_database;
 pub(super) use import::SqliteImport;

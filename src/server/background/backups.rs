@@ -13,7 +13,7 @@ use super::super::shared::Shared;
 use crate::clock::Timestamp;
 use crate::config::Backups;
 use crate::metrics::BackgroundTask;
-use crate::store::{BackupFolder, BackupFolderError, BackupProgress, DeploymentId};
+use crate::store::{BackupFolder, BackupProgress, DeploymentId};
 
 /// The pause after each one, whether it succeeds or fails, if the interval is longer; and how often the clock is read during the
 /// interval: it may be set, and it keeps running while the machine is suspended.
@@ -125,7 +125,7 @@ async fn perform(
     let progress = Arc::new(BackupProgress::default());
     let (reply, mut done) = oneshot::channel();
     let (folder, running) = (folder.clone(), Arc::clone(&progress));
-    let work = move || -> Result<Option<Timestamp>, BackupFolderError> {
+    let work = move || -> anyhow::Result<Option<Timestamp>> {
         match job {
             BackupJob::FindLast => folder.last(now),
             BackupJob::Make => folder.back_up(now, &running).map(Some),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use anyhow::anyhow;
 use rusqlite::{Connection, InterruptHandle};
 
 use super::connect;
@@ -26,19 +27,9 @@ pub enum BackupError {
     /// The file to write is, or may be, a database in use.
     #[error("{0} {1}: choose another name for the backup")]
     InUse(PathBuf, &'static str),
-    /// The database is unsuitable, damaged or cannot be read.
+    /// The database is unsuitable, damaged or cannot be read, or the copy failed.
     #[error(transparent)]
-    Source(anyhow::Error),
-    /// The copy failed.
-    #[error("cannot back up {from} to {to}: {problem}")]
-    Failed {
-        /// The database.
-        from: PathBuf,
-        /// The file to write.
-        to: PathBuf,
-        /// What went wrong.
-        problem: String,
-    },
+    Other(anyhow::Error),
 }
 
 /// A backup, or its restoration, as others see it while it runs.
@@ -104,7 +95,7 @@ pub(super) fn prepare(
     overwrite: Overwrite,
     progress: &BackupProgress,
 ) -> Result<(NewFile, Metadata), BackupError> {
-    let rejected = |error| BackupError::Source(permission::explain(source, error).into());
+    let rejected = |error| BackupError::Other(permission::explain(source, error).into());
     match inspect(source).map_err(rejected)? {
         FileState::Format(_) => {}
         FileState::Missing | FileState::Empty => {
@@ -115,10 +106,9 @@ pub(super) fn prepare(
     }
     reject_database(source, target)?;
     let new = NewFile::create(target, overwrite)?;
-    let failed = |problem: String| BackupError::Failed {
-        from: source.into(),
-        to: target.into(),
-        problem,
+    let failed = |problem: String| {
+        let (from, to) = (source.display(), target.display());
+        BackupError::Other(anyhow!("cannot back up {from} to {to}: {problem}"))
     };
     let Some(copy) = new.temporary().to_str() else {
         return Err(failed("its path is not valid UTF-8".into()));

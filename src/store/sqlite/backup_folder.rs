@@ -4,18 +4,19 @@
 //! and has not been changed since, is ever deleted: a file that somebody else has put there is safe, whatever its name. The order
 //! of the list, not that of the names, decides which backup is the oldest, because clocks are set back.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::Metadata;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Result, anyhow, bail};
 use rustix::fs::{Access, access, statvfs};
 
-use super::backup::{BackupError, BackupProgress, prepare};
+use super::backup::{BackupProgress, prepare};
 use crate::clock::Timestamp;
-use crate::new_file::{NewFile, NewFileError, Overwrite, remove_leftovers};
+use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
 
 /// The name of the list.
@@ -40,34 +41,6 @@ pub struct BackupFolder {
     /// How many backups are kept.
     pub keep: usize,
 }
-
-/// Why there is no backup, or why an old one was not deleted.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupFolderError {
-    /// The backup failed.
-    #[error(transparent)]
-    Backup(#[from] BackupError),
-    /// The list could not be written.
-    #[error(transparent)]
-    List(#[from] NewFileError),
-    /// A file or the folder cannot be used.
-    #[error("{0}: {1}")]
-    Unusable(PathBuf, String),
-    /// The disk is that of the database, and almost full.
-    #[error(
-        "{folder} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill"
-    )]
-    NoSpace {
-        /// The folder.
-        folder: PathBuf,
-        /// Bytes that are free.
-        free: u64,
-        /// Bytes that are needed.
-        needed: u64,
-    },
-}
-
-type Result<T> = std::result::Result<T, BackupFolderError>;
 
 /// A backup on the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +109,7 @@ impl BackupFolder {
         let too_many = entries.len().saturating_sub(self.keep);
         for entry in entries.drain(..too_many).filter(|entry| self.has(entry)) {
             let path = self.folder.join(&entry.name);
-            std::fs::remove_file(&path).map_err(|error| unusable(&path, &error))?;
+            std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
         }
         if too_many > 0 {
             self.write_list(&entries)?;
@@ -150,7 +123,7 @@ impl BackupFolder {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(unusable(&path, &error)),
+            Err(error) => return Err(unusable(&path, error)),
         };
         let mut lines = text.lines();
         match lines
@@ -160,12 +133,12 @@ impl BackupFolder {
             Some(id) if id == self.deployment.0 => {}
             Some(_) => {
                 let problem = "the folder has the backups of another database: choose another folder with --backup-folder";
-                return Err(BackupFolderError::Unusable(path, problem.into()));
+                return Err(unusable(&path, problem));
             }
-            None => return Err(not_a_list(path)),
+            None => return Err(not_a_list(&path)),
         }
         let entries: Option<Vec<ListedBackup>> = lines.map(ListedBackup::parse).collect();
-        let mut entries = entries.ok_or_else(|| not_a_list(path))?;
+        let mut entries = entries.ok_or_else(|| not_a_list(&path))?;
         entries.retain(|entry| self.has(entry));
         Ok(entries)
     }
@@ -191,7 +164,7 @@ impl BackupFolder {
         let new = NewFile::create(&path, Overwrite::Yes)?;
         let mut file = new.file();
         file.write_all(text.as_bytes())
-            .map_err(|error| unusable(&path, &error))?;
+            .map_err(|error| unusable(&path, error))?;
         Ok(new.publish()?)
     }
 
@@ -200,28 +173,27 @@ impl BackupFolder {
         let path = self.folder.join(&name);
         let file = path
             .symlink_metadata()
-            .map_err(|error| unusable(&path, &error))?;
+            .map_err(|error| unusable(&path, error))?;
         Ok(ListedBackup::new(name, &file))
     }
 
     fn reject_full_disk(&self) -> Result<()> {
-        let metadata = |path: &Path| path.metadata().map_err(|error| unusable(path, &error));
+        let metadata = |path: &Path| path.metadata().map_err(|error| unusable(path, error));
         let (source, folder) = (metadata(&self.source)?, metadata(&self.folder)?);
         if source.dev() != folder.dev() {
             return Ok(());
         }
         let disk = statvfs(&self.folder);
-        let disk = disk.map_err(|error| unusable(&self.folder, &error.into()))?;
+        let disk = disk.map_err(|error| unusable(&self.folder, io::Error::from(error)))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let needed = source.len().saturating_add(RESERVE);
-        match free < needed {
-            true => Err(BackupFolderError::NoSpace {
-                folder: self.folder.clone(),
-                free,
-                needed,
-            }),
-            false => Ok(()),
+        if free < needed {
+            bail!(
+                "{} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill",
+                self.folder.display()
+            );
         }
+        Ok(())
     }
 }
 
@@ -269,13 +241,13 @@ fn made_at(name: &str) -> Option<Timestamp> {
     (self::name(time) == name).then_some(time)
 }
 
-fn unusable(path: &Path, error: &io::Error) -> BackupFolderError {
-    BackupFolderError::Unusable(path.into(), error.to_string())
+fn unusable(path: &Path, problem: impl Display) -> anyhow::Error {
+    anyhow!("{}: {problem}", path.display())
 }
 
-fn not_a_list(path: PathBuf) -> BackupFolderError {
+fn not_a_list(path: &Path) -> anyhow::Error {
     let problem = "it is not a list of backups: move it elsewhere; older backups will then not be deleted automatically";
-    BackupFolderError::Unusable(path, problem.into())
+    unusable(path, problem)
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@
 //! The log of a database that cannot be opened cannot be emptied. That one is kept with all its files, and while they are moved a
 //! placeholder is at its path, which nobody mistakes for a database.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
@@ -74,7 +76,7 @@ enum Old {
 impl Restore {
     /// Takes the lock of the database at `target`, and copies the backup at `source` next to it. Fails if a server uses the database.
     pub fn prepare(source: &Path, target: &Path, progress: &BackupProgress) -> Result<Self> {
-        let rejected = |error| RestoreError::Target(permission::explain(target, error).into());
+        let rejected = |error| RestoreError::Other(permission::explain(target, error).into());
         // The file itself is replaced, not a symbolic link to it.
         let real = match target.is_symlink() {
             true => target
@@ -97,8 +99,7 @@ impl Restore {
 
         let new = NewFile::create(&real, Overwrite::Yes)?;
         progress.begin(new.temporary(), metadata.len());
-        let failed =
-            |error: &dyn std::fmt::Display| RestoreError::Failed(source.into(), error.to_string());
+        let failed = |error: &dyn Display| cannot_restore(source, error);
         copy(source, &new, progress).map_err(|error| failed(&error))?;
         new.sync()?;
         // What is put in place is what was checked, whatever has happened to the backup meanwhile.
@@ -228,8 +229,8 @@ impl Restore {
         })
     }
 
-    fn failed(&self, error: impl std::fmt::Display) -> RestoreError {
-        RestoreError::Failed(self.target.clone(), error.to_string())
+    fn failed(&self, error: impl Display) -> RestoreError {
+        cannot_restore(&self.target, error)
     }
 
     /// What is missing need not be moved or removed.
@@ -243,6 +244,10 @@ impl Restore {
     fn sync_folder(&self) -> Result<()> {
         sync_folder(&self.target).map_err(|error| self.failed(error))
     }
+}
+
+fn cannot_restore(file: &Path, error: impl Display) -> RestoreError {
+    anyhow!("cannot restore {}: {error}", file.display()).into()
 }
 
 /// The state of the database. Rejects one that is not replaced, such as that of another program.

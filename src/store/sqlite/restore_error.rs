@@ -10,19 +10,13 @@ pub enum RestoreError {
     /// The backup is the database.
     #[error("{0} is the database itself: name a backup")]
     SameFile(PathBuf),
-    /// The file cannot be restored.
-    #[error("{0} {1}")]
-    Source(PathBuf, String),
-    /// The database cannot be replaced.
-    #[error(transparent)]
-    Target(anyhow::Error),
     /// A file could not be written.
     #[error(transparent)]
     File(#[from] NewFileError),
     /// It was interrupted before it changed anything.
     #[error("interrupted")]
     Interrupted,
-    /// A step failed.
-    #[error("cannot restore {0}: {1}")]
-    Failed(PathBuf, String),
+    /// The file cannot be restored, the database cannot be replaced, or a step failed.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
 }

@@ -4,6 +4,8 @@ use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use anyhow::anyhow;
+
 use super::connect;
 use super::identity::FileIdentity;
 use super::inspect::{FileState, inspect};
@@ -13,7 +15,7 @@ use super::restore_error::RestoreError;
 
 /// Rejects what cannot be a backup before it is copied.
 pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, RestoreError> {
-    let rejected = |problem: &str| Err(RestoreError::Source(source.into(), problem.into()));
+    let rejected = |problem: &str| Err(unsuitable(source, problem));
     let file = match source.metadata() {
         Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
         Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
@@ -38,18 +40,22 @@ pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, R
 
 /// The format of a backup, or of the copy of one that is at `source`.
 pub(super) fn inspect_backup(file: &Path, source: &Path) -> Result<i32, RestoreError> {
-    let problem = match inspect(file).map_err(|error| unsuitable(source, error))? {
+    let problem = match inspect(file).map_err(|error| explain(source, error))? {
         FileState::Format(format) if format > CURRENT_FORMAT => format!(
             "has format {format}, and this version supports formats up to {CURRENT_FORMAT}: use a newer animal-store"
         ),
         FileState::Format(format) => return Ok(format),
         FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
     };
-    Err(RestoreError::Source(source.into(), problem))
+    Err(unsuitable(source, &problem))
+}
+
+fn unsuitable(source: &Path, problem: &str) -> RestoreError {
+    anyhow!("{} {problem}", source.display()).into()
 }
 
 /// Why a file is not a backup.
-fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
+fn explain(source: &Path, error: OpenError) -> RestoreError {
     let problem = match error {
         OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
         OpenError::NotOurs(_) => {
@@ -59,10 +65,10 @@ fn unsuitable(source: &Path, error: OpenError) -> RestoreError {
         OpenError::CannotOpen { problem, .. } => format!("cannot be read: {problem}"),
         other => format!("cannot be used: {other}"),
     };
-    RestoreError::Source(source.into(), problem)
+    unsuitable(source, &problem)
 }
 
 pub(super) fn damaged(source: &Path, problem: &str) -> RestoreError {
     let problem = format!("is damaged ({problem}): restore another backup");
-    RestoreError::Source(source.into(), problem)
+    unsuitable(source, &problem)
 }
