@@ -5,7 +5,7 @@ use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::nodes;
 use super::pool::{Lease, Pool};
-use super::steps::{OlderNodes, Step, WITH_NODES, current_format, steps};
+use super::steps::{Step, WITH_NODES, current_format, steps};
 use super::transaction::{backoff, transact};
 use super::unlimited::{NO_LIMITS, WAITING, reporting};
 
@@ -59,7 +59,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
             )));
         }
         let missing = || steps().filter(|(format, _)| *format > before);
-        let breaking = |(_, step): &(i64, Step)| step.older_nodes == OlderNodes::MustStop;
+        let breaking = |(_, step): &(i64, Step)| step.breaks_older_nodes;
         if let Some((format, _)) = missing().filter(breaking).last()
             && before >= WITH_NODES
         {

@@ -6,23 +6,14 @@ use crate::fault::Fault;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) script: &'static str,
-    pub(super) older_nodes: OlderNodes,
-}
-
-/// What a migration means for running nodes of the format before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OlderNodes {
-    /// They continue to serve.
-    Continue,
-    /// They cannot: the migration is rejected while there are any.
-    MustStop,
+    /// Whether running nodes of the format before it cannot continue to serve. It is rejected while there are any.
+    pub(super) breaks_older_nodes: bool,
 }
 
 const fn compatible(script: &'static str) -> Step {
-    let older_nodes = OlderNodes::Continue;
     Step {
         script,
-        older_nodes,
+        breaks_older_nodes: false,
     }
 }
 
@@ -52,16 +43,10 @@ pub(super) fn current_format() -> i64 {
 
 /// The migration that a later version adds.
 fn later_step() -> Option<Step> {
-    let is_enabled = [Fault::LaterVersion, Fault::LaterBreakingVersion].map(Fault::is_enabled);
-    let older_nodes = match is_enabled {
-        [true, _] => OlderNodes::Continue,
-        [_, true] => OlderNodes::MustStop,
-        _ => return None,
-    };
-    let script = "CREATE TABLE later (id BIGINT); CREATE INDEX later_by_id ON later (id)";
-    Some(Step {
-        script,
-        older_nodes,
+    let breaks_older_nodes = Fault::LaterBreakingVersion.is_enabled();
+    (breaks_older_nodes || Fault::LaterVersion.is_enabled()).then_some(Step {
+        script: "CREATE TABLE later (id BIGINT); CREATE INDEX later_by_id ON later (id)",
+        breaks_older_nodes,
     })
 }
 
@@ -80,10 +65,10 @@ mod tests {
             .take_while(|line| line.starts_with('|'))
             .collect();
         let expected = steps().map(|(format, step)| {
-            let older = match step.older_nodes {
+            let older = match step.breaks_older_nodes {
                 _ if format == 1 => "none",
-                OlderNodes::Continue => "continue",
-                OlderNodes::MustStop => "must stop",
+                false => "continue",
+                true => "must stop",
             };
             format!("| {format} | {older} |")
         });
