@@ -24,7 +24,7 @@ pub use key_state::KeyState;
 pub(crate) use key_state::{banned_until, last_used, old_secret_until};
 pub use postgres_url::PostgresUrl;
 pub use tables::TableDigest;
-pub(crate) use tables::{COUNTED, ColumnType, Counters, REQUIRED_EMPTY, Row, TABLES, Table, Value};
+pub(crate) use tables::{COUNTED, ColumnType, Counters, Row, TABLES, Table, Value};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;

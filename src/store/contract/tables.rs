@@ -21,88 +21,28 @@ pub(crate) struct Table {
     pub(crate) columns: &'static [(&'static str, ColumnType)],
 }
 
+/// Tables, each as its name and its columns with their types.
+macro_rules! tables {
+    ($($table:ident: $($column:ident $type:ident),+;)+) => {
+        [$(Table { name: stringify!($table), columns: &[$((stringify!($column), $type)),+] }),+]
+    };
+}
+
 /// All tables. The counters of IDs are not one: SQLite keeps them elsewhere.
-pub(crate) const TABLES: [Table; 8] = [
-    Table {
-        name: "pets",
-        columns: &[
-            ("id", Int),
-            ("name", Text),
-            ("category_id", Int),
-            ("status", Text),
-        ],
-    },
-    Table {
-        name: "orders",
-        columns: &[
-            ("id", Int),
-            ("pet_id", Int),
-            ("quantity", Int),
-            ("ship_date", Int),
-            ("status", Text),
-            ("placed_at", Int),
-            ("ended_at", Int),
-        ],
-    },
-    Table {
-        name: "api_keys",
-        columns: &[
-            ("id", Int),
-            ("name", Text),
-            ("plan", Text),
-            ("per_minute", Int),
-            ("per_day", Int),
-            ("prefix", Text),
-            ("hash", Bytes),
-            ("old_hash", Bytes),
-            ("old_until", Int),
-            ("created_at", Int),
-            ("expires_at", Int),
-            ("revoked_at", Int),
-            ("last_used_at", Int),
-            ("banned_at", Int),
-            ("banned_until", Int),
-            ("unbanned_at", Int),
-            ("revision", Int),
-        ],
-    },
-    Table {
-        name: "usage_by_day",
-        columns: &[
-            ("day", Text),
-            ("api_key_id", Int),
-            ("requests", Int),
-            ("refused", Int),
-        ],
-    },
-    Table {
-        name: "idempotency",
-        columns: &[
-            ("api_key_id", Int),
-            ("idempotency_key", Bytes),
-            ("fingerprint", Bytes),
-            ("pet_id", Int),
-            ("created_at", Int),
-        ],
-    },
-    Table {
-        name: "use_batches",
-        columns: &[("recorder", Text), ("number", Int), ("made_at", Int)],
-    },
-    Table {
-        name: "revisions",
-        columns: &[("what", Text), ("number", Int)],
-    },
-    Table {
-        name: "deployment",
-        columns: &[("number", Int), ("id", Text)],
-    },
-];
+pub(crate) const TABLES: [Table; 8] = tables! {
+    pets: id Int, name Text, category_id Int, status Text;
+    orders: id Int, pet_id Int, quantity Int, ship_date Int, status Text, placed_at Int, ended_at Int;
+    api_keys: id Int, name Text, plan Text, per_minute Int, per_day Int, prefix Text, hash Bytes, old_hash Bytes, old_until Int,
+        created_at Int, expires_at Int, revoked_at Int, last_used_at Int, banned_at Int, banned_until Int, unbanned_at Int,
+        revision Int;
+    usage_by_day: day Text, api_key_id Int, requests Int, refused Int;
+    idempotency: api_key_id Int, idempotency_key Bytes, fingerprint Bytes, pet_id Int, created_at Int;
+    use_batches: recorder Text, number Int, made_at Int;
+    revisions: what Text, number Int;
+    deployment: number Int, id Text;
+};
 
-/// The tables that must be empty in the target.
-pub(crate) const REQUIRED_EMPTY: [&str; 3] = ["pets", "orders", "api_keys"];
-
-/// The tables whose IDs are counted.
+/// The tables whose IDs are counted. They must be empty in the target.
 pub(crate) const COUNTED: [&str; 3] = ["pets", "orders", "api_keys"];
 
 /// The last ID given out, for each of [`COUNTED`].
