@@ -4,7 +4,6 @@
 mod name;
 pub(crate) mod report;
 
-pub(crate) use crate::store::{banned_until, last_used, old_secret_until};
 pub(crate) use name::KeyName;
 
 use std::time::Duration;
@@ -140,7 +139,7 @@ fn check_rotation(
         KeyState::Expired => return Err(KeyRejection::Expired(key.id)),
         KeyState::Active | KeyState::Banned => {}
     }
-    let Some(until) = old_secret_until(key, now) else {
+    let Some(until) = key.old_secret_until(now) else {
         return Ok(());
     };
     let is_confirmed = match confirmation {

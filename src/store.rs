@@ -23,7 +23,6 @@ pub use contract::{
     KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Revisions,
     StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
-pub(crate) use contract::{banned_until, last_used, old_secret_until};
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;

@@ -168,7 +168,7 @@ impl Command {
             } => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let issued = rotate(&store, KeyId(id), grace, yes, now).await?;
-                let old_secret = match keys::old_secret_until(&issued.record, now) {
+                let old_secret = match issued.record.old_secret_until(now) {
                     None => ", the old secret no longer works".to_owned(),
                     Some(until) => format!(", the old secret works until {until}"),
                 };

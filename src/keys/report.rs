@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Issued, banned_until, last_used, old_secret_until};
+use super::Issued;
 use crate::clock::Timestamp;
 use crate::store::{KeyRecord, KeyState, UsageRow};
 
@@ -19,9 +19,9 @@ pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
         "createdAt": record.created_at.to_string(),
         "expiresAt": text(record.expires_at),
         "revokedAt": text(record.revoked_at),
-        "lastUsedAt": text(last_used(record, now)),
-        "bannedUntil": text(banned_until(record, now)),
-        "oldSecretUntil": text(old_secret_until(record, now)),
+        "lastUsedAt": text(record.last_used(now)),
+        "bannedUntil": text(record.banned_until(now)),
+        "oldSecretUntil": text(record.old_secret_until(now)),
     })
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Valu
         "perDay": limits.per_day(),
         "key": secret.reveal(),
     });
-    let old_secret_until = old_secret_until(record, now);
+    let old_secret_until = record.old_secret_until(now);
     for (name, time) in [
         ("expiresAt", record.expires_at),
         ("oldSecretUntil", old_secret_until),

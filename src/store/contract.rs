@@ -21,7 +21,6 @@ pub use import::{Conflict, ImportError, ImportRow, TakenBy};
 pub use key::{ChangedKey, KeyChange, KeyChangeResult, KeyRecord, NewKey};
 pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
-pub(crate) use key_state::{banned_until, last_used, old_secret_until};
 pub use postgres_url::PostgresUrl;
 pub use tables::TableDigest;
 pub(crate) use tables::{COUNTED, ColumnType, Counters, Row, TABLES, Table, Value};

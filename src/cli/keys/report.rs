@@ -3,7 +3,6 @@
 use super::super::table::{Column, column};
 use crate::clock::Timestamp;
 use crate::keys::report::text;
-use crate::keys::{banned_until, last_used, old_secret_until};
 use crate::store::{KeyRecord, KeyState, UsageRow};
 
 pub(super) const KEY_COLUMNS: [Column; 9] = [
@@ -39,7 +38,7 @@ pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {
         format!("{}…", record.prefix),
         KeyState::of(record, now).as_str().to_owned(),
         record.created_at.to_string(),
-        text(last_used(record, now)).unwrap_or_else(|| "never".into()),
+        text(record.last_used(now)).unwrap_or_else(|| "never".into()),
     ]
 }
 
@@ -58,9 +57,9 @@ pub(super) fn details(record: &KeyRecord, used_today: i64, now: Timestamp) -> Ve
         ("created", Some(record.created_at.to_string())),
         ("expires", text(record.expires_at)),
         ("revoked", text(record.revoked_at)),
-        ("last used", text(last_used(record, now))),
-        ("banned until", text(banned_until(record, now))),
-        ("old secret until", text(old_secret_until(record, now))),
+        ("last used", text(record.last_used(now))),
+        ("banned until", text(record.banned_until(now))),
+        ("old secret until", text(record.old_secret_until(now))),
     ];
     let known = |(name, value): (&str, Option<String>)| Some([name.to_owned(), value?]);
     rows.into_iter().filter_map(known).collect()

@@ -49,6 +49,25 @@ pub struct KeyRecord {
     pub revision: i64,
 }
 
+impl KeyRecord {
+    /// Returns the end of its ban, while it is banned.
+    pub(crate) fn banned_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let ban = self.ban.filter(|ban| ban.is_active(now));
+        ban.map(|ban| ban.until)
+    }
+
+    /// Returns when it was last used. A node whose clock was ahead may have stored a time that is yet to come.
+    pub(crate) fn last_used(&self, now: Timestamp) -> Option<Timestamp> {
+        self.last_used_at.map(|at| at.min(now))
+    }
+
+    /// Returns the end of the grace period of its last rotation, while its old secret works.
+    pub(crate) fn old_secret_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = self.old.map(|(_, until)| until);
+        until.filter(|until| now < *until)
+    }
+}
+
 /// A change of a key.
 #[derive(Clone, Debug)]
 pub enum KeyChange {

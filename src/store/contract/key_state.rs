@@ -27,7 +27,7 @@ impl KeyState {
             Self::Revoked
         } else if is_past(key.expires_at) {
             Self::Expired
-        } else if banned_until(key, now).is_some() {
+        } else if key.banned_until(now).is_some() {
             Self::Banned
         } else {
             Self::Active
@@ -51,21 +51,4 @@ impl KeyState {
              WHEN banned_until > {now} THEN 'banned' ELSE 'active' END"
         )
     }
-}
-
-/// Returns the end of a key's ban, while it is banned.
-pub(crate) fn banned_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
-    key.ban
-        .filter(|ban| ban.is_active(now))
-        .map(|ban| ban.until)
-}
-
-/// Returns when a key was last used. A node whose clock was ahead may have stored a time that is yet to come.
-pub(crate) fn last_used(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
-    key.last_used_at.map(|at| at.min(now))
-}
-
-/// Returns the end of the grace period of a key's last rotation, while its old secret works.
-pub(crate) fn old_secret_until(key: &KeyRecord, now: Timestamp) -> Option<Timestamp> {
-    key.old.map(|(_, until)| until).filter(|until| now < *until)
 }
