@@ -37,7 +37,7 @@ impl Gauge {
 
 /// A histogram with `N` bounded buckets, one unbounded bucket, and the sum.
 #[derive(Debug)]
-pub struct Histogram<const N: usize> {
+pub(crate) struct Histogram<const N: usize> {
     bounds: [u64; N],
     buckets: [Counter; N],
     above: Counter,
@@ -46,7 +46,7 @@ pub struct Histogram<const N: usize> {
 
 impl<const N: usize> Histogram<N> {
     /// An empty histogram with these bounds, ascending, each included in its bucket.
-    pub fn new(bounds: [u64; N]) -> Self {
+    pub(crate) fn new(bounds: [u64; N]) -> Self {
         Self {
             bounds,
             buckets: std::array::from_fn(|_| Counter::default()),
@@ -55,7 +55,7 @@ impl<const N: usize> Histogram<N> {
         }
     }
 
-    pub fn record(&self, value: u64) {
+    pub(crate) fn record(&self, value: u64) {
         match self.bounds.iter().position(|bound| value <= *bound) {
             Some(index) => self.buckets[index].add(1),
             None => self.above.add(1),
@@ -64,7 +64,7 @@ impl<const N: usize> Histogram<N> {
     }
 
     /// Adds the counts of another histogram with the same bounds.
-    pub fn add(&self, other: &Self) {
+    pub(crate) fn add(&self, other: &Self) {
         for (bucket, more) in self.buckets.iter().zip(&other.buckets) {
             bucket.add(more.get());
         }
@@ -72,12 +72,12 @@ impl<const N: usize> Histogram<N> {
         self.sum.add(other.sum.get());
     }
 
-    pub fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         self.sum.get()
     }
 
     /// Each bound with the count of its own bucket, the last one without a bound.
-    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bounded = self
             .bounds
             .iter()

@@ -30,7 +30,6 @@ pub use sqlite::{
     BackupError, BackupFolder, BackupProgress, Restore, RestoreError, Restored, RevivedKey,
     RevivedKeys, back_up, belongs_to_database,
 };
-pub use writer::Commits;
 
 use std::time::Duration;
 
@@ -38,6 +37,7 @@ use crate::clock::Clock;
 use crate::counter::Counter;
 use cache::Cache;
 use engine::{Engine, dispatch};
+use writer::WriterMonitor;
 
 /// The formats of this version: of an embedded database, and of one on PostgreSQL.
 pub const FORMATS: (i64, i64) = (sqlite::CURRENT_FORMAT as i64, postgres::CURRENT_FORMAT);
@@ -156,40 +156,8 @@ impl Store {
         dispatch!(self.ready())
     }
 
-    /// Logs that writes have begun or ceased to fail, unless that is the consequence of a failure that is logged already. Called at
-    /// an interval, so that it is not logged for each write.
-    pub fn log_write_health(&self, is_consequence: bool) {
-        self.engine.writer().state.health.log(is_consequence);
-    }
-
-    /// Why writes fail, in two or three words, while they do.
-    pub fn write_failure(&self) -> Option<&'static str> {
-        self.engine.writer().state.health.failure()
-    }
-
-    /// Whether the thread that writes is alive.
-    pub fn writer_alive(&self) -> bool {
-        self.engine.writer().alive().is_ok()
-    }
-
-    /// Returns when the writer has died: nothing can be acknowledged any more.
-    pub async fn writer_died(&self) {
-        self.engine.writer().died().await;
-    }
-
-    /// From now on, no write waits for an import that is being published.
-    pub fn give_up_on_imports(&self) {
-        self.engine.writer().state.give_up_on_imports();
-    }
-
-    /// The number of creations that wait for a transaction.
-    pub fn waiting_writes(&self) -> usize {
-        self.engine.writer().state.waiting()
-    }
-
-    /// Counts of what the writer has committed.
-    pub fn commits(&self) -> &Commits {
-        &self.engine.writer().state.commits
+    pub(crate) fn writer(&self) -> &WriterMonitor {
+        self.engine.writer()
     }
 
     /// The size of the write-ahead log, where the data is embedded.

@@ -73,7 +73,7 @@ impl MetricSources {
     }
 
     fn writes(&self, page: &mut Exposition) {
-        let commits = self.store.commits();
+        let commits = &self.store.writer().state.commits;
         metrics! { page;
             counter "animal_store_commits_total"         "Committed transactions" commits.done.get();
             counter "animal_store_commit_failures_total" "Failed transactions"    commits.failed.get();
@@ -85,7 +85,7 @@ impl MetricSources {
             [([], &commits.rows)],
         );
         metrics! { page;
-            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" self.store.waiting_writes() as f64;
+            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" self.store.writer().state.waiting() as f64;
             counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" commits.rejected.get();
         }
         if let Some(bytes) = self.store.wal_bytes() {

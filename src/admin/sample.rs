@@ -93,7 +93,7 @@ impl Counts {
                 }
             }
         }
-        let commits = sources.store.commits();
+        let commits = &sources.store.writer().state.commits;
         Self {
             at: Instant::now(),
             outcomes,
@@ -142,7 +142,7 @@ impl Counts {
             rate(self.rows, before.rows),
             hits,
             self.connections as f64,
-            sources.store.waiting_writes() as f64,
+            sources.store.writer().state.waiting() as f64,
             process::resident_bytes().map_or(f64::NAN, |bytes| bytes as f64),
             sources
                 .store

@@ -277,7 +277,7 @@ impl Pipeline {
             OperationLabel::Operation(Operation::CreatePet)
         );
         let is_logged = match error {
-            _ if is_creation && store.write_failure().is_some() => false,
+            _ if is_creation && store.writer().state.health.failure().is_some() => false,
             ApiError::Unavailable { .. } => failure_log.allows(record.now, readiness),
             _ => true,
         };

@@ -56,7 +56,7 @@ impl Running {
     /// Returns the reason when the server has failed.
     pub async fn failed(&mut self) -> String {
         tokio::select! {
-            () = self.shared.store.writer_died() => "the writer has stopped: nothing can be stored".into(),
+            () = self.shared.store.writer().died() => "the writer has stopped: nothing can be stored".into(),
             // The last sender is dropped with the last thread, which has sent its reason by then.
             Some(reason) = self.end_reasons.recv() => reason,
         }
@@ -81,7 +81,7 @@ impl Running {
         let flushed = match finished {
             Ok(flushed) => flushed,
             Err(_) => {
-                self.shared.store.give_up_on_imports();
+                self.shared.store.writer().state.give_up_on_imports();
                 finishing.await
             }
         };

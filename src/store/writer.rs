@@ -17,15 +17,15 @@ use health::WriteHealth;
 
 /// Counts of transactions and creations.
 #[derive(Debug)]
-pub struct Commits {
+pub(crate) struct Commits {
     /// Transactions that wrote something.
-    pub done: Counter,
+    pub(crate) done: Counter,
     /// Transactions that failed: nothing in them was acknowledged.
-    pub failed: Counter,
+    pub(crate) failed: Counter,
     /// Animals per transaction that created any.
-    pub rows: Histogram<8>,
+    pub(crate) rows: Histogram<8>,
     /// Creations rejected because too many were waiting.
-    pub rejected: Counter,
+    pub(crate) rejected: Counter,
 }
 
 impl Default for Commits {
@@ -79,6 +79,7 @@ impl WriterState {
         self.waiting.fetch_sub(creations, Ordering::Relaxed);
     }
 
+    /// The number of creations that wait for a transaction.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -131,6 +132,7 @@ impl WriterMonitor {
         self.thread.as_ref().ok_or_else(writer_stopped)?.alive()
     }
 
+    /// Returns when the writer has died: nothing can be acknowledged any more.
     pub(crate) async fn died(&self) {
         match &self.thread {
             Some(thread) => thread.died().await,

@@ -78,12 +78,14 @@ fn check_keys(shared: &Shared) {
 }
 
 fn check_writer(shared: &Shared) {
-    let state = match (shared.store.writer_alive(), shared.store.write_failure()) {
-        (false, _) => CheckState::Failed("it has stopped".into()),
+    let writer = shared.store.writer();
+    let health = &writer.state.health;
+    let state = match (writer.alive(), health.failure()) {
+        (Err(_), _) => CheckState::Failed("it has stopped".into()),
         // Reads continue while writes fail: degraded, but ready. Logged below, with the cause.
-        (true, Some(failure)) => CheckState::Degraded(failure.into()),
-        (true, None) => CheckState::Ready,
+        (Ok(()), Some(failure)) => CheckState::Degraded(failure.into()),
+        (Ok(()), None) => CheckState::Ready,
     };
     shared.readiness.set(Check::Writer, state);
-    shared.store.log_write_health(shared.readiness.in_outage());
+    health.log(shared.readiness.in_outage());
 }
