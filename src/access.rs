@@ -35,7 +35,7 @@ pub enum Authentication {
 }
 
 /// The keys, and the failures of each address.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,

@@ -39,7 +39,6 @@ use live::Live;
 use page::Dashboard;
 
 /// The admin service.
-#[derive(Debug)]
 pub(crate) struct Admin {
     api: AdminApi,
     page: Dashboard,

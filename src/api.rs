@@ -34,7 +34,6 @@ use idempotency::InFlight;
 use url::{BaseUrl, LinkBase};
 
 /// The operations on one store.
-#[derive(Debug)]
 pub(crate) struct Api {
     store: Arc<Store>,
     base_urls: BaseUrls,
@@ -44,7 +43,6 @@ pub(crate) struct Api {
 }
 
 /// The base URLs for links.
-#[derive(Debug)]
 pub(crate) struct BaseUrls {
     /// The one that the operator has configured, for all requests.
     pub public: Option<BaseUrl>,

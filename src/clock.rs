@@ -137,10 +137,10 @@ pub struct ClockSample {
 
 /// The source of time: the system, or a test that moves it. The system's clock can be corrected by a reference clock, for all clones at
 /// once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Clock(TimeSource);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum TimeSource {
     System(Arc<Correction>),
     Manual(Arc<AtomicI64>),
@@ -148,7 +148,6 @@ enum TimeSource {
 
 /// The correction by the reference clock. Between two samples its time is extrapolated by the monotonic clock, so that a step of the
 /// system's clock changes nothing.
-#[derive(Debug)]
 struct Correction {
     started: Instant,
     /// The reference time at `started`; [`UNKNOWN`] before the first sample.

@@ -36,7 +36,6 @@ impl Gauge {
 }
 
 /// A histogram with `N` bounded buckets, one unbounded bucket, and the sum.
-#[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     bounds: [u64; N],
     buckets: [Counter; N],

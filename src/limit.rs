@@ -24,7 +24,6 @@ use crate::key::KeyId;
 use crate::plan::Limits;
 
 /// The engine that decides.
-#[derive(Debug)]
 pub enum Limiter {
     /// The counters are in this process, in the meter of each key.
     Memory(BanPolicy),

@@ -176,7 +176,6 @@ impl BackgroundTask {
 }
 
 /// The counters of one worker. Only its thread writes them, and they share no cache line with those of another worker.
-#[derive(Debug)]
 #[repr(align(128))]
 pub struct RequestMetrics {
     requests: [[Counter; STATUSES.len()]; OperationLabel::COUNT],
@@ -292,7 +291,6 @@ impl RequestMetrics {
 }
 
 /// The metrics of a server.
-#[derive(Debug)]
 pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
     /// The keys whose requests are counted one by one.

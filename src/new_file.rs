@@ -48,7 +48,6 @@ pub enum NewFileError {
 }
 
 /// A file that is not complete yet.
-#[derive(Debug)]
 pub(crate) struct NewFile {
     target: PathBuf,
     overwrite: Overwrite,

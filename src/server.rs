@@ -46,7 +46,6 @@ pub(crate) use traces::Traces;
 const ADMIN_CONNECTIONS: usize = 64;
 
 /// A server that has opened its sockets and its store, and does not serve yet.
-#[derive(Debug)]
 pub struct Server {
     store: Arc<Store>,
     clock: Clock,

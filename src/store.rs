@@ -48,7 +48,6 @@ pub fn sqlite_version() -> &'static str {
 }
 
 /// A store: an engine, and a cache of its animals and pages.
-#[derive(Debug)]
 pub struct Store {
     engine: Engine,
     cache: Cache,

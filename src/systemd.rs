@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 /// What the service manager has passed to this process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ServiceManager {
     /// Listening sockets.
     pub sockets: PassedSockets,

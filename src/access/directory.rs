@@ -48,7 +48,6 @@ impl DirectoryKey {
 const SHARDS: usize = 256;
 
 /// All keys. Requests look in `secrets`; only changes look in `by_id`.
-#[derive(Debug)]
 pub struct Directory {
     secrets: papaya::HashMap<KeyHash, DirectoryKey, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
@@ -75,7 +74,6 @@ impl Hasher for IdentityHasher {
 }
 
 /// The state of a key that is needed to apply a change.
-#[derive(Debug)]
 struct DirectoryEntry {
     revision: i64,
     meter: MeterIndex,

@@ -29,7 +29,6 @@ use crate::http::{Body, Head, RequestBody, Response, header};
 use crate::store::Store;
 
 /// The admin API.
-#[derive(Debug)]
 pub(super) struct AdminApi {
     pub(super) sources: Arc<MetricSources>,
     pub(super) access: Arc<Access>,

@@ -60,7 +60,6 @@ macro_rules! metrics {
 pub(super) use metrics;
 
 /// A page under construction. Names, labels and help texts are constants that need no escaping.
-#[derive(Debug)]
 pub(super) struct Exposition {
     format: ExpositionFormat,
     text: String,

@@ -17,7 +17,6 @@ use crate::config::{AdminHost, AdminToken, Config};
 use crate::http::Head;
 
 /// The rules of access to the admin listener.
-#[derive(Debug)]
 pub(super) struct Guard {
     token: Option<AdminToken>,
     hosts: Vec<AdminHost>,

@@ -35,7 +35,6 @@ const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live data.
-#[derive(Debug)]
 pub(super) struct Live {
     sources: Arc<MetricSources>,
     log: Arc<RecentEvents>,

@@ -17,7 +17,6 @@ use crate::store::Store;
 use crate::trace;
 
 /// The sources of the metrics.
-#[derive(Debug)]
 pub(crate) struct MetricSources {
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<ServerMetrics>,

@@ -44,7 +44,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 /// The page and its files, by path. Made at the first request, so that they cost nothing at the start.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Dashboard(OnceLock<Vec<(String, Asset)>>);
 
 impl Dashboard {

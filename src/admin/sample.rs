@@ -49,7 +49,6 @@ pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
 }
 
 /// Counters whose differences between two samples are shown.
-#[derive(Debug)]
 pub(super) struct Counts {
     at: Instant,
     /// By outcome: succeeded, rejected, unauthorized, limited, failed.

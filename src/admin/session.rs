@@ -16,7 +16,6 @@ const MAX_AGE: Duration = Duration::from_hours(12);
 const MAX_SESSIONS: usize = 64;
 
 /// All sessions.
-#[derive(Debug)]
 pub(super) struct Sessions {
     /// The name of the cookie. It contains the port: cookies do not distinguish ports, and a machine may run several servers.
     cookie: String,
@@ -29,7 +28,6 @@ pub(super) struct Sessions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SessionId([u8; 32]);
 
-#[derive(Debug)]
 struct Session {
     id: SessionId,
     expires: Instant,

@@ -40,7 +40,6 @@ const FILES: [NamedFile; 3] = [
 ];
 
 /// The reference of a deployment.
-#[derive(Debug)]
 pub(crate) struct Docs {
     /// The public URL without `/v1`.
     root: Option<String>,

@@ -55,7 +55,6 @@ impl InFlight {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct InFlightGuard<'a> {
     all: &'a InFlight,
     request: (KeyId, [u8; 32]),

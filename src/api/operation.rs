@@ -71,7 +71,6 @@ operations! {
 }
 
 /// A row of the table.
-#[derive(Debug)]
 struct OperationRow {
     name: &'static str,
     method: Method,

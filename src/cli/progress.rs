@@ -28,7 +28,6 @@ pub(super) const ROWS: &str =
     "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
 
 /// A bar, which disappears when it is dropped.
-#[derive(Debug)]
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {

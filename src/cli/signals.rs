@@ -23,7 +23,6 @@ pub(super) fn survive_file_size_limit() -> io::Result<()> {
 }
 
 /// The signals of a process.
-#[derive(Debug)]
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
 impl Signals {

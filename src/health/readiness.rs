@@ -88,10 +88,8 @@ impl CheckState {
 }
 
 /// The readiness of one server.
-#[derive(Debug)]
 pub(crate) struct Readiness(Mutex<Checks>);
 
-#[derive(Debug)]
 struct Checks {
     /// The last results. Checks that do not apply to this server have none.
     states: [Option<CheckState>; Check::ALL.len()],

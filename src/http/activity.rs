@@ -13,7 +13,6 @@ const BUSY: u64 = u64::MAX;
 const WRITING: u64 = 1 << 63;
 
 /// The activity of one connection, as other threads see it. Written by the thread of the connection.
-#[derive(Debug)]
 pub(super) struct Activity {
     epoch: Instant,
     /// Since when the connection has been waiting for its client, in nanoseconds after the epoch.

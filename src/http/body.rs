@@ -3,7 +3,6 @@
 //! hyper copies what it gets into the buffer of the connection. So it gets bodies in chunks, and polls for the next one when the
 //! client has read the last one: a client that reads nothing costs a few KiB, however large the body is.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,7 +18,7 @@ use super::progress::InFlightRequest;
 const CHUNK: usize = 8 * 1024;
 
 /// The body of a response.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Body {
     /// Before `bytes`, because it must be dropped first.
     reservation: BodyReservation,
@@ -41,12 +40,6 @@ impl Streamed {
     fn is_draining(&self) -> bool {
         let request = self.request.as_ref();
         request.is_some_and(|request| request.progress().is_draining())
-    }
-}
-
-impl fmt::Debug for Streamed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Streamed")
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -36,21 +35,10 @@ pub struct ConnectionLimits {
     pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
-impl fmt::Debug for ConnectionLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} in total, {} from one address",
-            self.total, self.per_address
-        )
-    }
-}
-
 /// The connections of one listener.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connections(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     limits: ConnectionLimits,
     /// The origin of all times.
@@ -60,7 +48,7 @@ struct Inner {
     rejections: Arc<Semaphore>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Open {
     /// Evicted connections that have not closed yet.
     closing: usize,
@@ -187,7 +175,6 @@ impl Open {
 }
 
 /// A registered connection.
-#[derive(Debug)]
 pub(super) struct Slot {
     connections: Connections,
     id: u64,
@@ -302,8 +289,8 @@ mod tests {
         }
         for full in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
             assert_eq!(
-                connections.enter(ip(full)).unwrap_err(),
-                LimitReached::Address
+                connections.enter(ip(full)).err(),
+                Some(LimitReached::Address)
             );
         }
         kept.push(connections.enter(ip("2001:db8:0:1::1")).unwrap());
@@ -334,7 +321,7 @@ mod tests {
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
         five.activity().mark_busy();
         two.activity().mark_busy();
-        assert_eq!(enter().unwrap_err(), LimitReached::Total);
+        assert_eq!(enter().err(), Some(LimitReached::Total));
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
         two.activity().mark_idle(later(30));
@@ -366,7 +353,7 @@ mod tests {
         let evicted = enter().unwrap();
         drop(enter().unwrap());
         let third = enter().unwrap();
-        assert_eq!(enter().unwrap_err(), LimitReached::Address);
+        assert_eq!(enter().err(), Some(LimitReached::Address));
         drop((evicted, third));
         assert!(lock(&connections.0.open).by_network.is_empty());
     }

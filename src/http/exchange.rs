@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::request_id::RequestId;
 
 /// A request and its response.
-#[derive(Debug)]
 pub struct Exchange {
     /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,

@@ -28,7 +28,6 @@ static HELD: Mutex<HeldBodies> = Mutex::new(HeldBodies {
 });
 
 /// The bodies that are held, each counted once: all clients of a cached page share the same bytes.
-#[derive(Debug)]
 struct HeldBodies {
     /// By the address of its bytes.
     by_address: BTreeMap<usize, HeldBody>,
@@ -36,7 +35,6 @@ struct HeldBodies {
     bytes: usize,
 }
 
-#[derive(Debug)]
 struct HeldBody {
     size: usize,
     /// The owner of the first request for it.

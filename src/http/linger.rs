@@ -25,7 +25,6 @@ const MAX: usize = 1_024;
 const CHUNK: usize = 16 * 1024;
 
 /// A connection that lingers.
-#[derive(Debug)]
 pub(super) struct Linger<'a> {
     count: &'a Cell<usize>,
     end: Instant,

@@ -18,7 +18,6 @@ const BACKLOG: i32 = 1024;
 const OTHER_FILES: u64 = 256;
 
 /// A listening socket.
-#[derive(Debug)]
 pub struct Listener {
     pub(super) socket: TcpListener,
     /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// The current outage of an accept loop, if there is one.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Outage(Option<FailedAccepts>);
 
-#[derive(Debug)]
 struct FailedAccepts {
     count: u64,
     last: Instant,

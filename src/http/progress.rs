@@ -24,10 +24,9 @@ pub(super) enum Phase {
 }
 
 /// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Progress(Rc<ConnectionState>);
 
-#[derive(Debug)]
 struct ConnectionState {
     phase: Cell<Phase>,
     since: Cell<Instant>,
@@ -154,7 +153,6 @@ impl Progress {
 }
 
 /// A request that waits for its client, until this is dropped.
-#[derive(Debug)]
 pub(super) struct Waiting<'a>(&'a Progress);
 
 impl Drop for Waiting<'_> {
@@ -166,7 +164,6 @@ impl Drop for Waiting<'_> {
 }
 
 /// A request in flight, until this is dropped.
-#[derive(Debug)]
 pub(super) struct InFlightRequest {
     progress: Progress,
     /// When its head began to arrive.

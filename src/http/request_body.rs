@@ -23,7 +23,6 @@ const PARTS: usize = 1_000;
 const REMAINDER_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The body of a request.
-#[derive(Debug)]
 pub struct RequestBody {
     incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.

@@ -43,7 +43,6 @@ impl RequestId {
 }
 
 /// A generator of IDs for one thread: eight random characters and a number.
-#[derive(Debug)]
 pub(super) struct RequestIds {
     start: [u8; 9],
     count: Cell<u64>,

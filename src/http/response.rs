@@ -22,7 +22,7 @@ use super::repeated;
 use super::request_id::RequestId;
 
 /// A response of a service. `X-Request-Id` is not a field: every response gets it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Response {
     /// The status.
     pub status: StatusCode,
@@ -58,7 +58,6 @@ pub struct RateLimitHeaders {
 }
 
 /// The announcement that an operation will be removed: `Deprecation` and `Sunset`, as constants in separate templates.
-#[derive(Debug)]
 pub struct DeprecationHeaders {
     since: HeaderValue,
     sunset: HeaderValue,

@@ -7,7 +7,6 @@ mod handshake;
 
 pub(super) use handshake::{Handshake, perform_handshake};
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -51,7 +50,6 @@ struct Inner {
 struct Current(Mutex<Pair>);
 
 /// The result of reading the files again.
-#[derive(Debug)]
 pub enum Reload {
     /// The content is what it was when the files were last read.
     Unchanged,
@@ -106,12 +104,6 @@ impl Tls {
     /// Performs a handshake that offers only HTTP/1.1.
     pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.0.http1_acceptor.accept(tcp).await
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tls({})", self.0.cert.display())
     }
 }
 

@@ -7,7 +7,6 @@ use super::request_id::RequestIds;
 use super::timeouts::Timeouts;
 
 /// The state of a worker thread, shared by its connections.
-#[derive(Debug)]
 pub(super) struct Worker<S> {
     pub(super) service: S,
     pub(super) ids: RequestIds,

@@ -46,10 +46,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. It has one connection, which all requests of the thread share.
-#[derive(Debug)]
 pub struct RedisLimiter(Arc<ThreadLimiter>);
 
-#[derive(Debug)]
 struct ThreadLimiter {
     client: RedisClient,
     script: Script,

@@ -34,7 +34,6 @@ pub struct RequestLine<'a> {
 }
 
 /// Writes the lines of one thread.
-#[derive(Debug)]
 pub struct RequestLog {
     format: LogFormat,
     buffer: Option<Buffer>,

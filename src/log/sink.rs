@@ -21,7 +21,6 @@ const FINAL_TIMEOUT: Duration = Duration::from_secs(1);
 const CAPACITY: usize = 4 * 1024 * 1024;
 
 /// The log's output.
-#[derive(Debug)]
 pub struct Sink {
     buffers: Arc<Mutex<Vec<Buffer>>>,
     lost: Arc<Counter>,

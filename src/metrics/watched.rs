@@ -55,7 +55,6 @@ impl WatchedKeys {
 }
 
 /// A dashboard that shows a key, until this is dropped.
-#[derive(Debug)]
 pub(crate) struct Watch {
     keys: Arc<WatchedKeys>,
     id: u64,

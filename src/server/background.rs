@@ -114,7 +114,6 @@ async fn repeat(
 }
 
 /// The first failure of a task since its last success.
-#[derive(Debug)]
 struct TaskFailure {
     error: store::StoreError,
     at: Instant,

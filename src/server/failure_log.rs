@@ -10,7 +10,6 @@ use crate::health::Readiness;
 const MAX_REQUEST_SECONDS: i64 = 60;
 
 /// The second of the last line.
-#[derive(Debug)]
 pub(super) struct FailureLog(AtomicI64);
 
 impl Default for FailureLog {

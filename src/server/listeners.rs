@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::http::{self, Listener};
 use crate::systemd::PassedSockets;
 
-#[derive(Debug)]
 pub(super) struct Listeners {
     /// One for each worker.
     pub(super) api: Vec<Listener>,

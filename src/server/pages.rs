@@ -12,7 +12,6 @@ use crate::health::{self, Readiness};
 use crate::http::{Asset, Head, Response, header};
 
 /// The pages, built once.
-#[derive(Debug)]
 pub(super) struct PublicPages {
     docs: Docs,
     json: Asset,

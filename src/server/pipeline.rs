@@ -37,7 +37,6 @@ const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 const MAX_TARGET: usize = 8 * 1024;
 
 /// The pipeline of one worker.
-#[derive(Debug)]
 pub(super) struct Pipeline {
     shared: Arc<Shared>,
     /// The number of the worker.

@@ -25,7 +25,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// A running server.
-#[derive(Debug)]
 pub struct Running {
     pub(super) shared: Arc<Shared>,
     /// The reasons for which threads have ended.

@@ -21,7 +21,6 @@ use crate::limit::redis::RedisHealth;
 use crate::metrics::ServerMetrics;
 use crate::store::{self, Store};
 
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,

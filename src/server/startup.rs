@@ -38,7 +38,6 @@ const EXTENSION: Duration = Duration::from_secs(30);
 const CONNECTIONS: usize = 256;
 
 /// Serves until it is dropped. Connections that are open then get their response.
-#[derive(Debug)]
 pub(super) struct Startup {
     _end: watch::Sender<bool>,
 }
@@ -118,7 +117,6 @@ pub(super) async fn with_extended_start_timeout<T>(
 }
 
 /// The service of both listeners during the start.
-#[derive(Debug)]
 struct StartupService {
     clock: Clock,
     addresses: AddressTable,

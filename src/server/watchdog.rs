@@ -11,7 +11,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::systemd::{Notifier, ServiceState};
 
 /// Pings the workers, and reports to the service manager.
-#[derive(Debug)]
 pub(super) struct Watchdog {
     interval: Duration,
     notifier: Notifier,
@@ -22,7 +21,6 @@ pub(super) struct Watchdog {
 }
 
 /// Responds for one worker.
-#[derive(Debug)]
 pub(super) struct Echo {
     pinged: watch::Receiver<u64>,
     responded: Arc<AtomicU64>,

@@ -13,7 +13,6 @@ use crate::store::{self, Store, UsageBatch, UsageRecorder};
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
 const BATCH: usize = 500;
 
-#[derive(Debug)]
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
     used: Box<[UsedKeys]>,
@@ -98,7 +97,6 @@ impl WriteBehind {
 }
 
 /// The batch of usage that is being sent.
-#[derive(Debug)]
 struct Outbox {
     recorder: UsageRecorder,
     /// A batch with an unknown outcome, because the store has not confirmed it. It is sent again unchanged, before any other.

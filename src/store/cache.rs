@@ -21,7 +21,6 @@ const CAPACITY: u64 = 24 * 1024 * 1024;
 /// The overhead of an entry besides its JSON.
 const OVERHEAD: u64 = 160;
 
-#[derive(Debug)]
 pub(super) struct Cache {
     /// Part of every entry's key. A new one invalidates all entries, including those that a slow reader adds later with what it
     /// read before the change.

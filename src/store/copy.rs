@@ -35,7 +35,6 @@ pub enum CopyError {
 type Result<T> = std::result::Result<T, CopyError>;
 
 /// A table that was copied.
-#[derive(Debug)]
 pub struct CopiedTable {
     /// Its name.
     pub name: &'static str,

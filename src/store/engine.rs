@@ -6,7 +6,6 @@ use super::sqlite::Sqlite;
 use super::writer::WriterMonitor;
 use crate::trace::System;
 
-#[derive(Debug)]
 pub(super) enum Engine {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),

@@ -8,10 +8,8 @@ use super::sqlite::SqliteImport;
 use crate::pet::PetIds;
 
 /// An import in progress. It MUST leave nothing behind if it is dropped before it is committed, or if the process is killed.
-#[derive(Debug)]
 pub struct Import(Staging);
 
-#[derive(Debug)]
 enum Staging {
     Sqlite(Box<SqliteImport>),
     Postgres(Box<PgImport>),

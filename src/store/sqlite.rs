@@ -58,7 +58,6 @@ use writer::SqliteWriter;
 
 pub(crate) use migrations::CURRENT_FORMAT;
 
-#[derive(Debug)]
 pub(crate) struct Sqlite {
     // Dropped before the writer, which checkpoints the write-ahead log when it is the last connection.
     readers: Readers,

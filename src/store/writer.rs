@@ -16,7 +16,6 @@ use crate::store::contract::{Created, Result, StoreError};
 use health::WriteHealth;
 
 /// Counts of transactions and creations.
-#[derive(Debug)]
 pub(crate) struct Commits {
     /// Transactions that wrote something.
     pub(crate) done: Counter,
@@ -40,7 +39,6 @@ impl Default for Commits {
 }
 
 /// State shared by the thread of a writer and its users.
-#[derive(Debug)]
 pub(crate) struct WriterState {
     /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
     waiting: AtomicUsize,
@@ -120,7 +118,6 @@ impl WriterState {
 }
 
 /// The state and the thread of a writer. Dropping it waits for the thread, so its queue has to be dropped before.
-#[derive(Debug)]
 pub(crate) struct WriterMonitor {
     pub(crate) state: Arc<WriterState>,
     /// None if the database is open for reading only.

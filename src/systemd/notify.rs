@@ -39,10 +39,9 @@ impl fmt::Display for ServiceState {
 }
 
 /// Sends notifications, if a service manager expects them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Notifier(Option<Arc<NotifySocket>>);
 
-#[derive(Debug)]
 struct NotifySocket {
     socket: UnixDatagram,
     address: SocketAddr,

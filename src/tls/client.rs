@@ -1,7 +1,6 @@
 //! TLS for connections to PostgreSQL and Redis: the CAs, the client certificate, and the handshake.
 
 use std::error::Error;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use super::verifier::{Verification, Verifier};
 use crate::files::{self, InvalidFile};
 
 /// How connections to one server are encrypted. Clones are cheap.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClientTls {
     config: Arc<ClientConfig>,
     roots: Roots,
@@ -101,12 +100,6 @@ impl ClientTls {
     /// something else.
     pub(crate) fn explain(&self, error: &(dyn Error + 'static)) -> Option<String> {
         explain(error, &self.roots)
-    }
-}
-
-impl fmt::Debug for ClientTls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClientTls({:?})", self.roots)
     }
 }
 

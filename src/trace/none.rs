@@ -5,7 +5,6 @@ use super::{NewRequest, System};
 // No request carries anything for them.
 const _: () = assert!(size_of::<(RequestSpan, QuerySpan, CommitSpan)>() == 0);
 
-#[derive(Debug)]
 pub(crate) struct RequestSpan;
 
 impl RequestSpan {
@@ -27,7 +26,6 @@ impl RequestSpan {
     pub(crate) fn end(&self, _status: Option<u16>) {}
 }
 
-#[derive(Debug)]
 pub(crate) struct QuerySpan;
 
 impl QuerySpan {
@@ -40,7 +38,6 @@ impl QuerySpan {
     pub(crate) fn end(self, _error: Option<&'static str>) {}
 }
 
-#[derive(Debug)]
 pub(crate) struct CommitSpan;
 
 impl CommitSpan {

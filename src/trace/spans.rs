@@ -63,7 +63,6 @@ fn tracer() -> Option<&'static SdkTracer> {
 }
 
 /// The span of a request, and the context of its children.
-#[derive(Debug)]
 pub(crate) struct RequestSpan(Context);
 
 impl RequestSpan {
@@ -158,7 +157,6 @@ fn is_well_formed(traceparent: &[u8]) -> bool {
 }
 
 /// The span of one query of a database or of Redis, in a request. Other queries have none.
-#[derive(Debug)]
 pub(crate) struct QuerySpan(Option<Span>);
 
 impl QuerySpan {
@@ -176,7 +174,6 @@ impl QuerySpan {
 }
 
 /// The span of the transaction that commits a creation. Every request whose animal is in the transaction has such a span.
-#[derive(Debug)]
 pub(crate) enum CommitSpan {
     Waiting(Context, System),
     /// Boxed, because what waits is far smaller.

@@ -12,7 +12,6 @@ const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
 /// What has arrived of the frames of a connection.
-#[derive(Debug)]
 pub(super) struct Frames {
     /// The bytes to skip: of the preface, or of the payload of a frame.
     rest: usize,

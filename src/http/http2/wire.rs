@@ -22,10 +22,8 @@ thread_local! {
 }
 
 /// The byte stream of a connection. Clones share it: h2 has one, and the connection has one.
-#[derive(Debug)]
 pub(super) struct Wire<IO>(Rc<RefCell<Inner<IO>>>);
 
-#[derive(Debug)]
 struct Inner<IO> {
     io: IO,
     /// What was collected. The first `sent` bytes are sent already.

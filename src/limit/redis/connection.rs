@@ -1,6 +1,5 @@
 //! A connection to Redis: to one server, or to a cluster.
 
-use std::fmt;
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
@@ -79,11 +78,5 @@ impl RedisConnection {
             Self::One { driver, .. } => driver.0.abort(),
             Self::Cluster { closed, .. } => drop(closed.send_replace(true)),
         }
-    }
-}
-
-impl fmt::Debug for RedisConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RedisConnection")
     }
 }

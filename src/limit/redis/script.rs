@@ -19,7 +19,6 @@ const DECIDE: &str = include_str!("../decide.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// The script, for the keys of one deployment.
-#[derive(Debug)]
 pub(super) struct Script {
     script: redis::Script,
     bans: BanPolicy,

@@ -29,7 +29,6 @@ pub(super) struct TimerWheel {
 }
 
 /// The timer of one request. It runs until it is dropped.
-#[derive(Debug)]
 pub(super) struct Timer<'a>(&'a AtomicU32);
 
 impl Drop for Timer<'_> {

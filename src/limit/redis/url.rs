@@ -30,7 +30,6 @@ pub(super) enum Target {
 /// What connections need: the URL, and the content of its files. Clones are cheap.
 #[derive(Clone)]
 pub struct RedisClient {
-    hosts: String,
     pub(super) target: Target,
     /// None if connections are not encrypted.
     pub(super) tls: Option<ClientTls>,
@@ -45,7 +44,6 @@ impl RedisUrl {
     pub fn client(&self) -> anyhow::Result<RedisClient> {
         let load = |files| ClientTls::load(files, Verification::Full, &[]);
         Ok(RedisClient {
-            hosts: self.hosts.clone(),
             target: self.target.clone(),
             tls: self.files.as_ref().map(load).transpose()?,
         })
@@ -111,12 +109,6 @@ fn has_password(nodes: &[String]) -> bool {
 impl fmt::Debug for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RedisUrl({})", self.hosts)
-    }
-}
-
-impl fmt::Debug for RedisClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedisClient({})", self.hosts)
     }
 }
 

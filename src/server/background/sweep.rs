@@ -18,7 +18,6 @@ const STEADY_TIME: Duration = Duration::from_secs(60 * 60);
 const STEP: Duration = Duration::from_secs(10);
 
 /// Since when the clock has not stepped.
-#[derive(Debug)]
 pub(super) struct SteadyClock {
     since: Instant,
     last: (Instant, Timestamp),

@@ -32,10 +32,8 @@ macro_rules! otlp {
 }
 
 /// The traces of this process: exported, or none.
-#[derive(Debug)]
 pub(crate) struct Traces(Option<Settings>);
 
-#[derive(Debug)]
 struct Settings {
     /// The files for TLS, if the URL begins with `https`.
     tls: Option<ClientFiles>,

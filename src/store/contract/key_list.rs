@@ -52,7 +52,6 @@ pub struct KeyList {
 }
 
 /// The end of a statement that selects keys, with its parameters.
-#[derive(Debug)]
 pub(crate) struct KeyListSql {
     placeholder: char,
     pub(crate) text: String,

@@ -15,7 +15,6 @@ pub(crate) enum ColumnType {
 use ColumnType::{Bytes, Int, Text};
 
 /// A table that both engines have, with the columns that are copied: all.
-#[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [(&'static str, ColumnType)],

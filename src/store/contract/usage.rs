@@ -10,7 +10,6 @@ use crate::key::KeyId;
 use crate::limit::DayUsage;
 
 /// Numbers the batches of one process. They are sent one after the other, so the store keeps only the number of the last one.
-#[derive(Debug)]
 pub struct UsageRecorder {
     id: String,
     last: i64,
@@ -44,7 +43,6 @@ impl UsageRecorder {
 }
 
 /// Usage that is added at most once, however often it is sent. It never changes.
-#[derive(Debug)]
 pub struct UsageBatch {
     /// The ID of the process that counted it.
     pub recorder: String,

@@ -70,10 +70,8 @@ fn connect_timeout(server: &Config) -> Duration {
 
 /// Makes connections on one thread, whichever thread needs them: a connection must not end because the thread of the request that
 /// happened to need it first has ended.
-#[derive(Debug)]
 pub(super) struct Connector(Arc<ConnectorState>);
 
-#[derive(Debug)]
 struct ConnectorState {
     thread: Handle,
     /// One for each server that may accept writes.

@@ -14,7 +14,6 @@ use crate::clock::{ClockSample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
 
-#[derive(Debug)]
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
     pub(super) writer: PgWriter,

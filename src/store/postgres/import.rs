@@ -61,12 +61,6 @@ pub(crate) struct PgImport {
     staged: i64,
 }
 
-impl std::fmt::Debug for PgImport {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PgImport({})", self.staged)
-    }
-}
-
 impl Postgres {
     pub(crate) async fn import(&self, ids: PetIds) -> Result<PgImport> {
         let beginning = async {

@@ -15,7 +15,7 @@ use super::tls::PgTls;
 
 pub(super) use super::connector::SET_LIMITS;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Pool(managed::Pool<Connector>);
 
 impl Pool {

@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream as Encrypted;
 use crate::tls::{ClientTls, server_end_point};
 
 /// How connections are encrypted.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct PgTls(pub(super) ClientTls);
 
 /// The handshake with one server.

@@ -18,7 +18,6 @@ use crate::trace::System;
 
 const MAX_BATCH: usize = 512;
 
-#[derive(Debug)]
 pub(super) struct PgWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue.
     queue: mpsc::UnboundedSender<QueuedCreation>,

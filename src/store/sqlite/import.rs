@@ -40,7 +40,6 @@ const SET_UP: &str = "
         status      TEXT    NOT NULL
     ) STRICT;";
 
-#[derive(Debug)]
 pub(crate) struct SqliteImport {
     connection: Connection,
     path: PathBuf,

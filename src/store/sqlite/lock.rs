@@ -27,7 +27,6 @@ const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The lock, held until this is dropped.
-#[derive(Debug)]
 pub(crate) struct FileLock {
     // The lock is this descriptor's.
     file: File,

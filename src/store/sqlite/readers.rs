@@ -15,7 +15,6 @@ const MAX_IDLE: usize = 16;
 /// The inode, size and time of a file, which change when it is written.
 pub(super) type FileStamp = (u64, u64, i64, i64);
 
-#[derive(Debug)]
 pub(super) struct Readers {
     pub(super) path: PathBuf,
     idle: Mutex<Vec<Connection>>,

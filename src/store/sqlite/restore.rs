@@ -42,7 +42,6 @@ const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
 type Result<T> = std::result::Result<T, RestoreError>;
 
 /// What was restored.
-#[derive(Debug)]
 pub struct Restored {
     /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
@@ -51,7 +50,6 @@ pub struct Restored {
 }
 
 /// A backup that is checked and on disk, next to the database. Nothing of the database has changed yet.
-#[derive(Debug)]
 pub struct Restore {
     target: PathBuf,
     old: Old,

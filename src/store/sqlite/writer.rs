@@ -29,7 +29,6 @@ const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const CHECK: Duration = Duration::from_millis(400);
 
-#[derive(Debug)]
 pub(super) struct SqliteWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
     // reading only.

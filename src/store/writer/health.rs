@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use crate::mutex::lock;
 
 /// The outcome of the last transactions.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct WriteHealth(Mutex<WriteState>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct WriteState {
     failing: Option<Failing>,
     /// The error of a failure that has not been logged.
@@ -18,7 +18,6 @@ struct WriteState {
     logged: Option<u64>,
 }
 
-#[derive(Debug)]
 struct Failing {
     kind: &'static str,
     transactions: u64,

@@ -6,7 +6,6 @@ use crate::store::contract::{Created, Result, StoreError};
 use crate::trace::{CommitSpan, System};
 
 /// The channel for the outcome of a creation, and the span of the transaction that it waits for.
-#[derive(Debug)]
 pub(crate) struct Reply {
     sender: oneshot::Sender<Result<Created>>,
     span: CommitSpan,

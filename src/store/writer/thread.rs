@@ -7,7 +7,6 @@ use tokio::sync::watch;
 use crate::store::contract::{Result, StoreError};
 
 /// The thread. Dropping this waits for its end, so the queue, whose closing ends the thread, has to be dropped before.
-#[derive(Debug)]
 pub(crate) struct WriterThread {
     /// Closed when the thread has died.
     life: watch::Receiver<()>,
