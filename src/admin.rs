@@ -38,7 +38,6 @@ use guard::Guard;
 use live::Live;
 use page::Dashboard;
 
-/// The admin service.
 pub(crate) struct Admin {
     api: AdminApi,
     page: Dashboard,

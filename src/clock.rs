@@ -100,7 +100,6 @@ impl fmt::Display for Timestamp {
 pub struct Day(i64);
 
 impl Day {
-    /// The day with this number.
     pub const fn from_number(number: i64) -> Self {
         Self(number)
     }
@@ -129,7 +128,6 @@ impl fmt::Display for Day {
 /// A reading of another clock, and how long it took. Its age is half of that, plus or minus the other half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSample {
-    /// The time it showed.
     pub time: Timestamp,
     /// From the request to the response.
     pub round_trip: Duration,

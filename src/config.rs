@@ -78,7 +78,6 @@ impl FromStr for AdminHost {
 pub struct TlsFiles {
     /// The certificate and its chain.
     pub cert: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
@@ -87,20 +86,14 @@ pub struct TlsFiles {
 pub struct Backups {
     /// The embedded database.
     pub source: PathBuf,
-    /// The folder of the backups.
     pub folder: PathBuf,
-    /// The interval.
     pub every: Duration,
     /// How many are kept.
     pub keep: usize,
 }
 
-/// The configuration of a server.
+/// The configuration of a server. The options of the same names are documented, as help text.
 #[derive(Clone, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the options of the same names are documented, as help text"
-)]
 pub struct Config {
     pub listen: SocketAddr,
     pub admin_listen: SocketAddr,

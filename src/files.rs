@@ -16,7 +16,6 @@ const OTHERS_READ: u32 = 0o004;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", .path.display())]
 pub struct InvalidFile {
-    /// The file.
     pub path: PathBuf,
     /// What is wrong with it, and what to do.
     pub problem: String,

@@ -20,7 +20,6 @@ pub enum Error {
     /// A rule forbids it.
     #[error(transparent)]
     Rejected(#[from] KeyRejection),
-    /// The store failed.
     #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
     /// No secret could be generated.
@@ -48,9 +47,7 @@ pub enum KeyRejection {
 /// The grace period of a rotation, in which both secrets of a key work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GracePeriod {
-    /// The key.
     pub id: KeyId,
-    /// Its name.
     pub name: String,
     /// When the old secret stops working.
     pub until: Timestamp,
@@ -61,7 +58,6 @@ pub struct GracePeriod {
 /// Whether a rotation during the grace period of another is confirmed.
 #[derive(Clone, Debug)]
 pub enum Confirmation {
-    /// Not confirmed.
     None,
     /// Confirmed for this grace period, and not for that of a rotation made meanwhile.
     ForGracePeriod(GracePeriod),
@@ -72,9 +68,7 @@ pub enum Confirmation {
 /// A key with its new secret, which is known only now.
 #[derive(Debug)]
 pub struct Issued {
-    /// The key.
     pub record: KeyRecord,
-    /// Its new secret.
     pub secret: Secret,
 }
 

@@ -16,13 +16,11 @@ use crate::counter::{Counter, Gauge, Histogram};
 /// The operation label of a request, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationLabel {
-    /// An operation.
     Operation(Operation),
     /// A path or method without an operation.
     Unknown,
     /// The docs and the OpenAPI document.
     Docs,
-    /// A preflight of a browser.
     Preflight,
     /// Health checks, which are not logged.
     Health,
@@ -143,7 +141,6 @@ pub(crate) enum BackgroundTask {
     Check,
     /// Reads the certificate again when its files have changed.
     Certificate,
-    /// Makes backups.
     Backup,
     /// Reports that this node is alive.
     Heartbeat,
@@ -216,7 +213,6 @@ impl Default for RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Counts a request.
     pub fn count(&self, label: OperationLabel, status: u16, took: Duration) {
         let index = STATUSES
             .iter()
@@ -230,7 +226,6 @@ impl RequestMetrics {
         self.rejected[by as usize].add(1);
     }
 
-    /// Counts a rejected connection.
     pub fn count_rejected_connection(&self, by: ConnectionLimit) {
         self.rejected_connections[by as usize].add(1);
     }
@@ -290,7 +285,6 @@ impl RequestMetrics {
     }
 }
 
-/// The metrics of a server.
 pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
     /// The keys whose requests are counted one by one.

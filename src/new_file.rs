@@ -24,7 +24,6 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 /// Whether a file that exists may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It may.
     Yes,
     /// It is kept, and the new one is an error.
     No,
@@ -261,7 +260,6 @@ pub(crate) fn sync_folder(file: &Path) -> io::Result<()> {
     File::open(folder(file))?.sync_all()
 }
 
-/// The folder of a file.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

@@ -28,7 +28,6 @@ pub const QUANTITY: u8 = 1;
 /// The state of an order: open while the animal is pending, complete when it is sold; the public API does not list cancelled
 /// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum OrderState {
     Open,
     Complete,
@@ -48,22 +47,17 @@ impl OrderState {
         }
     }
 
-    /// The state with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 }
 
-/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its ID.
     pub id: OrderId,
-    /// The animal it is for.
     pub pet: PetId,
     /// When the animal leaves, if known.
     pub ship_date: Option<Timestamp>,
-    /// Its state.
     pub state: OrderState,
 }
 

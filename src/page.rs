@@ -46,11 +46,9 @@ impl fmt::Display for PageSize {
 /// A request for a page of animals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PetQuery {
-    /// Its size.
     pub limit: PageSize,
     /// Only animals with this status.
     pub status: Option<PetStatus>,
-    /// Where it begins.
     pub cursor: Cursor,
 }
 
@@ -64,9 +62,7 @@ impl PetQuery {
 /// A request for a page of orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OrderQuery {
-    /// Its size.
     pub limit: PageSize,
-    /// Where it begins.
     pub cursor: Cursor,
 }
 

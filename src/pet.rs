@@ -90,7 +90,6 @@ impl PetName {
 
 /// Whether an animal can be adopted: it is pending while an order for it is open, and sold when that is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum PetStatus {
     Available,
     Pending,
@@ -127,7 +126,6 @@ impl FromStr for PetStatus {
 /// An animal before it has an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPet {
-    /// Its name.
     pub name: PetName,
     /// Its category: any int64, because categories are not described.
     pub category_id: i64,
@@ -151,13 +149,9 @@ impl NewPet {
 /// stricter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pet {
-    /// Its ID.
     pub id: PetId,
-    /// Its name.
     pub name: String,
-    /// Its category.
     pub category_id: i64,
-    /// Its status.
     pub status: PetStatus,
 }
 

@@ -50,7 +50,6 @@ pub enum Plan {
     Pro,
     /// 1,000 requests per minute, 100,000 per day.
     Business,
-    /// Custom limits.
     Enterprise(Limits),
 }
 
@@ -87,7 +86,6 @@ impl Plan {
 
 /// A plan's name, without the limits that only Enterprise has to be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum PlanName {
     Free,
     Pro,

@@ -94,7 +94,6 @@ impl Server {
         })
     }
 
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

@@ -14,7 +14,6 @@ use anyhow::Context;
 /// What the service manager has passed to this process.
 #[derive(Default)]
 pub struct ServiceManager {
-    /// Listening sockets.
     pub sockets: PassedSockets,
     /// Where to report the state.
     pub notifier: Notifier,

@@ -18,7 +18,6 @@ use crate::store::KeyRecord;
 pub struct DirectoryKey {
     /// The key's ID.
     pub id: KeyId,
-    /// Its limits.
     pub limits: Limits,
     meter: MeterIndex,
     /// The end of this secret: by expiry, revocation, or the end of a grace period.

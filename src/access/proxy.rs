@@ -45,7 +45,6 @@ impl FromStr for Cidr {
 /// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its address.
     pub address: IpAddr,
     /// Whether it used HTTPS, to this server or to the nearest trusted proxy.
     pub https: bool,

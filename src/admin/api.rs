@@ -28,7 +28,6 @@ use crate::clock::Timestamp;
 use crate::http::{Body, Head, RequestBody, Response, header};
 use crate::store::Store;
 
-/// The admin API.
 pub(super) struct AdminApi {
     pub(super) sources: Arc<MetricSources>,
     pub(super) access: Arc<Access>,

@@ -7,7 +7,6 @@ use http::header::HeaderValue;
 
 use crate::counter::Histogram;
 
-/// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpositionFormat {
     /// Version 0.0.4.

@@ -33,9 +33,7 @@ pub(super) struct Guard {
 pub(super) enum Caller {
     /// No token is configured, and the listener is on loopback: it may see everything and change nothing.
     Anonymous,
-    /// It has sent the token.
     Token,
-    /// It has logged in.
     Session(SessionId),
 }
 

@@ -34,7 +34,6 @@ const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
 const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The live data.
 pub(super) struct Live {
     sources: Arc<MetricSources>,
     log: Arc<RecentEvents>,

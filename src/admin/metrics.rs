@@ -16,7 +16,6 @@ use crate::metrics::{BackgroundTask, OperationLabel, RequestMetrics, ServerMetri
 use crate::store::Store;
 use crate::trace;
 
-/// The sources of the metrics.
 pub(crate) struct MetricSources {
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<ServerMetrics>,
@@ -29,7 +28,6 @@ pub(crate) struct MetricSources {
     /// Log lines that were dropped.
     pub(crate) lost_lines: Arc<Counter>,
     pub(crate) clock: Clock,
-    /// When the server started.
     pub(crate) started: Timestamp,
 }
 

@@ -8,7 +8,6 @@ use crate::http::{Asset, Head, NamedFile, Response, with_hashed_names};
 
 const PAGE: &str = include_str!("page/index.html");
 
-/// The files of the page.
 const FILES: [NamedFile; 3] = [
     (
         "assets/page.css",

@@ -15,7 +15,6 @@ const MAX_AGE: Duration = Duration::from_hours(12);
 /// The maximum number of sessions. One more ends the oldest.
 const MAX_SESSIONS: usize = 64;
 
-/// All sessions.
 pub(super) struct Sessions {
     /// The name of the cookie. It contains the port: cookies do not distinguish ports, and a machine may run several servers.
     cookie: String,

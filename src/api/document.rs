@@ -22,7 +22,6 @@ const JSON_SERVERS: &str = r#"
 pub struct Document {
     /// The document as indented JSON.
     pub json: Bytes,
-    /// The document as YAML.
     pub yaml: Bytes,
 }
 

@@ -21,7 +21,6 @@ const SECONDS: &str = " seconds.";
 
 const UNAVAILABLE: &str = "The service is temporarily unavailable. Try again in a moment.";
 
-/// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
     Minute,

@@ -12,7 +12,6 @@ use crate::clock::Timestamp;
 /// two to four times the instructions.
 macro_rules! operations {
     ($($operation:ident $name:literal $method:ident $path:literal $stability:expr;)+) => {
-        /// An operation of the API.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Operation {
             $(#[doc = concat!("`", stringify!($method), " ", $path, "`")] $operation,)+
@@ -133,7 +132,6 @@ pub(crate) enum PublicPage {
     Ready,
 }
 
-/// Where a request is routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// An operation, under `/v1`.
@@ -155,7 +153,6 @@ pub(crate) enum Route<'a> {
 /// The methods of every page outside `/v1`.
 pub(crate) const PUBLIC_METHODS: &str = "GET, HEAD";
 
-/// The methods of all operations.
 const ALL_METHODS: &str = "GET, HEAD, POST";
 
 impl<'a> Route<'a> {

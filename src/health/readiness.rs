@@ -59,7 +59,6 @@ impl Check {
 /// The result of a check. Reasons are public: a few words, never the text of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckState {
-    /// The check has passed.
     Ready,
     /// The server continues to serve, with a restriction.
     Degraded(Cow<'static, str>),
@@ -68,7 +67,6 @@ pub(crate) enum CheckState {
 }
 
 impl CheckState {
-    /// The names of the states.
     pub(crate) const NAMES: [&'static str; 3] = ["ready", "degraded", "failed"];
 
     const fn as_str(&self) -> &'static str {
@@ -87,7 +85,6 @@ impl CheckState {
     }
 }
 
-/// The readiness of one server.
 pub(crate) struct Readiness(Mutex<Checks>);
 
 struct Checks {

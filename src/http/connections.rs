@@ -25,11 +25,8 @@ const MAX_REJECTIONS: usize = 32;
 /// How many streams are reserved at a time.
 const STREAMS_AT_A_TIME: usize = 16;
 
-/// The limits on connections.
 pub struct ConnectionLimits {
-    /// In total.
     pub total: usize,
-    /// From one address.
     pub per_address: usize,
     /// Whether an address is that of a proxy with many clients, so that the limit per address does not apply.
     pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -63,12 +60,10 @@ struct Open {
     longest_idle: Vec<(u64, u64)>,
 }
 
-/// The limit on connections that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
     /// All connections have a request in flight.
     Total,
-    /// Its address has reached its limit.
     Address,
 }
 

@@ -12,7 +12,6 @@ use super::request_id::RequestId;
 pub struct Exchange {
     /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,
-    /// The ID of the request.
     pub id: RequestId,
     /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this
     /// one, or respond with a constant.

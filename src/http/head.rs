@@ -48,7 +48,6 @@ const SMALL: usize = 2 * 1024;
 
 /// The head of a request. Without `Debug`, because it holds secrets.
 pub struct Head<'a> {
-    /// The method.
     pub method: &'a Method,
     /// The path, still percent-encoded.
     pub path: &'a str,
@@ -60,17 +59,12 @@ pub struct Head<'a> {
     pub authority: Option<&'a str>,
     /// Whether the version of HTTP requires a `Host`: in HTTP/2, `:authority` replaces it.
     pub requires_host: bool,
-    /// `Host`
     pub host: Field<'a>,
-    /// `Authorization`
     pub authorization: Field<'a>,
-    /// `Content-Type`
     pub content_type: Field<'a>,
     /// Whether `Content-Encoding` is present and not `identity`.
     pub is_encoded: bool,
-    /// `Transfer-Encoding`
     pub transfer_encoding: Field<'a>,
-    /// `Idempotency-Key`
     pub idempotency_key: Field<'a>,
     /// `X-Request-Id`
     pub request_id: Field<'a>,

@@ -32,13 +32,9 @@ pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for")
 
 /// `application/json`
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// `no-cache`
 pub const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
-/// `no-store`
 pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// `nosniff`
 pub const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// `true`
 pub const TRUE: HeaderValue = HeaderValue::from_static("true");
 
 /// A header value from text that is known to be visible ASCII.

@@ -24,7 +24,6 @@ const MAX: usize = 1_024;
 /// Bytes read at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// A connection that lingers.
 pub(super) struct Linger<'a> {
     count: &'a Cell<usize>,
     end: Instant,

@@ -48,7 +48,6 @@ impl Listener {
         Ok(Self { socket, stays_open })
     }
 
-    /// The address that it listens on.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

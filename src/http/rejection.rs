@@ -5,7 +5,6 @@ use super::LimitReached;
 /// Why a connection is rejected, without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// A limit of connections is reached.
     TooManyConnections(LimitReached),
     /// The head did not arrive in time.
     Timeout,

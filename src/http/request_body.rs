@@ -22,7 +22,6 @@ const PARTS: usize = 1_000;
 /// How long such a remainder may take to arrive. A client may send head and body in two packets.
 const REMAINDER_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The body of a request.
 pub struct RequestBody {
     incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.

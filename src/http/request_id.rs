@@ -61,7 +61,6 @@ impl RequestIds {
         })
     }
 
-    /// A new ID.
     pub(super) fn next(&self) -> RequestId {
         self.count.set(self.count.get() + 1);
         let mut id = RequestId::new(&self.start);

@@ -24,7 +24,6 @@ use super::request_id::RequestId;
 /// A response of a service. `X-Request-Id` is not a field: every response gets it.
 #[derive(Default)]
 pub struct Response {
-    /// The status.
     pub status: StatusCode,
     /// Whether the connection ends with this response.
     pub close: bool,
@@ -34,7 +33,6 @@ pub struct Response {
     pub rate_limit: Option<RateLimitHeaders>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
-    /// `Link`
     pub link: Option<HeaderValue>,
     /// `WWW-Authenticate`
     pub challenge: Option<&'static HeaderValue>,
@@ -42,11 +40,9 @@ pub struct Response {
     pub deprecation: Option<&'static DeprecationHeaders>,
     /// Headers that few responses have.
     extra: Vec<(HeaderName, HeaderValue)>,
-    /// The body.
     pub body: Body,
 }
 
-/// The rate limit headers.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimitHeaders {
     /// The limit that applies.
@@ -100,7 +96,6 @@ impl Response {
         }
     }
 
-    /// A response with a body of this type.
     pub fn with_type(content_type: HeaderValue, body: Bytes) -> Self {
         let mut response = Self::new(StatusCode::OK).with(CONTENT_TYPE, content_type);
         response.body = body.into();
@@ -119,7 +114,6 @@ impl Response {
         self.extra.push((name, value));
     }
 
-    /// The headers, and the body.
     pub(super) fn into_parts(mut self, id: &RequestId) -> (HeaderMap, Body) {
         let mut headers = self.template().clone();
         self.fill(&mut headers, id);

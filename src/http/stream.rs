@@ -15,7 +15,6 @@ use super::progress::{Phase, Progress};
 use super::timeouts::Timeouts;
 use super::worker::Worker;
 
-/// A connection with timeouts.
 pub(super) struct TimeoutStream<'a, IO> {
     io: IO,
     timeouts: Timeouts,

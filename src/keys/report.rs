@@ -25,7 +25,6 @@ pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
     })
 }
 
-/// A key with its secret.
 pub(crate) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Value {
     let limits = record.plan.limits();
     let mut report = json!({

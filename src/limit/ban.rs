@@ -12,9 +12,7 @@ const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 /// A ban, active or expired: the length of the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ban {
-    /// When it began.
     pub began: Timestamp,
-    /// When it ends.
     pub until: Timestamp,
 }
 
@@ -38,7 +36,6 @@ impl Ban {
 /// A ban to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanChange {
-    /// The ban.
     pub ban: Ban,
     /// The beginning of the same ban by a clock that ran ahead, if it was stored with that.
     pub replaces: Option<Timestamp>,

@@ -9,14 +9,12 @@ use crate::mutex::lock;
 /// Meters in a block: 32 KiB.
 const BLOCK: usize = 256;
 
-/// All meters.
 #[derive(Debug, Default)]
 pub struct Meters {
     blocks: boxcar::Vec<Box<[Meter]>>,
     count: Mutex<usize>,
 }
 
-/// The index of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterIndex(usize);
 

@@ -6,7 +6,6 @@ use crate::clock::{Day, Timestamp};
 /// The usage of a key on a day, as far as it is not stored yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayUsage {
-    /// The day.
     pub day: Day,
     /// Requests that counted.
     pub requests: u32,

@@ -88,10 +88,8 @@ impl Quota {
     }
 }
 
-/// The period of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
-    /// The minute.
     Minute,
     /// The UTC day.
     Day,

@@ -4,7 +4,6 @@ use crate::clock::Timestamp;
 
 /// The format of lines: for people, or one JSON object each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "a comment here would become help text")]
 pub enum LogFormat {
     #[default]
     Text,

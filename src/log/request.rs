@@ -10,7 +10,6 @@ use super::{LogFormat, LogLevel};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 
-/// A request in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'a> {
     /// When it arrived.
@@ -21,13 +20,10 @@ pub struct RequestLine<'a> {
     pub method: Option<&'static str>,
     /// The operation, or another label.
     pub operation: &'static str,
-    /// The address of the client.
     pub client: IpAddr,
-    /// The status of the response.
     pub status: u16,
     /// The time to the response.
     pub took: Duration,
-    /// The API key.
     pub key: Option<KeyId>,
     /// Why there was no request: the limit of connections that was reached.
     pub reason: Option<&'static str>,
@@ -60,7 +56,6 @@ impl RequestLog {
         }
     }
 
-    /// Writes one line.
     pub fn write(&self, line: &RequestLine<'_>) {
         let Some(buffer) = &self.buffer else { return };
         let mut previous = self.previous.borrow_mut();

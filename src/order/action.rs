@@ -26,7 +26,6 @@ pub(crate) struct CurrentState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeSet {
     pub(crate) pet: PetId,
-    /// Its status before.
     pub(crate) before: PetStatus,
     /// The change of the animal, if any.
     pub(crate) change: Option<PetChange>,
@@ -35,7 +34,6 @@ pub(crate) struct ChangeSet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PetChange {
-    /// Another status.
     Status(PetStatus),
     /// It is removed. Its orders stay, and its ID is never reused.
     Remove,
@@ -48,7 +46,6 @@ pub(crate) enum OrderChange {
     End(Order),
 }
 
-/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActionOutcome {
     /// The animal's status before.

@@ -21,29 +21,22 @@ use crate::pet::{PetId, PetStatus};
 /// An action of an operator on an animal or its order.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// Places an order.
     Place {
-        /// The animal.
         pet: PetId,
         /// When it leaves, if known.
         ship_date: Option<Timestamp>,
     },
-    /// Completes an order.
     Complete(OrderId),
-    /// Cancels an order.
     Cancel(OrderId),
     /// Sets the status of an animal.
     SetStatus {
-        /// The animal.
         pet: PetId,
-        /// Its new status.
         to: PetStatus,
         /// Whether an open order is cancelled.
         force: bool,
     },
     /// Removes an animal. Its orders stay.
     Remove {
-        /// The animal.
         pet: PetId,
         /// Whether an open order is cancelled.
         force: bool,

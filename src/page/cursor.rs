@@ -35,7 +35,6 @@ impl Cursor {
 pub enum Scope {
     /// The animals, or those of one status.
     Pets(Option<PetStatus>),
-    /// The orders.
     Orders,
 }
 
@@ -91,7 +90,6 @@ impl BoundCursor {
         }
     }
 
-    /// The text of the cursor.
     pub fn text(self) -> [u8; LENGTH] {
         let mut text = [0; LENGTH];
         let (code, pairs) = text.split_at_mut(2);

@@ -24,7 +24,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// A running server.
 pub struct Running {
     pub(super) shared: Arc<Shared>,
     /// The reasons for which threads have ended.
@@ -47,7 +46,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// The store.
     pub fn store(&self) -> &Arc<Store> {
         &self.shared.store
     }

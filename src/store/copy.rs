@@ -34,11 +34,8 @@ pub enum CopyError {
 
 type Result<T> = std::result::Result<T, CopyError>;
 
-/// A table that was copied.
 pub struct CopiedTable {
-    /// Its name.
     pub name: &'static str,
-    /// What it has.
     pub digest: TableDigest,
 }
 

@@ -20,7 +20,6 @@ impl Store {
         traced!("SELECT" "api_keys", self.key_by_hash(hash))
     }
 
-    /// The key with this ID.
     pub async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>> {
         dispatch!(self.key(id))
     }

@@ -28,7 +28,6 @@ pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64
     (plan.name().as_str(), per_minute, per_day)
 }
 
-/// A row of an engine.
 pub(super) trait SqlRow {
     type Error;
 

@@ -12,9 +12,7 @@ const ADMIN: &str = "admin";
 /// The sockets that were passed.
 #[derive(Debug, Default)]
 pub struct PassedSockets {
-    /// The socket of the API.
     pub api: Option<TcpListener>,
-    /// The socket of the admin listener.
     pub admin: Option<TcpListener>,
 }
 

@@ -12,7 +12,6 @@ const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When a certificate is valid.
 pub(super) struct Validity {
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,

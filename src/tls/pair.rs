@@ -23,7 +23,6 @@ pub(crate) struct Pair {
     pub(crate) certified: Arc<CertifiedKey>,
     /// When the certificate becomes valid.
     pub(crate) valid_from: Timestamp,
-    /// When the certificate expires.
     pub(crate) expires_at: Timestamp,
 }
 

@@ -14,7 +14,6 @@ pub(crate) struct Dropped {
 }
 
 impl Dropped {
-    /// Each reason with its number.
     pub(crate) fn by_reason(&self) -> [(&'static str, u64); 3] {
         [
             ("queue_full", self.queue_full.get()),

@@ -32,7 +32,6 @@ pub(super) async fn connect(
     client.get_async_generic_connection().await
 }
 
-/// A connection to one node.
 #[derive(Clone)]
 pub(crate) struct ClusterNode(MultiplexedConnection);
 

@@ -9,7 +9,6 @@ use crate::pet::{NewPet, Pet, PetId};
 /// An animal to create.
 #[derive(Clone, Debug)]
 pub struct Creation {
-    /// The animal.
     pub pet: NewPet,
     /// Makes a retry safe, if the request had an `Idempotency-Key`.
     pub idempotency: Option<IdempotencyRecord>,

@@ -62,10 +62,7 @@ pub enum Heartbeat {
     /// The node may continue.
     Alive,
     /// It counted as dead, and a newer version has migrated the database to a format that it does not know.
-    Superseded {
-        /// The format of the database.
-        format: i64,
-    },
+    Superseded { format: i64 },
 }
 
 /// Why a database cannot be used as it is.

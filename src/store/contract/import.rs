@@ -8,7 +8,6 @@ use crate::pet::{PetId, PetRow};
 /// An animal to import.
 #[derive(Clone, Debug)]
 pub struct ImportRow {
-    /// Its line in the file.
     pub line: u64,
     /// The animal, with an ID if animals keep theirs.
     pub row: PetRow,
@@ -17,9 +16,7 @@ pub struct ImportRow {
 /// A row whose ID is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Its line in the file.
     pub line: u64,
-    /// The ID.
     pub id: PetId,
     /// What has it already.
     pub with: TakenBy,
@@ -47,7 +44,6 @@ impl fmt::Display for Conflict {
 /// Why an import failed. Nothing was imported, unless that is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An animal with one of these IDs was added after the check.

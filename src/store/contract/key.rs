@@ -10,34 +10,25 @@ use crate::plan::Plan;
 pub struct NewKey {
     /// The name that the operator gave it.
     pub name: String,
-    /// Its plan.
     pub plan: Plan,
-    /// When it is issued.
     pub created_at: Timestamp,
-    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 /// A key as it is stored, without its secret.
 #[derive(Clone, Debug)]
 pub struct KeyRecord {
-    /// Its ID.
     pub id: KeyId,
     /// The name that the operator gave it.
     pub name: String,
-    /// Its plan.
     pub plan: Plan,
     /// The first characters of its secret.
     pub prefix: String,
-    /// The hash of its secret.
     pub hash: KeyHash,
     /// The hash of the old secret, and when it stops working.
     pub old: Option<(KeyHash, Timestamp)>,
-    /// When it was issued.
     pub created_at: Timestamp,
-    /// When it expires.
     pub expires_at: Option<Timestamp>,
-    /// When an operator revoked it.
     pub revoked_at: Option<Timestamp>,
     /// When it was last used, to the second or so.
     pub last_used_at: Option<Timestamp>,
@@ -68,10 +59,8 @@ impl KeyRecord {
     }
 }
 
-/// A change of a key.
 #[derive(Clone, Debug)]
 pub enum KeyChange {
-    /// Another plan.
     Plan(Plan),
     /// A new secret; the current one works until `old_until`.
     Secret {
@@ -93,7 +82,6 @@ pub enum KeyChange {
 pub struct ChangedKey {
     /// As the decision saw it.
     pub before: KeyRecord,
-    /// As it is now.
     pub after: KeyRecord,
 }
 

@@ -7,14 +7,12 @@ use super::key_state::KeyState;
 use super::tables::Value;
 use crate::clock::{Day, Timestamp};
 
-/// Which keys to list.
 #[derive(Clone, Debug)]
 pub struct KeyListQuery {
     /// A part of the name in any case, the beginning of the secret, or the ID.
     pub search: Option<String>,
     /// Only keys in this state.
     pub state: Option<KeyState>,
-    /// The order.
     pub sort: KeySort,
     /// Whether the largest come first.
     pub descending: bool,
@@ -29,12 +27,9 @@ pub struct KeyListQuery {
 /// The order of a list of keys. Keys that are equal in it are in the order of their IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeySort {
-    /// By ID.
     #[default]
     Id,
-    /// By name.
     Name,
-    /// By plan.
     Plan,
     /// By the time of the last use; keys that were never used come first.
     LastUsed,
@@ -45,7 +40,6 @@ pub enum KeySort {
 /// A part of the list.
 #[derive(Clone, Debug)]
 pub struct KeyList {
-    /// The keys of this part.
     pub keys: Vec<KeyRecord>,
     /// How many keys match in all.
     pub total: i64,

@@ -8,11 +8,8 @@ use crate::store::KeyRecord;
 pub enum KeyState {
     /// It can be used.
     Active,
-    /// It is temporarily banned.
     Banned,
-    /// It has expired.
     Expired,
-    /// An operator has revoked it.
     Revoked,
 }
 

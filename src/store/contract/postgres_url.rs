@@ -11,7 +11,6 @@ use crate::tls::{ClientFiles, Roots, Verification};
 /// `postgres://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresUrl {
-    /// One for each server.
     servers: Vec<Config>,
     pub(crate) mode: SslMode,
     pub(crate) files: ClientFiles,
@@ -36,7 +35,6 @@ pub(crate) enum SslMode {
 pub(super) const MALFORMED: &str = "must be sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME, for example sqlite:animal-store.db";
 
 impl PostgresUrl {
-    /// A configuration for each server.
     pub fn servers(&self) -> &[Config] {
         &self.servers
     }

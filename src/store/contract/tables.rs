@@ -59,7 +59,6 @@ impl Table {
     }
 }
 
-/// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Null,
@@ -73,7 +72,6 @@ pub(crate) type Row = Vec<Value>;
 /// The rows of a table: how many, and a checksum that does not depend on their order, which is not the same on both engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableDigest {
-    /// The number of rows.
     pub rows: u64,
     /// The sum of the first 128 bits of the SHA-256 of each row.
     pub checksum: u128,

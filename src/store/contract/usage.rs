@@ -48,7 +48,6 @@ pub struct UsageBatch {
     pub recorder: String,
     /// Its number among the batches of that process.
     pub number: i64,
-    /// When it was created.
     pub made_at: Timestamp,
     /// One entry for each day and key, in this order on every node: transactions that add to the same keys wait for
     /// each other instead of deadlocking.
@@ -85,9 +84,7 @@ fn summed(usage: impl IntoIterator<Item = (KeyId, DayUsage)>) -> Vec<(KeyId, Day
 pub struct UsageRow {
     /// The day, as in `2026-11-15`.
     pub day: String,
-    /// The key.
     pub key: KeyId,
-    /// Its name.
     pub name: String,
     /// Requests that counted.
     pub requests: i64,

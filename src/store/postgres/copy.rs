@@ -199,7 +199,6 @@ impl PgSession {
     }
 }
 
-/// Loads a table.
 pub(crate) struct PgLoader(Pin<Box<BinaryCopyInWriter>>);
 
 impl PgLoader {

@@ -36,7 +36,6 @@ pub(super) fn steps() -> impl Iterator<Item = (i64, Step)> {
     (1..).zip(STEPS.into_iter().chain(later_step()))
 }
 
-/// The format of this version.
 pub(super) fn current_format() -> i64 {
     CURRENT_FORMAT + i64::from(later_step().is_some())
 }

@@ -16,13 +16,11 @@ use crate::tls::{ClientTls, server_end_point};
 #[derive(Clone)]
 pub(super) struct PgTls(pub(super) ClientTls);
 
-/// The handshake with one server.
 pub(super) struct PgHandshake {
     tls: ClientTls,
     host: String,
 }
 
-/// An encrypted connection.
 pub(super) struct PgStream(Encrypted<Socket>);
 
 impl MakeTlsConnect<Socket> for PgTls {

@@ -34,7 +34,6 @@ const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 pub struct BackupFolder {
     /// The database.
     pub source: PathBuf,
-    /// The folder.
     pub folder: PathBuf,
     /// The ID of the deployment that the database belongs to. A folder is for one deployment.
     pub deployment: DeploymentId,
@@ -42,7 +41,6 @@ pub struct BackupFolder {
     pub keep: usize,
 }
 
-/// A backup on the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListedBackup {
     name: String,

@@ -7,9 +7,7 @@ use crate::key::KeyId;
 /// A key whose secrets differ between the backup and the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevivedKey {
-    /// Its ID.
     pub id: KeyId,
-    /// Its name.
     pub name: String,
 }
 
