@@ -22,7 +22,7 @@ use animal_store::limit::{Admission, BanPolicy, Limiter};
 use animal_store::metrics::{OperationLabel, RequestMetrics, ServerMetrics};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
-use animal_store::plan::{LARGEST_LIMIT, Limits, Plan};
+use animal_store::plan::{Limits, MAX_LIMIT, Plan};
 use animal_store::store::{Database, Mode, NewKey, Store};
 
 const ROUNDS: usize = 21;
@@ -76,7 +76,7 @@ impl Service {
         let access = Access::default();
         let secrets = [Secret::generate()?, Secret::generate()?];
         for secret in &secrets {
-            let limits = Limits::new(LARGEST_LIMIT, LARGEST_LIMIT).map_err(anyhow::Error::msg)?;
+            let limits = Limits::new(MAX_LIMIT, MAX_LIMIT).map_err(anyhow::Error::msg)?;
             let key = NewKey {
                 name: "bench".into(),
                 plan: Plan::Enterprise(limits),

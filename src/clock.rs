@@ -1,4 +1,4 @@
-//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the system's clock,
+//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the wall clock,
 //! except for the age of a staging file (`store/sqlite/import.rs`).
 
 use std::fmt;

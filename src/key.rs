@@ -1,6 +1,6 @@
 //! The API key: a secret that is shown once and never stored, and the hash that is.
 //! `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
-//! so that a mistyped key is rejected without a lookup. Neither type can be printed by accident.
+//! so that a mistyped key is rejected without a query of the store. Neither type can be printed by accident.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The network by which an address is counted.
+//! The network that an address belongs to, for limits per client.
 
 use std::net::IpAddr;
 

@@ -127,7 +127,7 @@ impl FromStr for PetStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPet {
     pub name: PetName,
-    /// Its category: any int64, because categories are not described.
+    /// Its category: any int64: the API does not define categories.
     pub category_id: i64,
     /// Its status; `available` by default.
     pub status: PetStatus,

@@ -13,15 +13,14 @@ pub struct Limits {
 }
 
 /// The largest limit. Sums of it stay far from overflow.
-pub const LARGEST_LIMIT: u32 = 1_000_000_000;
+pub const MAX_LIMIT: u32 = 1_000_000_000;
 
 pub(crate) const INVALID_LIMIT: &str = "must be between 1 and 1000000000";
 
 impl Limits {
     /// Returns limits, if both are valid.
     pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, &'static str> {
-        if per_minute == 0 || per_minute > LARGEST_LIMIT || per_day == 0 || per_day > LARGEST_LIMIT
-        {
+        if per_minute == 0 || per_minute > MAX_LIMIT || per_day == 0 || per_day > MAX_LIMIT {
             return Err(INVALID_LIMIT);
         }
         Ok(Self {

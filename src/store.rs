@@ -18,10 +18,10 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, ChangedKey, Conflict, Created, Creation, Database, DeploymentId, Heartbeat,
-    IdempotencyRecord, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList, KeyListQuery,
-    KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result, Revisions,
-    StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, ChangedKey, Conflict, Creation, CreationOutcome, Database, DeploymentId,
+    Heartbeat, IdempotencyRecord, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList,
+    KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
+    Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::http::{Head, RequestBody, Response, header};
 use crate::key::KeyId;
 use crate::pet::NewPet;
-use crate::store::{Created, IdempotencyRecord};
+use crate::store::{CreationOutcome, IdempotencyRecord};
 
 impl Api {
     pub(super) async fn create_pet(
@@ -35,9 +35,9 @@ impl Api {
             .map(|record| self.in_flight.enter(record))
             .transpose()?;
         let (pet, replayed) = match self.store.create(pet, record).await? {
-            Created::New(pet) => (pet, false),
-            Created::Replayed(pet) => (pet, true),
-            Created::Mismatch => return Err(ApiError::IdempotencyMismatch),
+            CreationOutcome::New(pet) => (pet, false),
+            CreationOutcome::Replayed(pet) => (pet, true),
+            CreationOutcome::Mismatch => return Err(ApiError::IdempotencyMismatch),
         };
 
         let mut json = Vec::with_capacity(128);

@@ -1,4 +1,4 @@
-//! Deprecated operations: every response announces the removal, and from that day on the operation is a 410. The dates are in the
+//! Deprecated operations: every response announces the removal, and from that day on the operation responds with 410. The dates are in the
 //! table of operations.
 
 use std::cell::RefCell;

@@ -14,7 +14,7 @@ use crate::api::url::BaseUrl;
 use crate::files::{InvalidFile, read_secret_line};
 use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
-use crate::plan::{INVALID_LIMIT, LARGEST_LIMIT};
+use crate::plan::{INVALID_LIMIT, MAX_LIMIT};
 use crate::store::Database;
 
 /// The options that every command on the data has.
@@ -143,7 +143,7 @@ pub(crate) struct ServeOptions {
     /// Neither create nor migrate the database; use `animal-store migrate` for that
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Maximum number of connections; at the limit the longest idle one is closed, or a new one gets 503
+    /// Maximum number of connections; at the limit the one that has been idle longest is closed, or a new one gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt
@@ -255,7 +255,7 @@ pub(crate) fn id(text: &str) -> Result<i64, &'static str> {
 /// Parses a limit of plan enterprise.
 pub(crate) fn limit(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
-        Ok(limit @ 1..=LARGEST_LIMIT) => Ok(limit),
+        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
         _ => Err(INVALID_LIMIT),
     }
 }

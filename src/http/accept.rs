@@ -122,7 +122,7 @@ impl<S: Service + 'static> Acceptor<S> {
                 }
             };
             if let Some(failures) = outage.succeed() {
-                tracing::info!(failures, "connections are accepted again");
+                tracing::info!(failures, "accepting connections again");
             }
             Fault::WorkerDies.panic_if(|| true);
             if Fault::WorkerHangs.is_enabled() {

@@ -1,4 +1,4 @@
-//! A file of a page: with an `ETag`, and compressed for clients that accept it. Both are made at the first request for it, so
+//! A static asset: with an `ETag`, and compressed for clients that accept it. Both are made at the first request for it, so
 //! that they cost nothing at the start.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! One connection, from accept to close.
+//! One HTTP/1 connection, from accept to close.
 
 use std::future::poll_fn;
 use std::net::IpAddr;

@@ -34,9 +34,9 @@ pub struct ConnectionLimits {
 
 /// The connections of one listener.
 #[derive(Clone)]
-pub struct Connections(Arc<Inner>);
+pub struct Connections(Arc<ConnectionTable>);
 
-struct Inner {
+struct ConnectionTable {
     limits: ConnectionLimits,
     /// The origin of all times.
     epoch: Instant,
@@ -70,7 +70,7 @@ pub enum LimitReached {
 impl Connections {
     /// A listener without connections yet.
     pub fn new(limits: ConnectionLimits) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ConnectionTable {
             limits,
             epoch: Instant::now(),
             open: Mutex::default(),
@@ -81,7 +81,7 @@ impl Connections {
     /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
     /// been idle longest.
     pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, LimitReached> {
-        let Inner { limits, epoch, .. } = &*self.0;
+        let ConnectionTable { limits, epoch, .. } = &*self.0;
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
         let mut open = lock(&self.0.open);
         if let Some(network) = network
@@ -190,7 +190,7 @@ impl Slot {
         if streams <= self.reserved.get() {
             return true;
         }
-        let Inner { limits, .. } = &*self.connections.0;
+        let ConnectionTable { limits, .. } = &*self.connections.0;
         let mut open = lock(&self.connections.0.open);
         let mut left = limits.total.saturating_sub(open.streams);
         if let Some(network) = self.network {

@@ -1,4 +1,4 @@
-//! The interface between the transport and a service: the API, or the admin pages.
+//! The interface between the transport and a service: the API, the admin pages, or the responses during startup.
 
 use std::net::IpAddr;
 

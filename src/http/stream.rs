@@ -142,7 +142,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         } else if self.slow {
             self.written += done.as_ref().map_or(0, |written| *written);
             let now = Instant::now();
-            if self.written >= self.timeouts.quota() {
+            if self.written >= self.timeouts.min_bytes() {
                 self.reset_deadline(now);
             }
             self.progress.activity().mark_writing(now);

@@ -21,7 +21,7 @@ pub struct Timeouts {
 
 impl Timeouts {
     /// Bytes that a client must read within the idle timeout.
-    pub(super) fn quota(&self) -> usize {
+    pub(super) fn min_bytes(&self) -> usize {
         let millis = u64::try_from(self.idle.as_millis()).unwrap_or(u64::MAX);
         usize::try_from(millis.saturating_mul(MIN_RATE) / 1000).unwrap_or(usize::MAX)
     }

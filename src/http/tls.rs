@@ -32,9 +32,9 @@ pub(super) const HTTP_2: &[u8] = b"h2";
 
 /// The certificate and the key of a listener, and the files that they come from. Clones share them.
 #[derive(Clone)]
-pub struct Tls(Arc<Inner>);
+pub struct Tls(Arc<TlsState>);
 
-struct Inner {
+struct TlsState {
     cert: PathBuf,
     key: PathBuf,
     current: Arc<Current>,
@@ -69,7 +69,7 @@ impl Tls {
         // In order of preference.
         config.alpn_protocols.insert(0, HTTP_2.to_vec());
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(TlsState {
             cert,
             key,
             current,

@@ -53,7 +53,7 @@ impl From<Ban> for BanChange {
 /// The rules of bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
-    /// Rejected requests within one minute without a ban; one more is a ban. Zero disables bans.
+    /// Rejected requests within one minute without a ban; one more results in a ban. Zero disables bans.
     pub after: u32,
     /// The length of a first ban.
     pub first: Duration,

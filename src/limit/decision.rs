@@ -23,16 +23,16 @@ pub struct Decision {
 /// Whether a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is, and it has been counted in both windows.
+    /// Served, and counted in both windows.
     Admitted,
-    /// It is not: a window is exhausted.
+    /// Rejected: a window is exhausted.
     RateLimited {
         /// The window.
         by: Period,
         /// The time from which a request is served again.
         until: Timestamp,
     },
-    /// It is not: the key is banned.
+    /// Rejected: the key is banned.
     Banned {
         /// The time from which a request is served again: the end of the ban, or of an exhausted window that ends later.
         until: Timestamp,

@@ -1,6 +1,6 @@
-//! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis' own
+//! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis's own
 //! clock. Redis may be slow or unavailable at any moment. A circuit breaker opens then, and this node continues with its own
-//! counters, which are as current as Redis' last response.
+//! counters, which are as current as Redis's last response.
 
 mod cluster_node;
 mod connection;
@@ -64,7 +64,7 @@ struct ThreadLimiter {
 }
 
 impl RedisLimiter {
-    /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis' clock, unless this one
+    /// A limiter that bans by this policy. All threads of a node share its `health`. It uses Redis's clock, unless this one
     /// is manual. Its keys in Redis have `deployment` in their names, so that deployments can share a Redis.
     pub fn new(
         client: RedisClient,

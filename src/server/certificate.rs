@@ -22,7 +22,7 @@ pub(super) fn hangups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }
 
-/// Publishes when the certificate expires. One that has expired, or is not valid yet, is used all the same: clients decide whether they
+/// Publishes when the certificate expires. One that has expired, or is not valid yet, is used nevertheless: clients decide whether they
 /// accept it.
 pub(super) fn publish_expiry(tls: &Tls, shared: &Shared) {
     let expires_at = tls.expires_at();

@@ -1,4 +1,4 @@
-//! The types of the contract between a store and the rest of the service. The engines import only these.
+//! The types of the contract between a store and the rest of the service. The engines import only these, the shared readers of rows and pages, and the writer.
 
 mod creation;
 mod database;
@@ -12,7 +12,7 @@ mod postgres_url;
 mod tables;
 mod usage;
 
-pub use creation::{Created, Creation, IdempotencyRecord};
+pub use creation::{Creation, CreationOutcome, IdempotencyRecord};
 pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::Store;
-use super::contract::{Created, Creation, IdempotencyRecord, Page, Result};
+use super::contract::{Creation, CreationOutcome, IdempotencyRecord, Page, Result};
 use super::engine::{Engine, dispatch, traced};
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
@@ -19,7 +19,7 @@ impl Store {
         &self,
         pet: NewPet,
         idempotency: Option<IdempotencyRecord>,
-    ) -> Result<Created> {
+    ) -> Result<CreationOutcome> {
         traced!("INSERT" "pets", self.create(Creation { pet, idempotency }))
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::counter::{Counter, Histogram};
-use crate::store::contract::{Created, Result, StoreError};
+use crate::store::contract::{CreationOutcome, Result, StoreError};
 use health::WriteHealth;
 
 /// Counts of transactions and creations.
@@ -92,11 +92,11 @@ impl WriterState {
     }
 
     /// Records a committed transaction with these creations.
-    pub(crate) fn committed<'a>(&self, created: impl Iterator<Item = &'a Created>) {
+    pub(crate) fn committed<'a>(&self, created: impl Iterator<Item = &'a CreationOutcome>) {
         let (mut creations, mut new) = (0, 0);
         for created in created {
             creations += 1;
-            new += usize::from(matches!(created, Created::New(_)));
+            new += usize::from(matches!(created, CreationOutcome::New(_)));
         }
         self.health.succeeded(creations > 0);
         self.commits.done.add(1);
@@ -180,14 +180,14 @@ mod tests {
         state.committed([].iter());
         assert_eq!(figures(), ((1, 1), (0, 0)));
         assert_eq!(state.health.failure(), Some("disk full"));
-        state.committed([Created::Replayed(pet(1)), Created::Mismatch].iter());
+        state.committed([CreationOutcome::Replayed(pet(1)), CreationOutcome::Mismatch].iter());
         assert_eq!(figures(), ((2, 1), (0, 0)));
         assert_eq!(state.health.failure(), None);
         state.committed(
             [
-                Created::New(pet(2)),
-                Created::Replayed(pet(1)),
-                Created::New(pet(3)),
+                CreationOutcome::New(pet(2)),
+                CreationOutcome::Replayed(pet(1)),
+                CreationOutcome::New(pet(3)),
             ]
             .iter(),
         );

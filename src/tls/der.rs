@@ -62,7 +62,7 @@ fn time(bytes: &[u8]) -> Option<Timestamp> {
     match element(bytes)? {
         (UTC_TIME, time, _) => {
             let (year, rest) = time.split_at_checked(2)?;
-            // Two digits from 50 on are of the twentieth century.
+            // A two-digit year of 50 or more is in the twentieth century (RFC 5280).
             let century = if year >= b"50".as_slice() { "19" } else { "20" };
             timestamp(&format!("{century}{}", text(year)?), rest)
         }

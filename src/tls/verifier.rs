@@ -1,4 +1,4 @@
-//! The verification of a server's certificate, in as many steps as libpq has.
+//! The verification of a server's certificate, at the levels of libpq's `sslmode`.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::clock::Timestamp;
 pub(crate) enum Verification {
     /// Nothing: the connection is encrypted, but the server may be an impostor.
     None,
-    /// That a CA has signed it.
+    /// The chain: a CA has signed it.
     Chain,
-    /// That, and that it is for the name of the server.
+    /// The chain, and that it is for the name of the server.
     Full,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use animal_store::key::KeyId;
 use animal_store::pet::NewPet;
-use animal_store::store::{Created, IdempotencyRecord};
+use animal_store::store::{CreationOutcome, IdempotencyRecord};
 use harness::{App, Client, Response, START, enterprise, eventually};
 use serde_json::{Value, json};
 
@@ -321,7 +321,7 @@ fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others
     const ALL: usize = OLD + 20;
     let (app, ..) = App::start();
     let after = START.plus(A_MILLISECOND);
-    let try_every = |step: usize| -> Vec<(usize, Created)> {
+    let try_every = |step: usize| -> Vec<(usize, CreationOutcome)> {
         let of = |number: usize| {
             let mut idempotency_key = [0; 32];
             idempotency_key[..8].copy_from_slice(&number.to_le_bytes());
@@ -355,7 +355,7 @@ fn records_that_are_too_old_are_deleted_in_chunks_by_two_processes_and_no_others
     }
     assert!((2..OLD / 20).contains(&chunks), "{chunks}");
     for (number, created) in try_every(10) {
-        let is_new = matches!(created, Created::New(_));
+        let is_new = matches!(created, CreationOutcome::New(_));
         assert_eq!(is_new, number < OLD, "{number}: {created:?}");
     }
 }

@@ -4,7 +4,7 @@ use animal_store::order::action::ActionRejection;
 use animal_store::order::transition::{Action, InvalidTransition, next};
 use animal_store::order::{OrderId, OrderState};
 use animal_store::pet::{NewPet, PetId, PetStatus};
-use animal_store::store::{Created, Database, Mode, Store};
+use animal_store::store::{CreationOutcome, Database, Mode, Store};
 use futures_util::TryStreamExt;
 use harness::{START, SqlClient};
 use proptest::prelude::*;
@@ -216,7 +216,7 @@ proptest! {
         runtime.block_on(async {
             for _ in 0..PETS {
                 let pet = NewPet::from_json(br#"{"name":"a","categoryId":1}"#).expect("a body");
-                assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
+                assert!(matches!(store.create(pet, None).await, Ok(CreationOutcome::New(_))));
             }
             for (number, one) in acts.into_iter().enumerate() {
                 let (wanted, done) = (model.act(one), act(&store, one).await);

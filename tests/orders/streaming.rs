@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use animal_store::key::KeyId;
 use animal_store::pet::{NewPet, PetId, PetStatus};
-use animal_store::store::{Created, Store, UsageRow};
+use animal_store::store::{CreationOutcome, Store, UsageRow};
 use futures_util::TryStreamExt;
 use harness::{App, START, SqlClient, eventually};
 
@@ -158,7 +158,10 @@ fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer()
         assert!(keys.try_next().await.expect("a store").is_some());
         assert!(usage.try_next().await.expect("a store").is_some());
         let pet = NewPet::from_json(br#"{"name":"new","categoryId":1}"#).expect("a body");
-        assert!(matches!(store.create(pet, None).await, Ok(Created::New(_))));
+        assert!(matches!(
+            store.create(pet, None).await,
+            Ok(CreationOutcome::New(_))
+        ));
         let last = PetId((FIRST + ROWS - 1) as i64);
         let set = store.set_status(last, PetStatus::Sold, true, START).await;
         set.expect("a store").expect("an animal");

@@ -125,7 +125,7 @@ impl<S: Service> Sending<'_, S> {
                 Ok(Some(Ok(_))) => {}
                 // The stream was reset, or the connection has ended.
                 Ok(_) => return None,
-                Err(_) if self.sent >= self.timeouts.quota() => {
+                Err(_) if self.sent >= self.timeouts.min_bytes() => {
                     (self.waited, self.sent) = (Duration::ZERO, 0);
                 }
                 Err(_) => return None,

@@ -22,9 +22,9 @@ thread_local! {
 }
 
 /// The byte stream of a connection. Clones share it: h2 has one, and the connection has one.
-pub(super) struct Wire<IO>(Rc<RefCell<Inner<IO>>>);
+pub(super) struct Wire<IO>(Rc<RefCell<WireState<IO>>>);
 
-struct Inner<IO> {
+struct WireState<IO> {
     io: IO,
     /// What was collected. The first `sent` bytes are sent already.
     collected: Vec<u8>,
@@ -44,7 +44,7 @@ impl<IO> Clone for Wire<IO> {
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     pub(super) fn new(io: IO) -> Self {
-        Self(Rc::new(RefCell::new(Inner {
+        Self(Rc::new(RefCell::new(WireState {
             io,
             collected: Vec::new(),
             sent: 0,
@@ -75,7 +75,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     pub(super) fn reads_enough(&self, timeouts: Timeouts) -> bool {
         let mut inner = self.0.borrow_mut();
         match inner.blocked {
-            Some((_, read)) if read >= timeouts.quota() => {
+            Some((_, read)) if read >= timeouts.min_bytes() => {
                 inner.blocked = Some((Instant::now(), 0));
                 true
             }
@@ -84,7 +84,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     }
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Inner<IO> {
+impl<IO: AsyncRead + AsyncWrite + Unpin> WireState<IO> {
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.collected.len() {
             let rest = &self.collected[self.sent..];

@@ -44,7 +44,7 @@ impl Connect for ClusterNode {
         Box::pin(async move {
             let info = info.into_connection_info()?;
             let opened = timeout(CONNECT_TIMEOUT, open(&info, tls.as_ref(), config)).await;
-            let late = |_| RedisError::from((ErrorKind::Io, "no connection in time"));
+            let late = |_| RedisError::from((ErrorKind::Io, "connecting timed out"));
             let (connection, _) = opened.map_err(late)??;
             Ok(Self(connection))
         })

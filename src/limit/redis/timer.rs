@@ -50,7 +50,7 @@ impl TimerWheel {
     pub(super) async fn expired(&self) {
         let tick = Fault::WaitsForRedis.choose(TICK, 25 * TICK);
         let mut ticks = interval_at(Instant::now() + tick, tick);
-        // A thread that was not running could not read Redis' response either.
+        // A thread that was not running could not read Redis's response either.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if self.is_empty() {

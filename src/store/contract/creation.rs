@@ -33,17 +33,17 @@ impl IdempotencyRecord {
 
     /// The outcome for `pet` if an earlier attempt, with this fingerprint, created the animal `id`. The same fingerprint means the
     /// same animal, so the first response is made from the retry.
-    pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> Created {
+    pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> CreationOutcome {
         match fingerprint == self.fingerprint {
-            true => Created::Replayed(pet.with_id(id)),
-            false => Created::Mismatch,
+            true => CreationOutcome::Replayed(pet.with_id(id)),
+            false => CreationOutcome::Mismatch,
         }
     }
 }
 
 /// The outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Created {
+pub enum CreationOutcome {
     /// The animal is on disk.
     New(Pet),
     /// It was created by an earlier attempt.

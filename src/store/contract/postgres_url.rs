@@ -19,13 +19,13 @@ pub struct PostgresUrl {
 /// When a connection is encrypted, and what is verified then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
-    /// Never.
+    /// Not encrypted.
     Disable,
-    /// If the server supports it.
+    /// Encrypted if the server supports it.
     Prefer,
-    /// Always.
+    /// Encrypted.
     Require,
-    /// Always, to a server whose certificate a CA has signed.
+    /// Encrypted, to a server whose certificate a CA has signed.
     VerifyCa,
     /// The same, and the certificate is for the host of the URL.
     VerifyFull,
@@ -107,7 +107,7 @@ impl FromStr for PostgresUrl {
 }
 
 impl SslMode {
-    /// What tokio-postgres does for this mode. Sockets of this machine are never encrypted.
+    /// What tokio-postgres does for this mode. Unix sockets are never encrypted.
     fn requested_of(self, hosts: &[Host]) -> tokio_postgres::config::SslMode {
         use tokio_postgres::config::SslMode as Requested;
         match (self, hosts) {

@@ -11,7 +11,7 @@ use super::fault;
 use super::pool::{Executor, SqlValue};
 use crate::fault::Fault;
 use crate::pet::{NewPet, PetId};
-use crate::store::contract::{Created, Creation, IdempotencyRecord};
+use crate::store::contract::{Creation, CreationOutcome, IdempotencyRecord};
 use crate::store::row::SqlRow;
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records that this one
@@ -43,7 +43,7 @@ pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
     waits: impl Fn(usize) -> bool,
-) -> PgResult<Vec<Option<Created>>> {
+) -> PgResult<Vec<Option<CreationOutcome>>> {
     let lock = Fault::IdsFromSequence.choose(LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
     let find = transaction.prepare_cached(KNOWN_RECORDS).await?;
@@ -129,10 +129,10 @@ impl<'a> NewRows<'a> {
         creation: &'a Creation,
         last: i64,
         known: &mut HashMap<RecordKey, KnownRecord>,
-    ) -> Created {
+    ) -> CreationOutcome {
         let pet = &creation.pet;
         let Some(record) = &creation.idempotency else {
-            return Created::New(pet.clone().with_id(self.add_pet(pet, last)));
+            return CreationOutcome::New(pet.clone().with_id(self.add_pet(pet, last)));
         };
         match known.entry((record.key.0, record.idempotency_key)) {
             Entry::Occupied(known) => {
@@ -143,7 +143,7 @@ impl<'a> NewRows<'a> {
                 let id = self.add_pet(pet, last);
                 known.insert((id, record.fingerprint));
                 self.records.push((record, id.0));
-                Created::New(pet.clone().with_id(id))
+                CreationOutcome::New(pet.clone().with_id(id))
             }
         }
     }

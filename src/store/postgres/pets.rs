@@ -8,12 +8,12 @@ use super::error::PgResult;
 use super::pool::{Executor, Lease, SqlValue};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
+use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
 
 impl Postgres {
-    pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
+    pub(crate) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.writer.create(creation).await
     }
 

@@ -12,7 +12,7 @@ use super::deadline::{TIMEOUT, with_timeout};
 use super::pool::Pool;
 use super::tls::PgTls;
 use super::transaction::transact;
-use crate::store::contract::{Created, Creation, Result, StoreError};
+use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
 use crate::trace::System;
 
@@ -61,7 +61,7 @@ impl PgWriter {
         Ok((Self { queue, monitor }, pool))
     }
 
-    pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
+    pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Postgres);
         self.queue

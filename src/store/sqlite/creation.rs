@@ -4,13 +4,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::fault::Fault;
 use crate::pet::PetId;
-use crate::store::contract::{Created, Creation, IdempotencyRecord};
+use crate::store::contract::{Creation, CreationOutcome, IdempotencyRecord};
 
 /// Inserts an animal, unless it was created by an earlier attempt.
 pub(super) fn create(
     connection: &Connection,
     Creation { pet, idempotency }: Creation,
-) -> rusqlite::Result<Created> {
+) -> rusqlite::Result<CreationOutcome> {
     if let Some(record) = &idempotency {
         let select = "SELECT pet_id, fingerprint FROM idempotency
                       WHERE api_key_id = ?1 AND idempotency_key = ?2 AND created_at > ?3";
@@ -52,5 +52,5 @@ pub(super) fn create(
             )?
             .execute(params![key.0, idempotency_key, fingerprint, id.0, created_at.as_millis()])?;
     }
-    Ok(Created::New(pet.with_id(id)))
+    Ok(CreationOutcome::New(pet.with_id(id)))
 }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::creation::create;
 use super::error::{is_fatal, store_error};
-use crate::store::contract::{Created, Creation, Result, StoreError};
+use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::Reply;
 
 type WriteFn = dyn FnOnce(&Connection) -> rusqlite::Result<()> + Send;
@@ -27,7 +27,7 @@ pub(super) enum Job {
 /// A job that is part of the open transaction.
 pub(super) enum Written {
     Create {
-        created: Created,
+        created: CreationOutcome,
         reply: Reply,
     },
     Other {
@@ -103,7 +103,7 @@ impl Job {
 }
 
 impl Written {
-    pub(super) fn created(&self) -> Option<&Created> {
+    pub(super) fn created(&self) -> Option<&CreationOutcome> {
         match self {
             Self::Create { created, .. } => Some(created),
             Self::Other { .. } => None,

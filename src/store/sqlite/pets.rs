@@ -6,12 +6,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Rows, params};
 use super::Sqlite;
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Created, Creation, Page, Result};
+use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{read_pet, write_pet};
 
 impl Sqlite {
-    pub(crate) async fn create(&self, creation: Creation) -> Result<Created> {
+    pub(crate) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.writer.create(creation).await
     }
 

@@ -15,7 +15,7 @@ use super::identity::{FileIdentity, OpenFiles};
 use super::job::{Job, Written};
 use super::lock::is_importing;
 use crate::fault::Fault;
-use crate::store::contract::{Created, Creation, Result, StoreError};
+use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
 use crate::trace::System;
 
@@ -63,7 +63,7 @@ impl SqliteWriter {
         Ok(Self { queue, monitor })
     }
 
-    pub(super) async fn create(&self, creation: Creation) -> Result<Created> {
+    pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Sqlite);
         self.send(Job::Create { creation, reply })?;

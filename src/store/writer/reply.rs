@@ -2,18 +2,18 @@
 
 use tokio::sync::oneshot;
 
-use crate::store::contract::{Created, Result, StoreError};
+use crate::store::contract::{CreationOutcome, Result, StoreError};
 use crate::trace::{CommitSpan, System};
 
 /// The channel for the outcome of a creation, and the span of the transaction that it waits for.
 pub(crate) struct Reply {
-    sender: oneshot::Sender<Result<Created>>,
+    sender: oneshot::Sender<Result<CreationOutcome>>,
     span: CommitSpan,
 }
 
 impl Reply {
     /// A reply to the current request.
-    pub(crate) fn channel(system: System) -> (Self, oneshot::Receiver<Result<Created>>) {
+    pub(crate) fn channel(system: System) -> (Self, oneshot::Receiver<Result<CreationOutcome>>) {
         let (sender, receiver) = oneshot::channel();
         let span = CommitSpan::waiting(system);
         (Self { sender, span }, receiver)
@@ -30,7 +30,7 @@ impl Reply {
     }
 
     /// Replies. A closed channel is not a failure: the client has disconnected.
-    pub(crate) fn send(self, outcome: Result<Created>) {
+    pub(crate) fn send(self, outcome: Result<CreationOutcome>) {
         // First, so that it ends before the request's.
         self.span.end(outcome.as_ref().err().map(StoreError::kind));
         drop(self.sender.send(outcome));
