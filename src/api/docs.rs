@@ -14,7 +14,7 @@ const PAGE: &str = include_str!("docs/page.html");
 /// The same text as Markdown.
 const MARKDOWN: &str = include_str!("docs/page.md");
 
-/// The server that the texts are about, in a deployment without a public URL. The script of the page replaces it by the real one.
+/// The address in the sources. Each server replaces it by its own.
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
 /// The files of the page. The basics of the style are shared by all pages.
@@ -41,16 +41,17 @@ const FILES: [NamedFile; 3] = [
 
 /// The reference of a deployment.
 pub(crate) struct Docs {
-    /// The public URL without `/v1`.
-    root: Option<String>,
+    /// The URL of the server without `/v1`.
+    root: String,
     /// By their path. Made at the first request, so that they cost nothing at the start.
     assets: OnceLock<Vec<(String, Asset)>>,
 }
 
 impl Docs {
-    pub(crate) fn new(public: Option<&BaseUrl>) -> Self {
+    /// `server` is the URL that the texts name: the public one, or that of this machine.
+    pub(crate) fn new(server: &BaseUrl) -> Self {
         Self {
-            root: public.map(|url| url.root().to_owned()),
+            root: server.root().to_owned(),
             assets: OnceLock::new(),
         }
     }
@@ -63,11 +64,10 @@ impl Docs {
     }
 
     fn build(&self) -> Vec<(String, Asset)> {
-        let root = self.root.as_deref().unwrap_or(ORIGIN);
         // A URL has no other character that is markup.
-        let mut page = PAGE.replace(ORIGIN, &root.replace('&', "&amp;"));
+        let mut page = PAGE.replace(ORIGIN, &self.root.replace('&', "&amp;"));
         let mut assets = with_hashed_names(&mut page, &FILES);
-        let markdown = MARKDOWN.replace(ORIGIN, root);
+        let markdown = MARKDOWN.replace(ORIGIN, &self.root);
         let texts = [
             ("/docs", "text/html; charset=utf-8", page),
             (
@@ -105,6 +105,10 @@ mod tests {
 
     const GUIDE: &str = include_str!("../../docs/api.md");
 
+    fn docs(server: &str) -> Docs {
+        Docs::new(&server.parse().unwrap())
+    }
+
     /// Every value of an attribute in the page.
     fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
         let start = format!(" {attribute}=\"");
@@ -135,7 +139,7 @@ mod tests {
 
     #[test]
     fn every_reference_leads_to_a_file_or_an_anchor_and_none_elsewhere() {
-        let docs = Docs::new(None);
+        let docs = docs("http://127.0.0.1:8080/v1");
         let assets = docs.build();
         let page = &assets.iter().find(|(path, _)| path == "/docs").unwrap().1;
         let page = format!("{page:?}");
@@ -312,9 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn a_public_url_replaces_the_address_in_examples() {
-        let public: BaseUrl = "https://animals.example/a&b/v1".parse().unwrap();
-        let docs = Docs::new(Some(&public));
+    fn the_url_of_the_server_replaces_the_address_in_examples() {
+        let docs = docs("https://animals.example/a&b/v1");
         for (path, expected) in [
             ("/docs", "https://animals.example/a&amp;b</b>/v1/pets"),
             ("/llms.txt", "https://animals.example/a&b/v1/pets"),
@@ -326,7 +329,7 @@ mod tests {
 
     #[test]
     fn all_files_together_have_at_most_200_kb_compressed() {
-        let docs = Docs::new(None);
+        let docs = docs("http://127.0.0.1:8080/v1");
         let sizes = docs
             .build()
             .into_iter()
@@ -338,7 +341,7 @@ mod tests {
 
     #[test]
     fn other_paths_have_no_file() {
-        let docs = Docs::new(None);
+        let docs = docs("http://127.0.0.1:8080/v1");
         for path in [
             "",
             "/",

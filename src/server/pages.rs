@@ -20,10 +20,15 @@ pub(super) struct PublicPages {
 }
 
 impl PublicPages {
-    pub(super) fn new(public: Option<&BaseUrl>, staging: Option<&BaseUrl>) -> Self {
+    /// `local` is the URL of this server on this machine. The docs name it if there is no public one.
+    pub(super) fn new(
+        public: Option<&BaseUrl>,
+        staging: Option<&BaseUrl>,
+        local: &BaseUrl,
+    ) -> Self {
         let document = Document::new(public.map(BaseUrl::as_str), staging.map(BaseUrl::as_str));
         Self {
-            docs: Docs::new(public),
+            docs: Docs::new(public.unwrap_or(local)),
             json: Asset::new("application/json", document.json),
             yaml: Asset::new("application/yaml", document.yaml),
             policy: header::value(docs::content_security_policy(public)),

@@ -60,11 +60,12 @@ impl Shared {
             public: config.public_url.clone(),
             local: local.clone(),
         };
+        let (public, staging) = (config.public_url.as_ref(), config.staging_url.as_ref());
         Ok(Self {
             access: Arc::default(),
             redis: config.redis.is_some().then(Arc::default),
             api: Api::new(Arc::clone(&store), base_urls, config.request_timeout),
-            pages: PublicPages::new(config.public_url.as_ref(), config.staging_url.as_ref()),
+            pages: PublicPages::new(public, staging, local),
             proxies: config.trusted_proxies.clone(),
             cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),

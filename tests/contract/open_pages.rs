@@ -53,8 +53,23 @@ fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
         policy.contains("connect-src 'self' https://animals.example;"),
         "{policy}"
     );
-    let page = String::from_utf8(docs.body).unwrap();
-    assert!(page.contains("https://animals.example</b>/v1/pets"));
+}
+
+#[test]
+fn the_docs_name_the_public_url_or_else_the_address_that_the_server_listens_on() {
+    let (app, local, _) = App::start();
+    let (_public, public, _) = App::start_with(|config| {
+        config.public_url = Some("https://animals.example/v1".parse().unwrap());
+    });
+    let origin = app.origin();
+    for (client, origin) in [(local, &*origin), (public, "https://animals.example")] {
+        for path in ["/docs", "/docs/api.md", "/llms.txt"] {
+            let page = String::from_utf8(client.get(path).body).unwrap();
+            let page = page.replace("</b>", "");
+            assert!(page.contains(&format!("{origin}/v1/pets")), "{path}");
+            assert!(!page.contains("127.0.0.1:8080"), "{path}");
+        }
+    }
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn without_javascript_all_text_is_there() {
     assert!(
         browser
             .text("#createPet-example-sh code")
-            .contains("127.0.0.1:8080")
+            .contains(&format!("{}/v1/pets", docs.origin()))
     );
     for width in [360, 768, 1440] {
         browser.set_viewport(width, 900, "light");
