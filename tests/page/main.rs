@@ -15,6 +15,7 @@ mod dashboard;
 mod examples;
 mod keyboard;
 mod large_ids;
+mod search;
 mod states;
 mod streams;
 mod try_it;

@@ -149,38 +149,41 @@ menu.addEventListener("click", () => toggleMenu(!contents.classList.contains("op
 contents.addEventListener("click", (event) => event.target.closest("a") && toggleMenu(false));
 follow();
 
-// Search: every heading, parameter, field and header, by its name, then by its text.
+// Search: every heading, parameter, field, header and response, by its name, then by its text, which ends where the next one begins.
 const search = one("#search");
 const found = one("#found");
-const entries = all("main h1, main h2, main h3, .fields > div").map((element) => {
-  const named = one("dt", element) ?? element;
-  const title = named.textContent.replace(/\s*#\s*$/, "").replace(/\s+/g, " ").trim();
-  const section = one("h1, h2", element.closest("section"));
-  const text = (element.matches("div") ? element : element.closest(".text")).textContent;
-  return {
-    id: element.id,
-    title: one("code", named) && element.matches("div") ? one("code", named).textContent : title,
-    section: section === element ? "" : section.firstChild.textContent.trim(),
-    text: text.toLowerCase(),
-  };
-});
+const entries = [];
+for (const element of all("main .text > :not(dl), main .text > dl > div")) {
+  if (element.matches("h1, h2, h3, dl > div")) {
+    const section = one("h1, h2", element.closest("section"));
+    const label = one("dt > code", element) ?? one("dt", element) ?? element;
+    const title = label.textContent.replace(/\s*#\s*$/, "").replace(/\s+/g, " ");
+    const name = section === element ? title : `${section.firstChild.textContent.trim()}: ${title}`;
+    entries.push({ id: element.id, title: title.toLowerCase(), name, text: `${name} ${element.id}`.toLowerCase() });
+  }
+  entries.at(-1).text += ` ${element.textContent.toLowerCase()}`;
+}
 
-function rank(entry, words) {
-  const title = entry.title.toLowerCase();
-  if (words.every((word) => title.startsWith(word))) return 3;
-  if (words.every((word) => title.includes(word))) return 2;
-  return words.every((word) => title.includes(word) || entry.text.includes(word)) ? 1 : 0;
+/** How well an entry matches all words, from 0, not at all. */
+function rank({ id, title, name, text }, words) {
+  const ways = [
+    (word) => text.includes(word),
+    (word) => name.toLowerCase().includes(word),
+    (word) => title.includes(word),
+    (word) => title.startsWith(word),
+    (word) => title === word || id.toLowerCase() === word,
+  ];
+  return ways.findLastIndex((matches) => words.every(matches)) + 1;
 }
 
 function find() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   found.hidden = words.length === 0;
   const ranked = entries.map((entry) => [rank(entry, words), entry]).filter(([rank]) => rank > 0);
-  const best = ranked.sort(([one], [other]) => other - one).slice(0, 12);
+  const best = ranked.sort(([one], [other]) => other - one);
   one("p", found).textContent = best.length ? `${best.length} ${best.length === 1 ? "result" : "results"}` : "Nothing found.";
-  one("ul", found).replaceChildren(
-    ...best.map(([, entry]) => make("li", {}, make("a", { href: `#${entry.id}` }, entry.title, make("small", {}, entry.section)))),
-  );
+  one("ul", found).replaceChildren(...best.map(([, { id, name }]) => make("li", {}, make("a", { href: `#${id}` }, name))));
+  found.scrollTop = 0;
 }
 
 function closeSearch() {
@@ -192,9 +195,10 @@ function closeSearch() {
 search.addEventListener("input", find);
 found.addEventListener("click", (event) => event.target.closest("a") && closeSearch());
 one(".search").addEventListener("keydown", (event) => {
+  if (found.hidden) return;
   const stops = [search, ...all("a", found)];
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (step && !found.hidden) {
+  if (step) {
     event.preventDefault();
     stops[Math.min(Math.max(stops.indexOf(document.activeElement) + step, 0), stops.length - 1)].focus();
   } else if (event.key === "Enter" && event.target === search && stops[1]) {
@@ -205,7 +209,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     if (!found.hidden) search.focus();
     closeSearch();
-  } else if (event.key === "/" && !event.target.closest("input, textarea, select")) {
+  } else if (event.key === "/" && !event.ctrlKey && !event.altKey && !event.metaKey && !event.target.closest("input, textarea, select")) {
     event.preventDefault();
     toggleMenu(true);
     search.focus();
