@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harness::eventually;
+use harness::{Client, eventually};
 use serde_json::json;
 
 use crate::{Docs, TIMEOUT, section};
@@ -107,6 +107,56 @@ fn the_key_is_in_the_examples_and_in_this_tab_only() {
     browser.wait_for("#createPet-example-sh .copy", "Copied");
     let copied = browser.run("return navigator.clipboard.readText()", json!([]));
     assert_eq!(copied, browser.text(example));
+}
+
+#[test]
+fn another_filter_starts_with_its_first_page_and_next_page_continues_the_list_that_is_shown() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    Client::new(docs.server.address, Some(docs.key.clone())).create_many(3);
+    docs.enter_key();
+    let result = format!("{} .result", section("listPets"));
+    let next = format!("{} .next", section("listPets"));
+    let choose = |status: &str| {
+        let focus = "document.querySelector('#try-listPets-status').focus()";
+        browser.run(focus, json!([]));
+        browser.press(status);
+    };
+    let send = |expected: &str| {
+        let line = docs.send("listPets");
+        assert!(line.starts_with("200"), "{line}");
+        browser.wait_for(&result, expected);
+    };
+    browser.run(
+        "document.querySelector('section[aria-labelledby=listPets] details').open = true",
+        json!([]),
+    );
+    browser.fill("#try-listPets-limit", "1");
+    send("pet 1");
+    browser.click(&next);
+    browser.wait_for(&result, "pet 2");
+    choose("available");
+    send("pet 1");
+
+    choose("sold");
+    browser.click(&next);
+    browser.wait_for(&result, "pet 2");
+    let status = "return document.querySelector('#try-listPets-status').value";
+    assert_eq!(browser.run(status, json!([])), "available");
+}
+
+#[test]
+fn large_numbers_of_the_budget_have_separators() {
+    let docs = Docs::open(10_000);
+    docs.enter_key();
+    docs.send("listPets");
+    let budget = docs.browser.text(".budget p");
+    assert!(budget.starts_with("9,999 of 10,000 left"), "{budget}");
+    let spoken = "return document.querySelector('.gauge').ariaValueText";
+    assert_eq!(
+        docs.browser.run(spoken, json!([])),
+        "9,999 of 10,000 requests"
+    );
 }
 
 #[test]

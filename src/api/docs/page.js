@@ -232,11 +232,12 @@ function showBudget(headers, arrived) {
   budget.hidden = false;
   gauge.ariaValueMax = limit;
   gauge.ariaValueNow = left;
-  gauge.ariaValueText = `${left} of ${limit} requests`;
+  const amount = [left, limit].map((number) => number.toLocaleString("en")).join(" of ");
+  gauge.ariaValueText = `${amount} requests`;
   gauge.classList.toggle("low", left <= limit / 4);
   gauge.classList.toggle("empty", left === 0);
   gauge.firstElementChild.style.width = `${(100 * left) / limit}%`;
-  budget.dataset.text = `${left} of ${limit} left`;
+  budget.dataset.text = `${amount} left`;
   showReset();
 }
 
@@ -305,11 +306,12 @@ function show(form, response, text, took) {
   if (headers.has("Retry-After")) line.push(countdown(Number(headers.get("Retry-After"))));
   const body = make("pre", { className: "wrap", tabIndex: 0, role: "group", ariaLabel: "Body of the response" }, make("code", {}, indented(text)));
   const result = [make("dl", { className: "received" }, ...[...headers].map(headerRow)), make("div", { className: "code" }, body)];
-  const next = headers.get("Link")?.match(/[?&]cursor=(\w+)[^>]*>; rel="next"/)?.[1];
+  const next = headers.get("Link")?.match(/<([^>]*)>; rel="next"/)?.[1];
   if (next) {
     const button = make("button", { type: "button", className: "next quiet" }, "Next page");
     button.addEventListener("click", () => {
-      form.elements.cursor.value = next;
+      const query = new URL(next, root).searchParams;
+      for (const field of all("[data-in=query]", form)) field.value = query.get(field.name) ?? "";
       form.requestSubmit();
     });
     result.push(button);
@@ -331,6 +333,11 @@ async function send(form) {
 }
 
 for (const form of all(".try form")) {
+  // A cursor is of one list: with another filter it is invalid.
+  const cursor = form.elements.cursor;
+  form.addEventListener("input", ({ target }) => {
+    if (cursor && target !== cursor && target.dataset.in === "query") cursor.value = "";
+  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = one("[type=submit]", form);
