@@ -5,6 +5,7 @@ use std::path::Path;
 use harness::{Client, eventually};
 use serde_json::json;
 
+use crate::browser::ENTER;
 use crate::{Docs, TIMEOUT, section};
 
 #[test]
@@ -107,6 +108,29 @@ fn the_key_is_in_the_examples_and_in_this_tab_only() {
     browser.wait_for("#createPet-example-sh .copy", "Copied");
     let copied = browser.run("return navigator.clipboard.readText()", json!([]));
     assert_eq!(copied, browser.text(example));
+}
+
+#[test]
+fn what_cannot_be_a_key_is_refused_in_plain_words_and_the_key_in_use_stays() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    docs.enter_key();
+    for (entered, problem) in [
+        ("", "No key was entered."),
+        ("ключ", "a key has only letters from A to Z, digits and _."),
+    ] {
+        browser.fill("#secret", &format!("{entered}{ENTER}"));
+        let state = browser.wait_for("#key .state", problem);
+        assert!(state.contains(&docs.key[..8]), "{state}");
+        assert!(docs.send("listPets").starts_with("200"), "after {entered}");
+    }
+    browser.fill("#try-listPets-X-Request-Id", &format!("ключ{ENTER}"));
+    let line = format!("{} .line", section("listPets"));
+    let refused = browser.wait_for(&line, "Not sent");
+    assert!(
+        refused.contains("X-Request-Id has characters that a header cannot have"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -46,12 +46,21 @@ function useKey(value) {
   for (const [place, placeholder] of keys) place.textContent = key || placeholder;
   document.body.classList.toggle("has-key", key !== "");
   one(".forget").hidden = !key;
-  one(".state", keyForm).textContent = key ? `In use: ${key.slice(0, 8)}…` : "";
+  showKey("");
+}
+
+/** Shows which key is in use, after what is wrong with the one that was entered, if anything is. */
+function showKey(problem) {
+  secret.ariaInvalid = problem !== "";
+  one(".state", keyForm).textContent = [problem, key && `In use: ${key.slice(0, 8)}…`].join(" ").trim();
 }
 
 keyForm.addEventListener("submit", (event) => {
   event.preventDefault();
-  useKey(secret.value.trim());
+  const entered = secret.value.trim();
+  if (!entered) return showKey("No key was entered.");
+  if (/\W/.test(entered)) return showKey("Not used: a key has only letters from A to Z, digits and _.");
+  useKey(entered);
   secret.value = "";
 });
 one(".forget").addEventListener("click", () => {
@@ -319,7 +328,12 @@ function show(form, response, text, took) {
   return [line, result];
 }
 
+/** What is shown instead of a response. */
+const withoutResponse = (reason) => [[make("span", { className: "wait" }, reason)], []];
+
 async function send(form) {
+  const unsendable = all("[data-in=header]", form).find((field) => /[^\0-\xff]/.test(field.value));
+  if (unsendable) return withoutResponse(`Not sent: ${unsendable.name} has characters that a header cannot have.`);
   const began = performance.now();
   try {
     const response = await fetch(...request(form));
@@ -328,7 +342,7 @@ async function send(form) {
     showBudget(response.headers, arrived);
     return show(form, response, text, Math.round(arrived - began));
   } catch (error) {
-    return [[make("span", { className: "wait" }, `No response: ${error.message}`)], []];
+    return withoutResponse(`No response: ${error.message}`);
   }
 }
 
