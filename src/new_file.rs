@@ -1,9 +1,11 @@
 //! A file that appears under its name only when it is complete and on disk. Until then it has a temporary name in the same folder,
 //! which is removed if anything fails.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+mod access;
+
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -11,6 +13,9 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
+
+pub use access::ChangedAccess;
+use access::FileAccess;
 
 /// The suffix of the temporary name, before a random number.
 pub(crate) const UNFINISHED: &str = ".new-";
@@ -117,16 +122,15 @@ impl NewFile {
         &self.file
     }
 
-    /// Gives it the owner and the mode of another file. If this process may not change the owner, only the user gets access,
-    /// because the new file has another group.
-    pub(crate) fn set_access_of(&self, other: &Metadata) -> Result<(), NewFileError> {
-        let mode = other.mode() & 0o777;
-        let mode = match fchown(&self.file, Some(other.uid()), Some(other.gid())) {
-            Ok(()) => mode,
-            Err(_) => mode & 0o700,
-        };
-        let set = self.file.set_permissions(Permissions::from_mode(mode));
-        set.map_err(|error| self.cannot(error))
+    /// Gives it the owner, the group and the mode of another file, as far as this process may. Returns what is different then.
+    pub(crate) fn set_access_of(
+        &self,
+        other: &Metadata,
+    ) -> Result<Option<ChangedAccess>, NewFileError> {
+        let before = FileAccess::of(other);
+        let given = before.give_to(&self.file);
+        let now = given.map_err(|error| self.cannot(error))?;
+        Ok((now != before).then_some(ChangedAccess { before, now }))
     }
 
     /// Syncs at an interval what `write` writes. One sync of a large file at its end would delay the syncs of others on the same
@@ -269,6 +273,8 @@ pub(crate) fn folder(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {

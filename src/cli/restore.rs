@@ -80,6 +80,10 @@ impl RestoreCommand {
                 "animal-store: {signal} came too late to stop the restore, which is complete"
             ));
         }
+        if let Some(access) = &done.access {
+            let warning = access.warning(database);
+            print::notice(&format!("animal-store: warning: {warning}"));
+        }
         let kept = done.kept.map(|path| path.display().to_string());
         let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
         if let Some(kept) = &kept {

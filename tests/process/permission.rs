@@ -210,3 +210,57 @@ fn files_that_root_creates_belong_to_the_owner_of_their_folder() {
     ];
     harness::run("setpriv", folder.path(), &other).exits(0);
 }
+
+#[test]
+fn without_the_right_to_give_files_away_a_restore_and_a_backup_lock_nobody_out_and_let_nobody_in() {
+    let (owner, group, other) = (12_345, 23_456, 34_567);
+    for (operators, before, after, warning) in [
+        (
+            group,
+            0o660,
+            (0, group, 0o660),
+            "belonged to 12345:23456, mode 660, and now belongs to 0:23456, mode 660: unless the server has access to it, run as root `chown 12345:23456 animal-store.db`",
+        ),
+        (
+            other,
+            0o640,
+            (0, 0, 0o600),
+            "belonged to 12345:23456, mode 640, and now belongs to 0:0, mode 600: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 640 animal-store.db`",
+        ),
+        (
+            other,
+            0o664,
+            (0, 0, 0o644),
+            "belonged to 12345:23456, mode 664, and now belongs to 0:0, mode 644: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 664 animal-store.db`",
+        ),
+        (
+            other,
+            0o604,
+            (0, 0, 0o600),
+            "belonged to 12345:23456, mode 604, and now belongs to 0:0, mode 600: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 604 animal-store.db`",
+        ),
+    ] {
+        let folder = folder();
+        crate::run(folder.path(), &[], &["migrate"]).exits(0);
+        crate::run(folder.path(), &[], &["backup", "monday.db"]).exits(0);
+        let database = folder.path().join("animal-store.db");
+        chown(&database, Some(owner), Some(group)).expect("tests run as root");
+        allow(&database, before);
+        let groups = format!("--groups={operators}");
+        let without_chown = |args: &[&str]| {
+            let as_operator = ["--bounding-set=-chown", &groups, PROGRAM];
+            let args = [&as_operator[..], args].concat();
+            harness::run("setpriv", folder.path(), &args).exits(0)
+        };
+        let access = |name: &str| {
+            let file = fs::metadata(folder.path().join(name)).expect(name);
+            (file.uid(), file.gid(), file.mode() & 0o777)
+        };
+        without_chown(&["backup", "copy.db"]);
+        assert_eq!(access("copy.db"), after, "{before:o}");
+        let restored = without_chown(&["restore", "monday.db", "--yes"]);
+        assert_eq!(access("animal-store.db"), after, "{before:o}");
+        let warning = format!("animal-store: warning: animal-store.db {warning}\n");
+        assert_eq!(restored.stderr, warning);
+    }
+}

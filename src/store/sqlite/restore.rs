@@ -31,7 +31,7 @@ use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
 use super::revived_keys::RevivedKeys;
 use crate::clock::Timestamp;
-use crate::new_file::{NewFile, Overwrite, folder, sync_folder};
+use crate::new_file::{ChangedAccess, NewFile, Overwrite, folder, sync_folder};
 
 /// How many bytes are copied between two checks for an interrupt.
 const CHUNK: u64 = 8 * 1024 * 1024;
@@ -47,6 +47,8 @@ pub struct Restored {
     pub kept: Option<PathBuf>,
     /// Keys whose secrets work again. None if the old database could not be read.
     pub revived: Option<RevivedKeys>,
+    /// What could not be kept of the owner, the group and the mode of the old database.
+    pub access: Option<ChangedAccess>,
 }
 
 /// A backup that is checked and on disk, next to the database. Nothing of the database has changed yet.
@@ -54,6 +56,7 @@ pub struct Restore {
     target: PathBuf,
     old: Old,
     new: NewFile,
+    access: Option<ChangedAccess>,
     /// The size of the backup.
     pub bytes: u64,
     /// The format of the backup, which `serve` migrates if it is an earlier one.
@@ -106,16 +109,20 @@ impl Restore {
         if verdict != "ok" {
             return Err(damaged(source, &verdict));
         }
-        match real.metadata() {
+        let access = match real.metadata() {
             Ok(original) => new.set_access_of(&original)?,
             // Like every new database, it is its owner's alone, whoever may read the backup.
-            Err(_) => give_to_owner_of_folder(new.temporary()),
-        }
+            Err(_) => {
+                give_to_owner_of_folder(new.temporary());
+                None
+            }
+        };
         let bytes = new.file().metadata().map_err(|error| failed(&error))?.len();
         Ok(Self {
             target: real,
             old,
             new,
+            access,
             bytes,
             format,
             _lock: lock,
@@ -155,6 +162,7 @@ impl Restore {
                 Ok(Restored {
                     kept: None,
                     revived: Some(RevivedKeys::default()),
+                    access: None,
                 })
             }
             Old::Readable => self.replace_readable(now, progress),
@@ -191,6 +199,7 @@ impl Restore {
         Ok(Restored {
             kept: Some(kept),
             revived,
+            access: self.access,
         })
     }
 
@@ -224,6 +233,7 @@ impl Restore {
         Ok(Restored {
             kept: files.into_iter().find(|file| file.exists()),
             revived: None,
+            access: self.access,
         })
     }
 

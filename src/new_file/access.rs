@@ -1,0 +1,73 @@
+//! Who may use a file: its owner, its group and its mode.
+
+use std::fmt;
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+
+/// The owner, the group and the mode of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileAccess {
+    owner: u32,
+    group: u32,
+    mode: u32,
+}
+
+impl FileAccess {
+    pub(crate) fn of(file: &Metadata) -> Self {
+        Self {
+            owner: file.uid(),
+            group: file.gid(),
+            mode: file.mode() & 0o777,
+        }
+    }
+
+    /// Gives a file of this process as much of it as the process may, and nobody more. Returns what the file has then.
+    pub(super) fn give_to(self, file: &File) -> io::Result<Self> {
+        // Only root gives files away, but others may choose one of their groups.
+        let _ = fchown(file, Some(self.owner), Some(self.group))
+            .or_else(|_| fchown(file, None, Some(self.group)));
+        let given = Self::of(&file.metadata()?);
+        let mode = match given.group == self.group {
+            true => self.mode,
+            // Members of either group are others of the other file: they get what both the group and others had.
+            false => {
+                let both = self.mode & (self.mode >> 3) & 0o7;
+                self.mode & 0o700 | both << 3 | both
+            }
+        };
+        file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(Self { mode, ..given })
+    }
+}
+
+/// For people, as in `33:33, mode 640`.
+impl fmt::Display for FileAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, group, mode } = self;
+        write!(f, "{owner}:{group}, mode {mode:o}")
+    }
+}
+
+/// A file that replaced one with another owner, group or mode.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangedAccess {
+    pub(super) before: FileAccess,
+    pub(super) now: FileAccess,
+}
+
+impl ChangedAccess {
+    /// A warning about this file, with the commands that give it what it had. User and group are numbers, because not every system
+    /// lists the names of all.
+    pub fn warning(&self, file: impl fmt::Display) -> String {
+        let Self { before, now } = self;
+        let FileAccess { owner, group, mode } = before;
+        let mut commands = format!("chown {owner}:{group} {file}");
+        if now.mode != *mode {
+            commands.push_str(&format!(" && chmod {mode:o} {file}"));
+        }
+        format!(
+            "{file} belonged to {before}, and now belongs to {now}: unless the server has access to it, run as root `{commands}`"
+        )
+    }
+}
