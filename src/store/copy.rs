@@ -231,9 +231,15 @@ impl CopySession {
         };
         match nodes {
             0 => Ok(()),
-            _ => Err(CopyError::Failed(format!(
-                "{option}: {database} is used by {nodes} node(s): shut them down first (a killed one counts as running for 30 s)"
-            ))),
+            _ => {
+                let nodes = match nodes {
+                    1 => "1 node".to_owned(),
+                    _ => format!("{nodes} nodes"),
+                };
+                Err(CopyError::Failed(format!(
+                    "{option}: {database} is used by {nodes}: shut down every node first (a killed one counts as running for 30 s)"
+                )))
+            }
         }
     }
 

@@ -206,7 +206,7 @@ fn everything_moves_to_nodes_and_back_and_keys_cursors_and_retries_still_work() 
     let busy = copy(folder.path(), &postgres.url(), back, &[]).fails_with(1);
     assert!(
         busy.contains(
-            "is used by 1 node(s): shut them down first (a killed one counts as running for 30 s)"
+            "is used by 1 node: shut down every node first (a killed one counts as running for 30 s)"
         ),
         "{busy}"
     );

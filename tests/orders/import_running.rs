@@ -1,7 +1,7 @@
 //! `pets import` next to a running server and other imports, and signals that stop it.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use crate::PROGRAM;
 use crate::import::lines;
 
 /// An import from a pipe that has these lines and stays open.
-fn import_from_pipe(app: &App, lines: &str) -> Child {
+fn import_from_pipe(app: &App, options: &[&str], lines: &str) -> Child {
     let mut child = Command::new(PROGRAM)
         .args(["pets", "import", "-"])
+        .args(options)
         .env("ANIMAL_STORE_DATABASE", app.database_url())
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
@@ -65,7 +66,7 @@ fn an_import_that_is_interrupted_leaves_nothing_and_delays_no_other() {
     let (app, _, key) = App::start();
     for signal in ["-INT", "-KILL"] {
         // Until it has staged some of them: a pipe holds less than that.
-        let mut child = import_from_pipe(&app, &lines(20_000));
+        let mut child = import_from_pipe(&app, &[], &lines(20_000));
         let created = key.create(&json!({"name": "Rex", "categoryId": 1}));
         assert_eq!(created.status, 201, "a creation beside it");
         let id = child.id().to_string();
@@ -148,7 +149,7 @@ fn a_running_server_shows_an_import_immediately_and_pages_are_right_afterwards()
 fn several_large_imports_at_once_all_succeed() {
     let (app, ..) = App::start();
     let mut imports: Vec<Child> = (0..3)
-        .map(|_| import_from_pipe(&app, &lines(6_000)))
+        .map(|_| import_from_pipe(&app, &[], &lines(6_000)))
         .collect();
     for child in &mut imports {
         drop(child.stdin.take());
@@ -160,4 +161,38 @@ fn several_large_imports_at_once_all_succeed() {
     }
     let count = app.sql_client().query("SELECT count(*) FROM pets");
     assert_eq!(count[0][0], "18000");
+}
+
+#[test]
+fn an_id_that_is_taken_after_the_check_is_named_and_nothing_is_imported() {
+    let (app, ..) = App::start();
+    let (other, observer) = (app.sql_client(), app.sql_client());
+    other.lock_all();
+    let taken = "INSERT INTO pets (id, name, category_id, status) VALUES (8, 'x', 1, 'sold'), (9, 'y', 1, 'sold')";
+    other.change(taken).expect("animals");
+    let line = |id: i64| format!("{{\"id\":{id},\"name\":\"a\",\"categoryId\":1}}\n");
+    let all: String = [9, 7, 8].into_iter().map(line).collect();
+    let mut import = import_from_pipe(&app, &["--keep-ids", "--skip-bad"], &all);
+    drop(import.stdin.take());
+    let mut stderr = BufReader::new(import.stderr.take().expect("a pipe"));
+    let mut said = String::new();
+    if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_some() {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+                       WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE counters SET number = $1%'";
+        eventually(Duration::from_secs(10), "it waits", || {
+            observer.query(waiting)[0][0] != "0"
+        });
+    } else {
+        stderr.read_line(&mut said).expect("a line");
+        assert!(said.contains("waiting up to 30 s"), "{said}");
+    }
+    other.query("COMMIT");
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(
+        said,
+        "animal-store: cannot import standard input: an animal with ID 8 was added meanwhile: nothing was imported; import the file again\n"
+    );
+    assert_eq!(import.wait().expect("an end").code(), Some(1));
+    assert_eq!(observer.query("SELECT count(*) FROM pets")[0][0], "2");
 }

@@ -40,6 +40,9 @@ fn sqlite_path(path: &str) -> Result<PathBuf, &'static str> {
         _ if path.starts_with(":memory:") => Err(
             "a database in memory would be lost when the process ends: name a file, as in sqlite:x.db",
         ),
+        _ if path.starts_with("file:") => {
+            Err("a sqlite: URL has a path, not a URI: write sqlite:x.db")
+        }
         _ if path.contains('?') => {
             Err("a sqlite: URL has no parameters after ?: write sqlite:x.db")
         }
@@ -135,6 +138,8 @@ mod tests {
             ("sqlite://", "write sqlite:x.db for a file"),
             ("sqlite::memory:", "name a file, as in sqlite:x.db"),
             ("sqlite:x.db?mode=memory", "write sqlite:x.db"),
+            ("sqlite:file:x.db", "write sqlite:x.db"),
+            ("sqlite:file:x.db?mode=ro", "not a URI"),
         ] {
             let error = text.parse::<Database>().expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
@@ -143,6 +148,7 @@ mod tests {
             "sqlite:///tmp/x.db",
             "sqlite:/tmp/x.db",
             "sqlite:a/b.db",
+            "sqlite:./file:x.db",
             "postgres://me:p%40ss@h/y",
             "postgres://me@h/y?application_name=a@b",
             "postgres://me@%2Frun%2Fpg/shop",

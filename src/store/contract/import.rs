@@ -47,8 +47,14 @@ pub enum ImportError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An animal with one of these IDs was added after the check.
-    #[error("an animal with one of these IDs was added meanwhile")]
-    Taken,
+    #[error(
+        "an animal with {} was added meanwhile: nothing was imported; import the file again",
+        .0.map_or("one of these IDs".to_owned(), |id| format!("ID {id}"))
+    )]
+    Taken(
+        /// The smallest of them, if it is still there.
+        Option<PetId>,
+    ),
     /// The connection was lost during the commit.
     #[error(
         "{0}; whether the animals were imported is unknown: look for them before you import them again"

@@ -47,6 +47,8 @@ const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR 
 const PUBLISH: &str = "INSERT INTO pets (id, name, category_id, status)
      SELECT $1 + id, name, category_id, status FROM staged ORDER BY id";
 
+const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
+
 const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
 
 /// The maximum number of animals that are published while the counter is locked: it takes a fraction of the timeout of a creation.
@@ -144,10 +146,10 @@ impl PgImport {
             PetIds::New if self.staged <= FEW => self.copy_few().await,
             PetIds::New => self.copy_many().await,
         };
-        copied.map_err(|error| match error {
-            PgError::UniqueViolation(_) => ImportError::Taken,
-            error => StoreError::from(error).into(),
-        })
+        match copied {
+            Err(PgError::UniqueViolation(_)) => Err(ImportError::Taken(self.first_taken().await)),
+            copied => Ok(copied.map_err(StoreError::from)?),
+        }
     }
 
     pub(crate) async fn commit(self) -> std::result::Result<u64, ImportError> {
@@ -205,6 +207,12 @@ impl PgImport {
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE, &[&"pets"]).await?;
         Ok(())
+    }
+
+    /// The smallest staged ID that an animal has.
+    async fn first_taken(&self) -> Option<PetId> {
+        self.lease.batch_execute("ROLLBACK").await.ok()?;
+        self.number(FIRST_TAKEN).await.map(PetId).ok()
     }
 
     async fn count(&self, last: i64) -> PgResult<()> {

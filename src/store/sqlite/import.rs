@@ -1,9 +1,7 @@
 //! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and copied into
 //! the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -15,16 +13,12 @@ use super::lock::FileLock;
 use super::lock_wait::Wait;
 use super::open;
 use super::open_error::OpenError;
-use crate::new_file::folder;
+use crate::new_file::{NewFile, Overwrite};
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
-/// The suffix of the staging file, before a random number, until its name is removed.
-const STAGED: &str = ".staged-";
-
-/// The age at which a staging file that still has a name was left behind by a killed process: the name is removed right after the
-/// file is opened.
-const LEFT_BEHIND: Duration = Duration::from_secs(60);
+/// The suffix of the staging file, before that of a new file, until its name is removed.
+const STAGED: &str = ".staged";
 
 /// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
 const SET_UP: &str = "
@@ -61,17 +55,19 @@ impl Sqlite {
         let path = &self.readers.path;
         let failed = |error: OpenError| StoreError::Failed(error.to_string());
         let connection = open::second_writer(path, notice).map_err(failed)?;
-        let file = staging_file(path)
+        // It never gets its final name. What a killed import has left is removed here.
+        let new = NewFile::create(&sibling(path, STAGED), Overwrite::Yes)
             .map_err(|error| StoreError::Failed(format!("cannot stage the animals: {error}")))?;
+        let file = new.temporary();
         let attached = file.to_str().map_or_else(
-            || Err(rusqlite::Error::InvalidPath(file.clone())),
+            || Err(rusqlite::Error::InvalidPath(file.into())),
             |file| {
                 connection.execute("ATTACH ?1 AS staging", [file])?;
                 connection.execute_batch(SET_UP)
             },
         );
         // SQLite continues to use the open file without its name.
-        let _ = std::fs::remove_file(&file);
+        drop(new);
         attached?;
         Ok(SqliteImport {
             connection,
@@ -83,32 +79,6 @@ impl Sqlite {
             lock: None,
         })
     }
-}
-
-/// Creates an empty file next to the database, and removes those that killed processes have left.
-fn staging_file(database: &Path) -> std::io::Result<PathBuf> {
-    let unnamed = sibling(database, STAGED);
-    let folder = folder(&unnamed).canonicalize()?;
-    let prefix = unnamed.file_name().unwrap_or_default().to_owned();
-    for entry in std::fs::read_dir(&folder)?.flatten() {
-        let name = entry.file_name();
-        let is_staged = name
-            .as_encoded_bytes()
-            .starts_with(prefix.as_encoded_bytes());
-        let modified = entry.metadata().and_then(|file| file.modified());
-        if is_staged && modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND)) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    let mut random = [0; 8];
-    getrandom::fill(&mut random)?;
-    let mut name = prefix;
-    name.push(format!("{:016x}", u64::from_ne_bytes(random)));
-    let path = folder.join(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    options.open(&path)?;
-    Ok(path)
 }
 
 impl SqliteImport {
@@ -180,7 +150,7 @@ impl SqliteImport {
         }
         self.insert()
             .map_err(|error| match error.sqlite_error_code() {
-                Some(ErrorCode::ConstraintViolation) => ImportError::Taken,
+                Some(ErrorCode::ConstraintViolation) => ImportError::Taken(self.first_taken()),
                 _ => StoreError::from(error).into(),
             })
     }
@@ -209,6 +179,13 @@ impl SqliteImport {
             )?;
         }
         Ok(())
+    }
+
+    /// The smallest staged ID that an animal has.
+    fn first_taken(&self) -> Option<PetId> {
+        let select = "SELECT id FROM staging.pets WHERE id IN (SELECT id FROM main.pets) ORDER BY id LIMIT 1";
+        let id = self.connection.query_row(select, (), |row| row.get(0));
+        id.map(PetId).ok()
     }
 
     pub(crate) fn commit(self) -> Result<u64> {
