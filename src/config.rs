@@ -168,7 +168,11 @@ impl TryFrom<ServeOptions> for Config {
             (None, Some(_)) => return Err(InvalidConfig::usage("--tls-key requires --tls-cert")),
         };
         let backups = match (options.backup_folder, &database) {
-            (None, _) => None,
+            (None, _) if options.backup_options.is_empty() => None,
+            (None, _) => {
+                let unused = options.backup_options.join(" and ");
+                return Err(InvalidConfig::Usage(format!("{unused} requires --backup-folder")));
+            }
             (Some(_), Database::Postgres(_)) => {
                 return Err(InvalidConfig::usage(
                     "--backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump",

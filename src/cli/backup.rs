@@ -47,7 +47,7 @@ impl BackupCommand {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        let signals = Signals::listen().context("cannot listen for signals")?;
+        let signals = Signals::of_command().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));

@@ -8,6 +8,9 @@ use tokio::sync::oneshot;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
 
+/// The consequence of a refusal, or of a signal.
+const NOTHING: &str = "nothing was changed";
+
 /// Fails if there is no terminal to ask for confirmation, which is a usage error. For commands that take long before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
     match io::stdin().is_terminal() && io::stderr().is_terminal() {
@@ -18,9 +21,14 @@ pub(super) fn require_terminal(consequence: &str) -> Outcome {
     }
 }
 
-/// Asks for confirmation.
-pub(super) fn confirm(consequence: &str) -> Outcome {
-    require_terminal(consequence)?;
+/// Asks for confirmation, and ends with an error if a signal comes instead of a reply.
+pub(super) async fn confirm(consequence: String) -> Outcome {
+    require_terminal(&consequence)?;
+    let mut signals = Signals::of_command().context("cannot listen for signals")?;
+    confirm_unless_stopped(consequence, &mut signals, NOTHING).await
+}
+
+fn ask(consequence: &str) -> Outcome {
     write!(io::stderr(), "{consequence}. Continue? [y/N] ")
         .and_then(|()| io::stderr().flush())
         .context("cannot ask for confirmation")?;
@@ -30,7 +38,7 @@ pub(super) fn confirm(consequence: &str) -> Outcome {
         .context("cannot read the reply")?;
     match reply.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::Failed("nothing was changed".into())),
+        _ => Err(Failure::Failed(NOTHING.into())),
     }
 }
 
@@ -44,7 +52,7 @@ pub(super) async fn confirm_unless_stopped(
     // A thread that waits for a line does not keep the process from exiting.
     let asking = std::thread::Builder::new().name("confirm".into());
     asking
-        .spawn(move || reply.send(confirm(&consequence)))
+        .spawn(move || reply.send(ask(&consequence)))
         .context("cannot ask for confirmation")?;
     tokio::select! {
         replied = replied => replied.context("cannot ask for confirmation")?,

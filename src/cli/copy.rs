@@ -47,7 +47,7 @@ impl CopyCommand {
             return Err(Failure::Usage(problem.into()));
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut bar = (CopyStep::Copying, Bar::new("copying", ROWS));
         let show = |step, done, all| {
             if step != bar.0 {
@@ -74,13 +74,14 @@ impl CopyCommand {
                 "tables": tables.iter().map(row).collect::<Vec<_>>(),
             })
         };
-        let count = |name: &str| {
-            let table = tables.iter().find(|table| table.name == name);
-            table.map_or(0, |table| table.digest.rows)
+        let counted = |table: &str, name: &str| {
+            let table = tables.iter().find(|copied| copied.name == table);
+            print::counted(table.map_or(0, |table| table.digest.rows), name)
         };
-        let (pets, orders, keys) = (count("pets"), count("orders"), count("api_keys"));
+        let (pets, orders) = (counted("pets", "animal"), counted("orders", "order"));
+        let keys = counted("api_keys", "key");
         let text = format!(
-            "copied {from} to {to} in {seconds:.1} s: {pets} animals, {orders} orders, {keys} keys; both have the same rows in all tables"
+            "copied {from} to {to} in {seconds:.1} s: {pets}, {orders}, {keys}; both have the same rows in all tables"
         );
         print::result(self.json, report, &text)
     }

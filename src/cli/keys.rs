@@ -137,7 +137,7 @@ impl Command {
                     report::DETAIL_COLUMNS,
                     report::details(&record, used_today, now),
                 );
-                print::result(options.json, || keys::report::key(&record, now), &text)
+                print::shown(options.json, || keys::report::key(&record, now), &text)
             }
             Self::Usage { id, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
@@ -208,11 +208,12 @@ async fn rotate(
     loop {
         match keys::rotate(store, id, grace, confirmation, now).await {
             Err(keys::Error::Rejected(KeyRejection::InGracePeriod(running))) => {
-                confirm::confirm(&format!(
+                confirm::confirm(format!(
                     "key {id} ({}) was rotated recently: another rotation replaces the secret issued then, and the old one, \
                      which works until {}, stops working at once",
                     running.name, running.until
-                ))?;
+                ))
+                .await?;
                 confirmation = Confirmation::ForGracePeriod(running);
             }
             done => return Ok(done?),
@@ -240,7 +241,7 @@ fn print_issued(
     done: &str,
     old_secret: &str,
 ) -> Outcome {
-    print::result(
+    print::shown(
         json,
         || keys::report::issued(issued, now),
         issued.secret.reveal(),

@@ -108,7 +108,7 @@ impl Command {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let pet = get(&store, PetId(id)).await?;
                 let text = table::text(COLUMNS, vec![row(&pet)]);
-                print::result(options.json, || pet, &text)
+                print::shown(options.json, || pet, &text)
             }
             Self::SetStatus {
                 pet: PetArgs { id, options },
@@ -140,9 +140,9 @@ impl Command {
                     } else {
                         ""
                     };
-                    confirm::confirm(&format!(
-                        "animal {id} ({name}) will be removed permanently{order}"
-                    ))?;
+                    let question =
+                        format!("animal {id} ({name}) will be removed permanently{order}");
+                    confirm::confirm(question).await?;
                 }
                 let removed = store.remove_pet(PetId(id), force, now).await;
                 let removed = removed

@@ -31,17 +31,25 @@ pub(super) fn notice(text: &str) {
 
 /// The failure of a write to standard output.
 pub(super) fn write_failed(error: io::Error) -> Failure {
+    failed_with("cannot write to standard output", error)
+}
+
+/// A reader that has closed standard output has seen enough: that is no failure.
+fn failed_with(problem: &str, error: io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::BrokenPipe,
-        _ => Failure::Failed(format!("cannot write to standard output: {error}")),
+        _ => Failure::Failed(format!("{problem}: {error}")),
     }
 }
 
 /// Prints these bytes to standard output.
 pub(super) fn all(bytes: &[u8]) -> Outcome {
+    write(bytes).map_err(write_failed)
+}
+
+fn write(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
-    written.map_err(write_failed)
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 /// Seconds, rounded to three decimal places.
@@ -55,10 +63,21 @@ pub(super) fn counted(count: u64, name: &str) -> String {
     format!("{count} {name}{plural}")
 }
 
-/// Prints the result of a command: as one line of JSON, or as `text`.
+/// Prints what was read: as one line of JSON, or as `text`.
+pub(super) fn shown(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
+    all(&line(json, value, text))
+}
+
+/// Prints what was done, in the same way. If that fails, the message says that it was done: a script that runs the command again would
+/// do it twice.
 pub(super) fn result(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
+    let problem = "the command succeeded, but its result could not be written to standard output";
+    write(&line(json, value, text)).map_err(|error| failed_with(problem, error))
+}
+
+fn line(json: bool, value: impl FnOnce() -> Value, text: &str) -> Vec<u8> {
     match json {
-        true => all(format!("{}\n", value()).as_bytes()),
-        false => all(format!("{text}\n").as_bytes()),
+        true => format!("{}\n", value()).into_bytes(),
+        false => format!("{text}\n").into_bytes(),
     }
 }

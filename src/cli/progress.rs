@@ -22,10 +22,10 @@ pub(super) const BYTES: &str =
 const BYTES_OF_STREAM: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
 pub(super) const ANIMALS: &str =
-    "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec}, {eta} left";
+    "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec:0}, {eta} left";
 
 pub(super) const ROWS: &str =
-    "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
+    "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec:0}, {eta} left";
 
 /// A bar, which disappears when it is dropped.
 pub(super) struct Bar(ProgressBar);

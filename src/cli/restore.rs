@@ -46,7 +46,7 @@ impl RestoreCommand {
             let verb = verb(target.exists());
             require_terminal(&format!("{database} would be {verb} {file}"))?;
         }
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));

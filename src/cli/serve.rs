@@ -45,10 +45,6 @@ fn log_warnings(options: &ServeOptions) {
             "--ca-cert has no effect: add sslmode=verify-full to the URL of PostgreSQL, or use rediss://"
         );
     }
-    let unused = options.unused_backup_options().join(", ");
-    if !unused.is_empty() {
-        tracing::warn!("no backups are made without --backup-folder; no effect: {unused}");
-    }
 }
 
 async fn serve(
@@ -58,7 +54,7 @@ async fn serve(
     traces: Traces,
 ) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut signals = Signals::of_server().context("cannot listen for signals")?;
     let clock = Clock::system();
     let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
     std::panic::set_hook(Box::new(

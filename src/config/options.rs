@@ -178,14 +178,6 @@ impl ServeOptions {
         !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
     }
 
-    /// The options of backups that have no effect, because there is no folder for them.
-    pub(crate) fn unused_backup_options(&self) -> &[&'static str] {
-        match self.backup_folder {
-            Some(_) => &[],
-            None => &self.backup_options,
-        }
-    }
-
     /// Records which options of backups were given. `is_given` returns whether the option with this ID was.
     pub(crate) fn record_backup_options(&mut self, is_given: impl Fn(&str) -> bool) {
         let options = [

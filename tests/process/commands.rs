@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::{folder, run};
+use crate::{PROGRAM, folder, large_key, run};
 
 #[test]
 fn unknown_commands_and_options_are_usage_errors() {
@@ -302,4 +302,20 @@ fn completions_are_printed_for_each_shell() {
         .arg(folder.path().join("bash"))
         .status();
     assert!(checked.expect("bash runs").success());
+}
+
+#[test]
+fn ctrl_c_at_a_question_ends_a_command_with_one_line_and_changes_nothing() {
+    let folder = folder();
+    large_key(folder.path());
+    crate::backup::fill(folder.path(), 1);
+    run(folder.path(), &[], &["keys", "rotate", "1"]).exits(0);
+    for command in ["pets remove 1", "keys rotate 1"] {
+        let interrupted = format!("(sleep 2; kill -INT $$) & exec {PROGRAM} {command}");
+        let (code, shown) = harness::on_terminal(folder.path(), &interrupted, &[], "");
+        assert_eq!(code, Some(1), "{command}: {shown}");
+        let end = "Continue? [y/N] animal-store: stopped by SIGINT: nothing was changed\n";
+        assert!(shown.ends_with(end), "{command}: {shown:?}");
+    }
+    run(folder.path(), &[], &["pets", "show", "1"]).exits(0);
 }

@@ -79,6 +79,10 @@ fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_comp
     let command = format!("stty cols 120; exec {PROGRAM} {}", COPY.join(" "));
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "");
     assert_eq!(code, Some(0), "{shown}");
+    assert!(
+        shown.contains("s: 50000 animals, 0 orders, 1 key; both"),
+        "{shown}"
+    );
     for step in ["copying ", "comparing "] {
         let bars = shown.split('\r').filter(|bar| bar.contains(step));
         let ends: Vec<&str> = bars.filter_map(|bar| bar.split(" of ").nth(1)).collect();
@@ -86,6 +90,13 @@ fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_comp
         // The animals, the key, and a few rows of other tables.
         let all = |end: &&str| end.starts_with("50,00") && end.contains(" rows");
         assert!(ends.iter().all(all), "{ends:?}");
+        let rates = ends.iter().filter_map(|end| end.split(", ").nth(1));
+        assert!(
+            rates
+                .clone()
+                .all(|rate| rate.ends_with("/s") && !rate.contains('.')),
+            "{ends:?}"
+        );
     }
 }
 

@@ -172,8 +172,8 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
 
 /// An import from a pipe, which stays open, into a database that does not exist yet. Returns when that is created,
 /// and the first rows are staged.
-fn import_into_new_database(folder: &Path) -> Child {
-    let import = Command::new(PROGRAM)
+fn import_into_new_database(mut program: Command, folder: &Path) -> Child {
+    let import = program
         .args(["pets", "import", "-"])
         .current_dir(folder)
         .stdin(Stdio::piped())
@@ -187,7 +187,7 @@ fn import_into_new_database(folder: &Path) -> Child {
     let files = format!("/proc/{}/fd", import.id());
     eventually(Duration::from_secs(10), "rows are staged", || {
         let mut files = fs::read_dir(&files).expect("a process").flatten();
-        let is_staged = |name: &Path| name.to_string_lossy().contains(".db.staged-");
+        let is_staged = |name: &Path| name.to_string_lossy().contains(".db.staged");
         files.any(|file| fs::read_link(file.path()).is_ok_and(|name| is_staged(&name)))
     });
     import
@@ -210,11 +210,11 @@ fn fail(mut import: Child) {
 #[test]
 fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_uses_it() {
     let new = folder();
-    fail(import_into_new_database(new.path()));
+    fail(import_into_new_database(Command::new(PROGRAM), new.path()));
     assert_eq!(names(new.path()), [""; 0]);
 
     let with_server = folder();
-    let import = import_into_new_database(with_server.path());
+    let import = import_into_new_database(Command::new(PROGRAM), with_server.path());
     let server = Process::serve(PROGRAM, with_server.path(), &[]);
     fail(import);
     let key = large_key(with_server.path());
@@ -222,7 +222,7 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
     assert_eq!(server.client(Some(&key)).create(&animal).status, 201);
 
     let with_key = folder();
-    let import = import_into_new_database(with_key.path());
+    let import = import_into_new_database(Command::new(PROGRAM), with_key.path());
     let key = large_key(with_key.path());
     fail(import);
     let server = Process::serve(PROGRAM, with_key.path(), &[]);
@@ -230,7 +230,7 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
 
     // One that has replaced it is not its own.
     let replaced = folder();
-    let import = import_into_new_database(replaced.path());
+    let import = import_into_new_database(Command::new(PROGRAM), replaced.path());
     fs::create_dir(replaced.path().join("old")).expect("a folder");
     for file in names(replaced.path())
         .iter()
@@ -249,6 +249,37 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
     fs::write(empty.path().join("a.ndjson"), "x").expect("a file");
     run(empty.path(), &[], &["pets", "import", "a.ndjson"]).exits(1);
     assert_eq!(names(empty.path()), ["a.ndjson", DATABASE]);
+}
+
+#[test]
+fn a_lost_terminal_ends_an_import_like_any_signal_unless_it_is_to_survive_that() {
+    let folder = folder();
+    let hang_up = |import: &Child| {
+        let id = import.id().to_string();
+        for _ in 0..3 {
+            let sent = Command::new("kill").args(["-HUP", &id]).status();
+            assert!(sent.expect("kill runs").success());
+        }
+    };
+    let import = import_into_new_database(Command::new(PROGRAM), folder.path());
+    hang_up(&import);
+    let output = import.wait_with_output().expect("an end");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        line,
+        "animal-store: stopped by SIGHUP: nothing was imported\n"
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(names(folder.path()), [""; 0]);
+
+    let mut nohup = Command::new("nohup");
+    nohup.arg(PROGRAM);
+    let mut import = import_into_new_database(nohup, folder.path());
+    hang_up(&import);
+    drop(import.stdin.take());
+    let output = import.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(count(folder.path()), 2_000);
 }
 
 #[test]
@@ -403,6 +434,11 @@ fn an_import_that_is_killed_at_any_moment_is_there_as_a_whole_or_not_at_all() {
         counts.insert(before);
         run(folder, &[], &import).exits(0);
         assert_eq!(animals(), before + 3, "{when}");
+        let left = names(folder);
+        assert!(
+            !left.iter().any(|name| name.contains("staged")),
+            "{when}: {left:?}"
+        );
     });
     assert!(
         killed.contains("fsync") && killed.contains("pwrite64"),

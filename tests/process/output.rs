@@ -61,11 +61,36 @@ fn a_full_standard_output_fails_a_command_with_one_line() {
         "openapi",
         "keys list",
         "keys show 1",
-        "migrate",
+        "pets list",
     ] {
         let output = shell(folder.path(), &format!("$P {args} > /dev/full")).exits(1);
         let last = output.stderr.lines().last().map(|line| format!("{line}\n"));
         assert_eq!(last.as_deref(), Some(FULL), "{args}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn a_command_whose_result_cannot_be_printed_says_that_it_succeeded() {
+    let folder = folder();
+    large_key(folder.path());
+    std::fs::write(folder.path().join("a.csv"), "name,categoryId\nRex,1\n").expect("a file");
+    let done = "animal-store: the command succeeded, but its result could not be written to standard output: No space left on device (os error 28)";
+    for args in [
+        "migrate",
+        "pets import a.csv",
+        "pets export b.csv --json",
+        "backup b.db",
+        "copy --from sqlite:animal-store.db --to sqlite:c.db",
+        "orders place --pet 1",
+        "orders cancel 1",
+        "pets set-status 1 sold",
+        "pets remove 1 --yes",
+        "restore b.db --yes",
+        "keys revoke 1",
+    ] {
+        let output = shell(folder.path(), &format!("$P {args} > /dev/full")).exits(1);
+        let last = output.stderr.lines().last();
+        assert_eq!(last, Some(done), "{args}: {}", output.stderr);
     }
 }
 

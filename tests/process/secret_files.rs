@@ -164,9 +164,10 @@ fn a_secret_in_a_flag_is_warned_of_once_and_one_in_a_variable_or_a_file_is_not()
 }
 
 #[test]
-fn options_of_backups_without_a_folder_are_reported() {
+fn options_of_backups_without_a_folder_are_rejected_unless_they_are_defaults() {
     let folder = TempDir::new().expect("a folder");
     std::fs::write(folder.path().join("file"), "backup-keep = 7\n").expect("a file");
+    std::fs::write(folder.path().join("defaults"), "backup-keep = 24\n").expect("a file");
     let every = ("ANIMAL_STORE_BACKUP_EVERY", "1h");
     for (words, vars, options) in [
         (&["--backup-every", "1h"][..], &[][..], "--backup-every"),
@@ -174,24 +175,20 @@ fn options_of_backups_without_a_folder_are_reported() {
         (
             &["--config", "file"],
             &[every],
-            "--backup-every, --backup-keep",
+            "--backup-every and --backup-keep",
         ),
     ] {
-        let server = Process::serve_with(PROGRAM, folder.path(), words, vars);
-        let warning = format!("no backups are made without --backup-folder; no effect: {options}");
-        let mut log = String::new();
-        eventually(Duration::from_secs(10), "a line", || {
-            log.push_str(&server.log());
-            log.contains(&warning)
-        });
+        let line = run(folder.path(), vars, &[&["serve"], words].concat()).fails_with(2);
+        assert_eq!(
+            line,
+            format!("animal-store: {options} requires --backup-folder")
+        );
     }
-    let words = ["--config", "file", "--backup-folder", "."];
-    for words in [&[][..], &words] {
+    let with_folder = ["--config", "file", "--backup-folder", "."];
+    for words in [&["--config", "defaults"][..], &with_folder] {
         let mut server = Process::serve(PROGRAM, folder.path(), words);
         server.signal("TERM");
         assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
-        let log = server.log();
-        assert!(log.contains("ready") && !log.contains("no effect"), "{log}");
     }
 }
 

@@ -66,7 +66,7 @@ impl ExportCommand {
             write(pets, writer, &bar, pending(), &print::write_failed).await?;
             return Ok(());
         };
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::of_command().context("cannot listen for signals")?;
         reject_database(self.options.database(), path)?;
         let overwrite = match self.force {
             true => Overwrite::Yes,

@@ -83,7 +83,7 @@ impl ImportCommand {
         let found = file.path.as_ref().and_then(|path| path.metadata().ok());
         let length = found.filter(Metadata::is_file).map(|file| file.len());
         let bar = Bar::of_file("importing", length);
-        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut source = RowSource::open(file, ids).context("cannot start a thread")?;
         let mut bad = BadLines {
             name: &name,
