@@ -108,3 +108,22 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     let sweep_failed = log.contains("background task failed task=\"sweep\"");
     assert!(!sweep_failed, "{log}");
 }
+
+#[test]
+fn an_import_whose_role_may_not_create_temporary_tables_names_the_statement_that_grants_it() {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let owner = postgres.create_database("shop");
+    run(PROGRAM, folder.path(), &["migrate", "--database", &owner]).exits(0);
+    let revoke = "CREATE ROLE clerk LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk;
+                  REVOKE TEMPORARY ON DATABASE shop FROM PUBLIC";
+    postgres.psql("shop", revoke);
+    std::fs::write(folder.path().join("a.csv"), "name,categoryId\nRex,1\n").expect("a file");
+    let clerk = owner.replace("animals@", "clerk@");
+    let import = ["pets", "import", "a.csv", "--database", &clerk];
+    let line = run(PROGRAM, folder.path(), &import).fails_with(1);
+    let grant = "GRANT TEMPORARY ON DATABASE shop TO clerk";
+    let end = format!("the role lacks privileges: run {grant}");
+    assert!(line.ends_with(&end), "{line}");
+    postgres.psql("shop", grant);
+    run(PROGRAM, folder.path(), &import).exits(0);
+}

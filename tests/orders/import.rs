@@ -172,14 +172,14 @@ fn animals_that_keep_their_ids_need_ids_that_are_not_taken() {
         assert!(refused.contains(problem), "{refused}");
         assert_eq!(count(&operator), "3");
     }
-    let content = line(7, "x") + &line(8, "y") + &line(8, "z") + &line(4, "w");
+    let content = line(7, "x") + &line(8, "y") + &line(8, "z") + &line(4, "w") + &line(7, "v");
     fs::write(operator.path().join("b.ndjson"), content).expect("a file");
     let output = operator
         .run_line("pets import b.ndjson --keep-ids --skip-bad")
         .exits(0);
     assert_eq!(
         output.stderr,
-        "line 1: id 7 is already used by an existing animal\nline 3: id 8 is given twice in the file\n"
+        "line 1: id 7 is already used by an existing animal\nline 3: id 8 is given twice in the file\nline 5: id 7 is already used by an existing animal\n"
     );
     // A removed ID can be brought back, and new ones are above the largest.
     operator.stdout_of("pets remove 7 --yes");

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::calls::{killed_at_each, names};
 use crate::metrics::value;
-use crate::{FREE_PORTS, PROGRAM, large_key, logged};
+use crate::{FREE_PORTS, PROGRAM, large_key, logged, run};
 
 /// Starts a server whose system calls fail as `inject` says. Calls are counted for each thread: only the writer makes
 /// that many.
@@ -203,12 +203,23 @@ fn a_command_that_reaches_a_limit_on_the_size_of_files_fails_with_a_message_and_
     let folder = TempDir::new().expect("a folder");
     large_key(folder.path());
     let migrate = "migrate --database sqlite:copy.db";
-    for command in ["backup copy.db", "pets export copy.db.csv", migrate] {
-        // A file of animals is larger.
-        crate::backup::fill(folder.path(), 1_000);
-        let script = format!("ulimit -f 8; exec {PROGRAM} {command}");
+    let copy = "copy --from sqlite:animal-store.db --to sqlite:copy.db";
+    let import = "pets import a.ndjson --database sqlite:copy.db";
+    // A file of animals is larger.
+    crate::backup::fill(folder.path(), 20_000);
+    run(folder.path(), &[], &["pets", "export", "a.ndjson"]).exits(0);
+    let limited = "(ulimit -f)";
+    // In kilobytes. A new database has less than a hundred.
+    for (limit, command, reason) in [
+        (8, "backup copy.db", limited),
+        (8, "pets export copy.db.csv", "File too large"),
+        (8, migrate, limited),
+        (1_000, copy, limited),
+        (1_000, import, limited),
+    ] {
+        let script = format!("ulimit -f {limit}; exec {PROGRAM} {command}");
         let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
-        assert!(line.contains("copy.db"), "{line}");
+        assert!(line.contains(reason), "{command}: {line}");
         let mut left = names(folder.path());
         left.retain(|name| name.starts_with("copy.db"));
         assert_eq!(left, [""; 0], "{command}");

@@ -130,7 +130,7 @@ fn a_missing_permission_leaves_no_part_of_a_backup_a_restore_or_a_copy() {
             0o755,
             0o000,
             &unreadable[..],
-            "data/shop.db cannot be read: ",
+            "data/shop.db cannot be read: Permission denied",
         ),
         (
             0o755,

@@ -17,7 +17,7 @@ pub enum Mode {
         /// Whether this server may migrate.
         migrate: bool,
     },
-    /// Copies an embedded file, or writes a copy to it: no server may use it meanwhile.
+    /// Copies a database, or writes a copy to it: no server may use it meanwhile.
     Copy {
         /// Whether it may be created or migrated: only the target is.
         migrate: bool,
@@ -83,9 +83,15 @@ impl WrongFormat {
                 "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
             ))),
             _ if mode.migrates() => Ok(()),
-            None => Err(Self(format!(
-                "there is no database at {database}: run `animal-store migrate` or start the server to create it"
-            ))),
+            None => {
+                let advice = match mode {
+                    Mode::Copy { .. } => "name one that exists",
+                    _ => "run `animal-store migrate` or start the server to create it",
+                };
+                Err(Self(format!(
+                    "there is no database at {database}: {advice}"
+                )))
+            }
             Some(found) if found < known => Err(Self(format!(
                 "{database} has format {found}, and this version needs format {known}: run `animal-store migrate`"
             ))),

@@ -36,7 +36,7 @@ pub(crate) struct PgSession {
 impl PgSession {
     /// Begins to read a database.
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        let session = Self::connect(database, url, Mode::ReadOnly).await?;
+        let session = Self::connect(database, url, Mode::Copy { migrate: false }).await?;
         session
             .begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
             .await?;
@@ -51,7 +51,7 @@ impl PgSession {
     ) -> anyhow::Result<Option<Self>> {
         // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
         let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
-        let session = Self::connect(database, url, Mode::Migrate).await?;
+        let session = Self::connect(database, url, Mode::Copy { migrate: true }).await?;
         if let Some(source) = source
             && source.deployment().await? == session.deployment().await?
             && session.is_locked().await?

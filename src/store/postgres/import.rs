@@ -7,6 +7,7 @@
 use std::pin::pin;
 
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::counters::RAISE;
@@ -26,15 +27,19 @@ const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
 
+const GRANT: &str =
+    "SELECT format('GRANT TEMPORARY ON DATABASE %I TO %I', current_database(), current_user)";
+
 const COPY: &str = "COPY staged (line, id, name, category_id, status) FROM STDIN BINARY";
 
 const TYPES: [Type; 5] = [Type::INT8, Type::INT8, Type::TEXT, Type::INT8, Type::TEXT];
 
-/// All rows whose ID is taken. The first line with an ID has it.
+/// All rows whose ID is taken: by an animal, or by the first line that has it.
 const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
-     SELECT line, id, NOT is_first AS by_line FROM
-         (SELECT line, id, line = min(line) OVER (PARTITION BY id) AS is_first FROM staged) AS ranked
-     WHERE NOT is_first OR EXISTS (SELECT 1 FROM pets WHERE pets.id = ranked.id);
+     SELECT line, id, NOT is_used AS by_line FROM
+         (SELECT line, id, line = min(line) OVER (PARTITION BY id) AS is_first,
+                 EXISTS (SELECT 1 FROM pets WHERE pets.id = staged.id) AS is_used FROM staged) AS ranked
+     WHERE is_used OR NOT is_first;
      DELETE FROM staged USING conflicts WHERE staged.line = conflicts.line";
 
 const CONFLICTS: &str =
@@ -67,7 +72,12 @@ impl Postgres {
     pub(crate) async fn import(&self, ids: PetIds) -> Result<PgImport> {
         let beginning = async {
             let lease = self.pool.borrow().await?;
-            lease.batch_execute(SET_UP).await?;
+            if let Err(error) = lease.batch_execute(SET_UP).await {
+                return Err(match error.code() {
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => missing_privilege(&lease).await?,
+                    _ => error.into(),
+                });
+            }
             Ok(PgImport {
                 lease,
                 ids,
@@ -76,6 +86,14 @@ impl Postgres {
         };
         Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
     }
+}
+
+/// The error of a role that may not create temporary tables, with the statement that allows it.
+async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
+    let grant: String = lease.query_one(GRANT, &[]).await?.try_get(0)?;
+    Ok(PgError::Failed(format!(
+        "the role lacks privileges: run {grant}"
+    )))
 }
 
 impl PgImport {

@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use rusqlite::{Connection, InterruptHandle};
 
 use super::connect;
+use super::error::describe;
 use super::files::belongs_to_database;
 use super::inspect::{FileState, inspect};
 use super::open_error::OpenError;
@@ -121,7 +122,7 @@ pub(super) fn prepare(
         progress.begin(new.temporary(), size(connection)?);
         new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
     });
-    copied.map_err(|error| failed(error.to_string()))?;
+    copied.map_err(|error| failed(describe(&error)))?;
     new.sync()?;
     let verdict = check(new.temporary(), progress).map_err(|error| failed(error.to_string()))?;
     if verdict != "ok" {

@@ -1,6 +1,7 @@
 //! The meaning of SQLite's errors.
 
 use rusqlite::{Error, ErrorCode, ffi};
+use rustix::process::{Resource, getrlimit};
 
 use crate::store::contract::StoreError;
 
@@ -11,7 +12,17 @@ pub(super) fn store_error(error: &Error) -> StoreError {
             "waited too long for the database lock, which another process holds".into(),
         ),
         Some(ErrorCode::DiskFull) => StoreError::Unavailable(error.to_string()),
-        _ => StoreError::Failed(error.to_string()),
+        _ => StoreError::Failed(describe(error)),
+    }
+}
+
+/// The text of an error. SQLite does not say why a file could not be written: if the size of files is limited, that may be the reason.
+pub(super) fn describe(error: &Error) -> String {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
+            format!("{error}; perhaps a file reached the limit of {limit} bytes (ulimit -f)")
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -46,9 +46,7 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
         Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(FileState::Empty),
-        Err(_) if path.is_symlink() => Err(cannot(
-            "it is a symbolic link to a file that does not exist: name that file",
-        )),
+        Err(_) if path.is_symlink() => Err(OpenError::dangling(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
         Err(error) => Err(cannot(&error.to_string())),
     }?;

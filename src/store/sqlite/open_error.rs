@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 
 use super::connect::sibling;
+use super::error::describe;
 use super::lock_purpose::Purpose;
 use crate::store::contract::WrongFormat;
 
@@ -76,8 +77,14 @@ impl OpenError {
                     problem: "a -journal of an unfinished transaction is next to it".into(),
                 }
             }
-            _ => OpenError::cannot_open(&path, error.to_string()),
+            _ => OpenError::cannot_open(&path, describe(error)),
         }
+    }
+
+    /// A symbolic link to nothing.
+    pub(super) fn dangling(path: &Path) -> Self {
+        let problem = "it is a symbolic link to a file that does not exist: name that file";
+        Self::cannot_open(path, problem)
     }
 
     pub(super) fn cannot_open(path: &Path, problem: impl Into<String>) -> Self {

@@ -82,7 +82,7 @@ impl Restore {
         let real = match target.is_symlink() {
             true => target
                 .canonicalize()
-                .map_err(|error| rejected(OpenError::cannot_open(target, error.to_string())))?,
+                .map_err(|_| rejected(OpenError::dangling(target)))?,
             false => target.to_owned(),
         };
         let metadata = inspect_source(source, &real)?;

@@ -1,6 +1,6 @@
 //! The file that is restored, if it is a backup.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -34,6 +34,10 @@ pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, R
         return rejected(
             "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
         );
+    }
+    // SQLite would report only that it cannot open it.
+    if let Err(error) = File::open(source) {
+        return rejected(&format!("cannot be read: {error}"));
     }
     inspect_backup(source, source).map(|_| file)
 }

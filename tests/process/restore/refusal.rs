@@ -21,6 +21,7 @@ fn what_is_not_a_backup_changes_nothing() {
     fs::write(path("logged.db-wal"), "log").expect("a file");
     fs::create_dir(path("folder")).expect("a folder");
     symlink(SOURCE, path("link.db")).expect("a link");
+    symlink("nothing.db", path("dangling.db")).expect("a link");
     let other = Connection::open(path("other.db")).expect("a database");
     other
         .execute_batch("CREATE TABLE notes (text)")
@@ -71,6 +72,10 @@ fn what_is_not_a_backup_changes_nothing() {
         ("sqlite:other.db", "database of another program"),
         ("sqlite:folder", "it is a folder"),
         ("sqlite:nowhere/a.db", "its folder does not exist"),
+        (
+            "sqlite:dangling.db",
+            "cannot open dangling.db: it is a symbolic link to a file that does not exist: name that file",
+        ),
     ] {
         let args = ["restore", "monday.db", "--yes", "--database", target];
         let line = run(folder.path(), &[], &args).fails_with(1);
