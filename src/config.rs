@@ -171,7 +171,9 @@ impl TryFrom<ServeOptions> for Config {
             (None, _) if options.backup_options.is_empty() => None,
             (None, _) => {
                 let unused = options.backup_options.join(" and ");
-                return Err(InvalidConfig::Usage(format!("{unused} requires --backup-folder")));
+                return Err(InvalidConfig::Usage(format!(
+                    "no backups are made without --backup-folder: add it, or remove {unused}"
+                )));
             }
             (Some(_), Database::Postgres(_)) => {
                 return Err(InvalidConfig::usage(

@@ -195,6 +195,9 @@ fn an_invalid_value_is_reported_in_one_line_with_the_option_and_the_valid_values
         let mut args = vec!["serve", &flag_good, "--config", "c.toml"];
         if option != "database" {
             args.extend(["--database", NO_DATA]);
+            if option.starts_with("backup-") {
+                args.extend(["--backup-folder", "."]);
+            }
             let line = run(in_file.path(), &[(&name, bad)], &args).fails_with(1);
             assert!(line.contains("not/there.db"), "{line}");
         }
@@ -207,7 +210,7 @@ fn a_file_may_have_every_option() {
         .iter()
         .map(|(option, good, _)| format!("{option} = \"{good}\"\n"))
         .collect();
-    text.push_str("no-first-key = true\n");
+    text.push_str("no-first-key = true\nbackup-folder = \".\"\n");
     let folder = folder_with_file(&text);
     let process = Process::start(PROGRAM, folder.path(), &["--config", "c.toml"], &[]);
     assert!(!process.banner.contains("as_"), "{}", process.banner);

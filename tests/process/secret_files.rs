@@ -181,7 +181,9 @@ fn options_of_backups_without_a_folder_are_rejected_unless_they_are_defaults() {
         let line = run(folder.path(), vars, &[&["serve"], words].concat()).fails_with(2);
         assert_eq!(
             line,
-            format!("animal-store: {options} requires --backup-folder")
+            format!(
+                "animal-store: no backups are made without --backup-folder: add it, or remove {options}"
+            )
         );
     }
     let with_folder = ["--config", "file", "--backup-folder", "."];
