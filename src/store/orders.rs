@@ -8,7 +8,7 @@ use super::row_stream::{RowStream, row_stream};
 use crate::clock::Timestamp;
 use crate::order::action::ActionOutcome;
 use crate::order::transition::Action;
-use crate::order::{Order, OrderId};
+use crate::order::{Order, OrderId, OrderState};
 use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 
@@ -26,9 +26,14 @@ impl Store {
         })
     }
 
-    /// A page of the same, and where the next one begins.
-    pub async fn all_orders_page(&self, query: OrderQuery) -> Result<(Vec<Order>, Option<Cursor>)> {
-        let mut orders = dispatch!(self.some_orders(query.cursor, rows_to_read(query.limit)))?;
+    /// A page of the same, or of those in one state, and where the next one begins.
+    pub async fn all_orders_page(
+        &self,
+        query: OrderQuery,
+        state: Option<OrderState>,
+    ) -> Result<(Vec<Order>, Option<Cursor>)> {
+        let rows = rows_to_read(query.limit);
+        let mut orders = dispatch!(self.some_orders(query.cursor, state, rows))?;
         let has_more = orders.len() > query.limit.get();
         orders.truncate(query.limit.get());
         let next = orders.last().filter(|_| has_more);

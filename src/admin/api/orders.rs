@@ -1,11 +1,14 @@
 //! Orders: the list, placing one, and its end.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde::Deserialize;
 
 use super::pets::with_next;
-use super::{AdminApi, AdminCall, ApiResult, invalid, respond_json as respond};
-use crate::api::query;
+use super::{AdminApi, AdminCall, ApiResult, invalid, query, respond_json as respond};
+use crate::admin::off_thread::off_thread;
+use crate::api::query::parse_order_query;
 use crate::order::{Order, OrderId};
 use crate::page::Scope;
 use crate::pet::PetId;
@@ -18,10 +21,14 @@ struct PlaceOrder {
 }
 
 impl AdminApi {
-    /// All orders, cancelled ones too, as `orders list` lists them.
+    /// All orders, cancelled ones too, or those in one state, as `orders list` lists them.
     pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::parse_order_query(call.head.query)?;
-        let (orders, next) = self.store().all_orders_page(query).await?;
+        let query = parse_order_query(call.head.query)?;
+        let state = query::order_state(call.head.query)?;
+        let store = Arc::clone(self.store());
+        // Those in a rare state may be far apart.
+        let (orders, next) =
+            off_thread(async move || store.all_orders_page(query, state).await).await?;
         let response = respond(StatusCode::OK, &orders.iter().map(Order::report).collect());
         Ok(with_next(response, next, Scope::Orders))
     }

@@ -3,6 +3,7 @@
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
+use crate::order::OrderState;
 use crate::percent::decode;
 use crate::store::{KeyListQuery, KeySort, KeyState};
 
@@ -63,6 +64,16 @@ pub(super) fn parse_key_query(
 /// Parses `key`, the ID of a key.
 pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
     one(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
+}
+
+/// Parses `status`, the state of an order.
+pub(super) fn order_state(query: Option<&str>) -> Result<Option<OrderState>, ApiError> {
+    one(
+        query,
+        "status",
+        "open, complete or cancelled",
+        OrderState::from_name,
+    )
 }
 
 /// Parses a parameter that is given at most once. The error says what its value `must be`.

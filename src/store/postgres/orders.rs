@@ -12,7 +12,7 @@ use super::pool::{Executor, SqlValue};
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
-use crate::order::{Order, OrderId};
+use crate::order::{Order, OrderId, OrderState};
 use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK, Page, Result};
@@ -66,9 +66,15 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
-        let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read(async |lease| select(&**lease, clause, &[&start.id(), &limit]).await)
+    pub(crate) async fn some_orders(
+        &self,
+        start: Cursor,
+        state: Option<OrderState>,
+        limit: i64,
+    ) -> Result<Vec<Order>> {
+        let clause = "WHERE id > $1 AND status = coalesce($2, status) ORDER BY id LIMIT $3";
+        let (start, state) = (start.id(), state.map(OrderState::as_str));
+        self.read(async |lease| select(&**lease, clause, &[&start, &state, &limit]).await)
             .await
     }
 

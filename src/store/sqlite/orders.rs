@@ -7,7 +7,7 @@ use super::Sqlite;
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
-use crate::order::{Order, OrderId};
+use crate::order::{Order, OrderId, OrderState};
 use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK, Page, Result};
@@ -66,9 +66,15 @@ impl Sqlite {
         })
     }
 
-    pub(crate) async fn some_orders(&self, start: Cursor, limit: i64) -> Result<Vec<Order>> {
-        let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, clause, params![start.id(), limit]))
+    pub(crate) async fn some_orders(
+        &self,
+        start: Cursor,
+        state: Option<OrderState>,
+        limit: i64,
+    ) -> Result<Vec<Order>> {
+        let clause = "WHERE id > ?1 AND status = coalesce(?2, status) ORDER BY id LIMIT ?3";
+        let values = params![start.id(), state.map(OrderState::as_str), limit];
+        self.read(|connection| select(connection, clause, values))
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
