@@ -62,8 +62,12 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
         operator.get(&path).json()["state"] == "banned"
     });
     assert_eq!(names(&operator, "state=banned"), ["shop"]);
+    let banned = operator.get(&path).json();
+    assert_eq!(banned["lastBanUntil"], banned["bannedUntil"], "{banned}");
+    assert!(banned["lastBanAt"].is_string(), "{banned}");
     let unbanned = post(&operator, &format!("{path}/unban"), &json!({}));
     assert_eq!(unbanned.json()["state"], "active", "{unbanned}");
+    assert_eq!(operator.get(&path).json()["lastBanAt"], json!(null));
 
     let planned = post(&operator, &format!("{path}/plan"), &json!({"plan": "pro"}));
     assert_eq!(planned.json()["plan"], "pro", "{planned}");
@@ -74,12 +78,14 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     assert!(rotated["oldSecretUntil"].is_string(), "{rotated}");
     let again = post(&operator, &format!("{path}/rotate"), &json!({}));
     again.is_error(409, "conflict");
-    let confirmed = json!({"confirm": true, "grace": "0s"});
+    let confirmed = json!({"confirm": true, "grace": "1h"});
     let again = post(&operator, &format!("{path}/rotate"), &confirmed);
     assert_eq!(again.status, 200, "{again}");
 
     let revoked = operator.request("POST", &format!("{path}/revoke")).send();
     assert_eq!(revoked.json()["state"], "revoked", "{revoked}");
+    // The old secret is revoked too.
+    assert_eq!(revoked.json()["oldSecretUntil"], json!(null), "{revoked}");
     let after = post(&operator, &format!("{path}/rotate"), &json!({}));
     after.is_error(409, "conflict");
     let last = app.client(again.json()["key"].as_str().map(str::to_owned));

@@ -97,6 +97,8 @@ impl AdminApi {
         let since = first_day(call.now, DAYS_OF_KEY);
         let usage = self.store().usage_since(&[id], since).await?;
         let mut key = self.key(&record, &usage, call.now);
+        key["lastBanAt"] = report::text(record.ban.map(|ban| ban.began)).into();
+        key["lastBanUntil"] = report::text(record.ban.map(|ban| ban.until)).into();
         key["unbannedAt"] = report::text(record.unbanned_at).into();
         key["usage"] = usage.iter().map(report::usage).collect();
         Ok(respond(StatusCode::OK, &key))

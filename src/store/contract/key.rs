@@ -54,8 +54,8 @@ impl KeyRecord {
 
     /// Returns the end of the grace period of its last rotation, while its old secret works.
     pub(crate) fn old_secret_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let until = self.old.map(|(_, until)| until);
-        until.filter(|until| now < *until)
+        let old = self.old.filter(|_| self.revoked_at.is_none());
+        old.map(|(_, until)| until).filter(|until| now < *until)
     }
 }
 
