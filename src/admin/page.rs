@@ -24,6 +24,8 @@ const FILES: [NamedFile; 3] = [
         concat!(
             include_str!("page/uplot/uplot.js"),
             include_str!("page/core.js"),
+            include_str!("page/dialog.js"),
+            include_str!("page/lists.js"),
             include_str!("page/now.js"),
             include_str!("page/keys.js"),
             include_str!("page/animals.js"),

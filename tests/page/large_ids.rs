@@ -30,7 +30,7 @@ fn the_dashboard_changes_and_orders_the_animal_with_exactly_this_id() {
         shown.contains("\"1\" 0123456789012345678"),
         "the name: {shown}"
     );
-    let category = browser.text(&format!("{row} td:nth-child(3)"));
+    let category = browser.text(&format!("{row} td:nth-child(5)"));
     assert_eq!(category, large);
     let range = "9,007,199,254,740,992 to 9,007,199,254,740,993";
     browser.wait_for("#animals-range", range);

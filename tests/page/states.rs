@@ -22,7 +22,7 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
 
     for view in ["animals", "orders"] {
         dashboard.show(&format!("#{view}"));
-        browser.wait_for(&format!("#{view}-range"), "None");
+        browser.wait_for(&format!("#{view}-range"), &format!("No {view} yet."));
         is_accessible_too(browser, &format!("no {view}"));
     }
     dashboard.show("#keys");
@@ -63,13 +63,18 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     browser.click("#dialog-cancel");
 
     dashboard.show("#keys/9");
-    browser.wait_for("#problem:not([hidden])", "There is no key with this ID.");
+    browser.wait_for("#key-note", "There is no key with this ID.");
+    is_accessible_too(browser, "an unknown key");
+    browser.run(
+        "report(new Failure(0, 'The server does not respond.'))",
+        json!([]),
+    );
     is_accessible_too(browser, "a failure");
     dashboard.show("#now");
     browser.wait_for("#tiles", "Memory");
     dashboard.server.kill();
     let browser = &dashboard.browser;
-    browser.wait_for("#problem:not([hidden])", "connection to the server is lost");
+    browser.wait_for("#lost:not([hidden])", "connection to the server is lost");
     is_accessible_too(browser, "a lost connection");
 
     let folder = TempDir::new().expect("a folder");

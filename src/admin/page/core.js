@@ -1,6 +1,6 @@
 "use strict";
 
-// The document, the API, and the dialog: what every view uses.
+// The document and the API: what every view uses.
 
 const $ = (id) => document.getElementById(id);
 
@@ -15,15 +15,59 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/**
+ * Makes the children of an element like these. What is there already stays, with its focus, selection and listeners. Rows are known by
+ * their ID.
+ */
+function fill(parent, ...children) {
+  const fresh = [...element("div", {}, ...children).childNodes];
+  fresh.forEach((child, index) => {
+    const at = parent.childNodes[index] ?? null;
+    const known = child.id ? parent.children.namedItem(child.id) : at;
+    if (known?.nodeName !== child.nodeName || known.id !== child.id) parent.insertBefore(child, at);
+    else {
+      if (known !== at) parent.insertBefore(known, at);
+      if (!known.isEqualNode(child)) become(known, child);
+    }
+  });
+  while (parent.childNodes.length > fresh.length) parent.lastChild.remove();
+}
+
+/** Makes a node like another one of the same name. */
+function become(node, other) {
+  if (node.nodeType === Node.TEXT_NODE) {
+    node.data = other.data;
+    return;
+  }
+  for (const { name } of [...node.attributes]) if (!other.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of other.attributes) {
+    // The policy of the page allows styles, but not as the text of an attribute.
+    if (name === "style") node.style.cssText = value;
+    else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  }
+  fill(node, ...other.childNodes);
+}
+
 const number = (value, digits = 0) =>
   value === null || value === undefined ? "–" : (typeof value === "string" ? BigInt(value) : value).toLocaleString("en", { maximumFractionDigits: digits });
 
 const time = (text) => (text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–");
 
+/** A time that is the same everywhere, such as a ship date: in UTC, or only the day if it is no more exact. */
+function dateUtc(text) {
+  if (!text) return "–";
+  const isDay = /T00:00:00(\.0+)?Z$/.test(text);
+  const shown = new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: isDay ? undefined : "medium", timeZone: "UTC" });
+  return isDay ? shown : `${shown} UTC`;
+}
+
+/** A name that users chose: characters in it must not change the direction of the text around it. */
+const nameOf = ({ name }) => element("bdi", {}, name);
+
 const badges = { active: "good", banned: "caution", expired: "", revoked: "bad", ready: "good", degraded: "caution", failed: "bad" };
 const badge = (state) => element("span", { class: `badge ${badges[state] ?? ""}` }, state);
 
-/** The failure of a request, with the message of the server. */
+/** The failure of a request, with its status, which is 0 if there is no response. */
 class Failure extends Error {
   constructor(status, message) {
     super(message);
@@ -34,33 +78,50 @@ class Failure extends Error {
 /** Parses JSON. An integer that may be too large for a number becomes a string: rounded, it would be the ID of another animal. */
 const parse = (text) => JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (/^-?\d{16,}$/.test(token) ? `"${token}"` : token)));
 
+/** A message of the server as a sentence, without what only a script can send, and with words instead of the names of members. */
+function sentence(message) {
+  const words = message.replace(/\b[a-z]+[A-Z][a-z]+\b/g, (name) => name.replace(/[A-Z]/, (letter) => ` ${letter.toLowerCase()}`));
+  const text = words.replace(/(, or|:) send \{.*$/, "").replace(/\.?$/, ".");
+  return text[0].toUpperCase() + text.slice(1);
+}
+
 /** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
-async function call(method, path, body) {
+async function call(method, path, { body, signal } = {}) {
   let response;
+  let text;
   try {
     response = await fetch(`api/${path}`, {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
+      signal,
     });
+    text = await response.text();
   } catch {
     throw new Failure(0, "The server does not respond.");
   }
-  const data = response.status === 204 ? null : await response.text().then(parse).catch(() => null);
+  let data = null;
+  try {
+    data = text && parse(text);
+  } catch {
+    // A proxy may have responded, with a page.
+  }
   if (!response.ok) {
-    if (response.status === 401 && path !== "session") showLogin();
-    throw new Failure(response.status, data?.message ?? `The server responded with ${response.status}.`);
+    if (response.status === 401 && path !== "session") showLogin("Your session has ended. Log in again.");
+    throw new Failure(response.status, data?.message ? sentence(data.message) : `The server responded with ${response.status}.`);
   }
   return { data, response };
 }
 
 /** Shows a failure that no form shows. */
-function report(failure) {
-  $("problem").textContent = failure.message;
+function report({ message }) {
+  $("problem").textContent = message;
   $("problem").hidden = false;
 }
 
 const settled = () => ($("problem").hidden = true);
+
+const showLost = (lost) => ($("lost").hidden = !lost);
 
 const usable = (one) => one?.isConnected && !one.disabled && one.checkVisibility();
 
@@ -69,78 +130,6 @@ function keepFocus(from, ...others) {
   const focused = document.activeElement;
   if (focused !== document.body && focused !== from && usable(focused)) return;
   [from, ...others].find(usable)?.focus();
-}
-
-/**
- * Asks for confirmation, and calls `act` when it is given. The dialog stays open until that is done, and shows what it returns.
- * Then the focus returns to what opened it; or, if that is gone, to what is next to it.
- */
-function ask({ title, body, submit, danger, act }) {
-  const dialog = $("dialog");
-  const from = document.activeElement;
-  const [row, region] = [from.closest("tr")?.id, from.closest(".scroll")];
-  const [form, problem] = [dialog.querySelector("form"), dialog.querySelector(".problem")];
-  const button = $("dialog-submit");
-  $("dialog-title").textContent = title;
-  $("dialog-body").replaceChildren(...body);
-  problem.textContent = "";
-  button.textContent = submit;
-  button.className = danger ? "danger" : "";
-  button.hidden = false;
-  $("dialog-cancel").textContent = "Cancel";
-  let busy = false;
-  form.onsubmit = async (event) => {
-    event.preventDefault();
-    // A disabled button would lose the focus.
-    if (busy) return;
-    busy = true;
-    try {
-      const shown = await act(new FormData(form));
-      if (shown) {
-        $("dialog-title").textContent = shown.title;
-        $("dialog-body").replaceChildren(...shown.body);
-        button.hidden = true;
-        $("dialog-cancel").textContent = "Close";
-        (dialog.querySelector("#dialog-body button") ?? $("dialog-cancel")).focus();
-      } else {
-        dialog.close();
-      }
-    } catch (failure) {
-      problem.textContent = failure.message;
-    } finally {
-      busy = false;
-    }
-  };
-  dialog.onclose = () => {
-    // The event comes later: the dialog may have been opened again.
-    if (dialog.open) return;
-    // What was shown once must not stay in the document.
-    $("dialog-body").replaceChildren();
-    const near = (row ? $(row) : from.parentElement)?.querySelectorAll("button") ?? [];
-    keepFocus(from, ...near, region, $("main"));
-  };
-  dialog.showModal();
-}
-
-$("dialog-cancel").addEventListener("click", () => $("dialog").close());
-
-/** A secret that is shown once, with a button that copies it. */
-function secret(text) {
-  const copy = element("button", {
-    type: "button",
-    class: "quiet",
-    onclick: async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        copy.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(shown);
-        copy.textContent = "Press Ctrl+C to copy";
-      }
-    },
-  }, "Copy");
-  const shown = element("code", { class: "secret", id: "secret" }, text);
-  return [element("p", {}, "This is the only time that the secret is shown."), shown, element("p", {}, copy)];
 }
 
 const field = (label, input) => {

@@ -1,6 +1,6 @@
 // The views of keys: the list, and one key.
 
-const list = { offset: 0, size: 50, sort: "id", order: "asc", total: 0 };
+const pageSize = 50;
 
 const plans = ["free", "pro", "business", "enterprise"];
 
@@ -9,7 +9,7 @@ function bar(used, limit) {
   const filled = element("span");
   filled.style.width = `${Math.min(100, (used / limit) * 100)}%`;
   const shown = element("span", { class: used >= limit ? "bar full" : "bar", "aria-hidden": "true" }, filled);
-  return element("td", { class: "nowrap" }, `${number(used)} of ${number(limit)}`, shown);
+  return element("td", {}, `${number(used)} of ${number(limit)}`, shown);
 }
 
 function sparkline(days) {
@@ -26,63 +26,55 @@ function sparkline(days) {
   return svg;
 }
 
-async function showKeys() {
-  const query = new URLSearchParams({ offset: list.offset, limit: list.size, sort: list.sort, order: list.order });
-  if ($("keys-search").value) query.set("q", $("keys-search").value);
-  if ($("keys-state").value) query.set("state", $("keys-state").value);
-  const { data, response } = await call("GET", `keys?${query}`);
-  list.total = Number(response.headers.get("X-Total-Count"));
-  $("keys").replaceChildren(...data.map((key) =>
-    element("tr", {},
+const keysView = listView("keys", {
+  title: "Keys",
+  first: { offset: 0, sort: "id", order: "asc" },
+  path: (position) => {
+    const query = new URLSearchParams({ ...position, limit: pageSize });
+    if ($("keys-search").value) query.set("q", $("keys-search").value);
+    if ($("keys-state").value) query.set("state", $("keys-state").value);
+    return `keys?${query}`;
+  },
+  row: (key) =>
+    element("tr", { id: `key-${key.id}` },
       element("td", {}, String(key.id)),
-      element("td", {}, element("a", { href: `#keys/${key.id}` }, key.name)),
+      element("td", { class: "name" }, element("a", { href: `#keys/${key.id}` }, nameOf(key))),
+      element("td", {}, badge(key.state), key.state === "banned" ? element("small", {}, `until ${time(key.bannedUntil)}`) : ""),
       element("td", {}, key.plan),
       bar(key.usedThisMinute, key.perMinute),
       bar(key.usedToday, key.perDay),
-      element("td", {}, sparkline(key.days)),
-      element("td", { class: "nowrap" }, time(key.lastUsedAt)),
-      element("td", { class: "nowrap" }, badge(key.state), key.bannedUntil ? ` until ${time(key.bannedUntil)}` : ""))));
-  const last = list.offset + data.length;
-  $("keys-range").textContent = list.total ? `${number(list.offset + 1)} to ${number(last)} of ${number(list.total)}` : "No keys";
-  $("keys-previous").disabled = list.offset === 0;
-  $("keys-next").disabled = last >= list.total;
-  for (const button of document.querySelectorAll("[data-sort]")) {
-    const sorted = button.dataset.sort === list.sort;
-    button.parentElement.setAttribute("aria-sort", sorted ? (list.order === "asc" ? "ascending" : "descending") : "none");
-  }
-}
+      element("td", {}, time(key.lastUsedAt)),
+      element("td", {}, sparkline(key.days))),
+  around: (position, { length }, headers) => {
+    const { offset, sort, order } = position;
+    const [last, total] = [offset + length, Number(headers.get("X-Total-Count"))];
+    for (const button of document.querySelectorAll("[data-sort]")) {
+      const sorted = button.dataset.sort === sort;
+      button.parentElement.setAttribute("aria-sort", sorted ? (order === "asc" ? "ascending" : "descending") : "none");
+    }
+    const isFiltered = $("keys-search").value || $("keys-state").value;
+    const none = isFiltered ? "No keys match. Change the search or the state." : "No keys yet. Create the first one.";
+    return {
+      previous: offset > 0 && { ...position, offset: Math.max(0, offset - pageSize) },
+      next: last < total && { ...position, offset: last },
+      range: length ? `${number(offset + 1)} to ${number(last)} of ${number(total)}` : none,
+    };
+  },
+});
 
 /** Shows the list from its beginning, after a change of what is listed. */
-function listAgain() {
-  list.offset = 0;
-  showKeys().then(settled, report);
-}
+const listAgain = (change = {}) => keysView.go({ ...keysView.position, offset: 0, ...change });
 
 for (const button of document.querySelectorAll("[data-sort]")) {
   button.addEventListener("click", () => {
     const { sort } = button.dataset;
-    const descending = list.sort === sort ? list.order === "asc" : sort === "today" || sort === "lastUsed";
-    Object.assign(list, { sort, order: descending ? "desc" : "asc" });
-    listAgain();
+    const { position } = keysView;
+    const descending = position.sort === sort ? position.order === "asc" : sort === "today" || sort === "lastUsed";
+    listAgain({ sort, order: descending ? "desc" : "asc" });
   });
 }
-let typed;
-$("keys-search").addEventListener("input", () => {
-  clearTimeout(typed);
-  typed = setTimeout(listAgain, 200);
-});
-$("keys-state").addEventListener("change", listAgain);
-$("keys-filter").addEventListener("submit", (event) => {
-  event.preventDefault();
-  listAgain();
-});
-for (const [id, step] of [["keys-previous", -1], ["keys-next", 1]]) {
-  $(id).addEventListener("click", async () => {
-    list.offset = Math.max(0, list.offset + step * list.size);
-    await showKeys().then(settled, report);
-    keepFocus($(id), $("keys-previous"), $("keys-next"));
-  });
-}
+onTyped($("keys-search"), () => listAgain());
+$("keys-state").addEventListener("change", () => listAgain());
 
 /** The fields of a plan. The limits are those of plan enterprise only. */
 function planFields(selected, perMinute, perDay) {
@@ -106,7 +98,7 @@ function planBody(form) {
 }
 
 $("create-key").addEventListener("click", () => ask({
-  title: "Create a key",
+  title: ["Create a key"],
   body: [
     ...field("Name", element("input", { name: "name", required: true, maxlength: 100, autocomplete: "off" })),
     ...planFields("free"),
@@ -116,21 +108,49 @@ $("create-key").addEventListener("click", () => ask({
   act: async (form) => {
     const body = { name: form.get("name"), ...planBody(form) };
     if (form.get("expires")) body.expires = form.get("expires");
-    const { data } = await call("POST", "keys", body);
-    listAgain();
-    return { title: `Key ${data.id} (${data.name}) is created`, body: secret(data.key) };
+    const { data } = await call("POST", "keys", { body });
+    return { title: [`Key ${data.id} (`, nameOf(data), ") is created"], secret: data.key };
   },
 }));
 
-let shownKey;
+/** The key that is shown, once it is read. */
+let shownKey = null;
 
-async function showKey(id) {
-  const { data: key } = await call("GET", `keys/${id}`);
+const keyView = {
+  title: "Key",
+  /** Shows no key: what was shown is another one. */
+  clear(id) {
+    shownKey = null;
+    $("key-title").textContent = `Key ${id}`;
+    $("key-note").textContent = "";
+    for (const part of ["key-actions", "key-content"]) $(part).hidden = true;
+    for (const part of ["key-details", "key-days"]) $(part).replaceChildren();
+    $("key-live").replaceChildren(element("div", {}, element("dt", {}, "none yet"), element("dd", {}, "0")));
+  },
+  wait(waiting) {
+    $("view-key").setAttribute("aria-busy", waiting);
+    if (waiting) $("key-note").textContent = "Loading…";
+    else if ($("key-note").textContent === "Loading…") $("key-note").textContent = "";
+  },
+  async read({ signal, id }) {
+    try {
+      showKey((await call("GET", `keys/${id}`, { signal })).data);
+    } catch (failure) {
+      if (failure.status !== 404) throw failure;
+      fill($("key-note"), "There is no key with this ID. ", element("a", { href: "#keys" }, "Show all keys"));
+    }
+  },
+  forget: () => keyView.clear(""),
+};
+
+function showKey(key) {
   shownKey = key;
-  $("key-title").textContent = `${key.name} (key ${key.id})`;
+  fill($("key-title"), nameOf(key), ` (key ${key.id})`);
+  setTitle(`\u2068${key.name}\u2069`);
+  const ban = key.lastBanAt && `from ${time(key.lastBanAt)} until ${time(key.lastBanUntil)}`;
   const details = [
     ["State", badge(key.state)],
-    ["Banned until", key.bannedUntil && time(key.bannedUntil)],
+    ["Banned until", key.state === "banned" && time(key.bannedUntil)],
     ["Plan", key.plan],
     ["This minute", `${number(key.usedThisMinute)} of ${number(key.perMinute)}`],
     ["Today", `${number(key.usedToday)} of ${number(key.perDay)}`],
@@ -141,32 +161,39 @@ async function showKey(id) {
     ["Expires", key.expiresAt && time(key.expiresAt)],
     ["Revoked", key.revokedAt && time(key.revokedAt)],
     ["Old secret works until", key.oldSecretUntil && time(key.oldSecretUntil)],
+    ["Last ban", ban ?? (key.unbannedAt ? "none since it was unbanned" : "none")],
     ["Last unbanned", key.unbannedAt && time(key.unbannedAt)],
   ];
-  $("key-details").replaceChildren(...details.filter(([, value]) => value).map(([name, value]) =>
+  fill($("key-details"), ...details.filter(([, value]) => value).map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   $("key-unban").hidden = key.state !== "banned";
   for (const id of ["key-plan", "key-rotate", "key-revoke"]) $(id).disabled = key.state === "revoked";
-  const most = Math.max(1, ...key.usage.map((day) => day.requests + day.refused));
-  $("key-days").replaceChildren(key.usage.length ? element("div", { class: "scroll", role: "region", "aria-label": "Requests by day", tabindex: 0 },
-    element("table", {}, element("thead", {}, element("tr", {}, ...["Day", "Requests", "Rejected", ""].map((text) => element("th", { scope: "col" }, text)))),
-      element("tbody", {}, ...key.usage.toReversed().map((day) => {
-        const filled = element("span");
-        filled.style.width = `${(day.requests / most) * 100}%`;
-        return element("tr", {}, element("td", { class: "nowrap" }, day.day), element("td", {}, number(day.requests)), element("td", {}, number(day.refused)),
-          element("td", {}, element("span", { class: "bar", "aria-hidden": "true" }, filled)));
-      })))) : element("p", {}, "No requests in the last 90 days."));
-  $("key-live").replaceChildren(element("div", {}, element("dt", {}, "none yet"), element("dd", {}, "0")));
+  fill($("key-days"), key.usage.length ? usageTable(key.usage) : element("p", {}, "No requests in the last 90 days."));
+  for (const part of ["key-actions", "key-content"]) $(part).hidden = false;
+}
+
+function usageTable(usage) {
+  const most = Math.max(1, ...usage.map((day) => day.requests + day.refused));
+  const rows = usage.toReversed().map((day) => {
+    const filled = element("span");
+    filled.style.width = `${(day.requests / most) * 100}%`;
+    return element("tr", {}, element("td", {}, day.day), element("td", {}, number(day.requests)), element("td", {}, number(day.refused)),
+      element("td", {}, element("span", { class: "bar", "aria-hidden": "true" }, filled)));
+  });
+  const heads = ["Day", "Requests", "Rejected", ""].map((text) => element("th", { scope: "col" }, text));
+  return element("div", { class: "scroll", role: "region", "aria-label": "Requests by day", tabindex: 0 },
+    element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)));
 }
 
 /** The requests of the shown key by status, since its page was opened. */
 function showKeyLive(counts) {
   const entries = Object.entries(counts);
-  if (!entries.length) return;
-  $("key-live").replaceChildren(...entries.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
+  // They may still be those of the key that was shown before.
+  if (!entries.length || String(shownKey?.id) !== now.key) return;
+  fill($("key-live"), ...entries.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
 }
 
-/** Asks before a change of the shown key, makes it, and shows the key again. */
+/** Asks before a change of the shown key, and makes it. */
 function changeKey(action, { title, text, submit, danger, fields = [], body = () => undefined }) {
   const { id } = shownKey;
   ask({
@@ -175,37 +202,39 @@ function changeKey(action, { title, text, submit, danger, fields = [], body = ()
     submit,
     danger,
     act: async (form) => {
-      const { data } = await call("POST", `keys/${id}/${action}`, body(form));
-      await showKey(id);
-      return data.key ? { title: `Key ${id} has a new secret`, body: secret(data.key) } : undefined;
+      const { data } = await call("POST", `keys/${id}/${action}`, { body: body(form) });
+      return data.key && { title: [`Key ${id} has a new secret`], secret: data.key };
     },
   });
 }
 
 $("key-plan").addEventListener("click", () => changeKey("plan", {
-  title: `Change the plan of ${shownKey.name}`,
+  title: ["Change the plan of ", nameOf(shownKey)],
   text: "The new limits apply within a second.",
   submit: "Change plan",
   fields: planFields(shownKey.plan, shownKey.perMinute, shownKey.perDay),
   body: planBody,
 }));
-$("key-rotate").addEventListener("click", () => changeKey("rotate", {
-  title: `Rotate ${shownKey.name}?`,
-  text: shownKey.oldSecretUntil
-    ? "It was rotated recently: the secret issued then is replaced, and the one before stops working at once."
-    : "It gets a new secret. The old one works until the grace period ends.",
-  submit: "Rotate",
-  danger: Boolean(shownKey.oldSecretUntil),
-  fields: field("Grace period", element("input", { name: "grace", value: "24h", required: true, autocomplete: "off" })),
-  body: (form) => ({ grace: form.get("grace"), confirm: Boolean(shownKey.oldSecretUntil) }),
-}));
+$("key-rotate").addEventListener("click", () => {
+  const again = Boolean(shownKey.oldSecretUntil);
+  changeKey("rotate", {
+    title: ["Rotate ", nameOf(shownKey), "?"],
+    text: again
+      ? "It was rotated recently: the secret issued then is replaced, and the one before stops working at once."
+      : "It gets a new secret. The old one works until the grace period ends.",
+    submit: "Rotate",
+    danger: again,
+    fields: field("Grace period", element("input", { name: "grace", value: "24h", required: true, autocomplete: "off" })),
+    body: (form) => ({ grace: form.get("grace"), confirm: again }),
+  });
+});
 $("key-unban").addEventListener("click", () => changeKey("unban", {
-  title: `Unban ${shownKey.name}?`,
+  title: ["Unban ", nameOf(shownKey), "?"],
   text: "It can be used again at once, and its next ban is a first one.",
   submit: "Unban",
 }));
 $("key-revoke").addEventListener("click", () => changeKey("revoke", {
-  title: `Revoke ${shownKey.name}?`,
+  title: ["Revoke ", nameOf(shownKey), "?"],
   text: `Key ${shownKey.id} stops working within a second, for good. This cannot be undone.`,
   submit: "Revoke",
   danger: true,

@@ -1,14 +1,66 @@
-// Logging in and out, and which view is shown.
+// Which view is shown and when it is read, and logging in and out.
 
-const views = {
-  now: () => showNow(),
-  keys: () => showKeys(),
-  key: (id) => showKey(id),
-  animals: () => animals.first(),
-  orders: () => orders.first(),
-};
+const views = { now: nowView, keys: keysView, key: keyView, animals: animalsView, orders: ordersView };
 
-function show(view) {
+/** How often a view is read again, in milliseconds, and for how much of the time at most. */
+const INTERVAL = 5000;
+const SHARE = 0.01;
+
+/** The view that is shown, and the ID in its address. */
+let shown = { name: "login" };
+
+/** Whether the server lets this page read. */
+let mayRead = false;
+
+/** The read that is under way. A newer one aborts it: a late response never replaces a newer one. */
+let reading = null;
+
+/** Whether the last read was a quiet one and failed. */
+let stale = false;
+
+/** Reads the view, or another page of its list. A `quiet` read shows what has changed, and nothing while it waits. */
+async function load({ to, quiet = false } = {}) {
+  if (!mayRead) return;
+  const [{ name, id }, view] = [shown, views[shown.name]];
+  reading?.abort();
+  const controller = new AbortController();
+  reading = controller;
+  // A sign for a moment would only flicker.
+  const slow = setTimeout(() => !quiet && reading === controller && view.wait(true), 150);
+  try {
+    await view.read({ signal: controller.signal, id, to });
+    if (stale) showLost(false);
+    if (!quiet || stale) settled();
+    stale = false;
+  } catch (failure) {
+    if (reading !== controller || failure.status === 401) return;
+    if (quiet && !failure.status) showLost(true);
+    else report(failure);
+    stale = quiet;
+  } finally {
+    clearTimeout(slow);
+    if (reading === controller) {
+      reading = null;
+      view.wait(false);
+      openStream(name === "key" && shownKey ? id : null);
+    }
+  }
+}
+
+/** Reads the view again, as often as its share of time allows: a list of very many keys takes longer. */
+async function refresh() {
+  const began = performance.now();
+  if (!reading && !document.hidden && !$("dialog").open && shown.name !== "now") await load({ quiet: true });
+  const took = performance.now() - began;
+  setTimeout(refresh, Math.min(Math.max(INTERVAL, took / SHARE), 12 * INTERVAL));
+}
+
+function setTitle(text) {
+  document.title = `${text} – Animal Store`;
+}
+
+function show(view, title) {
+  setTitle(title);
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== `view-${view}`;
   const tab = view === "key" ? "keys" : view;
   for (const link of document.querySelectorAll(".top nav a")) {
@@ -19,30 +71,32 @@ function show(view) {
 
 /** Shows the view that the address names. */
 async function route() {
-  const { hash } = location;
-  const [name, id] = hash.slice(1).split("/");
-  const view = name === "keys" && /^[0-9]+$/.test(id ?? "") ? "key" : name in views && name !== "key" ? name : "now";
-  show(view);
-  let key = null;
-  try {
-    await views[view](id);
-    if (view === "key") key = id;
-    settled();
-  } catch (failure) {
-    if (failure.status === 401) return;
-    report(failure);
-  }
-  // Another view may have been chosen meanwhile.
-  if (location.hash === hash) openStream(key);
+  const [part, id] = location.hash.slice(1).split("/");
+  const isKey = part === "keys" && /^[0-9]+$/.test(id ?? "");
+  const name = isKey ? "key" : Object.hasOwn(views, part) && part !== "key" ? part : "now";
+  dismiss();
+  settled();
+  shown = { name, id };
+  show(name, views[name].title);
+  if (isKey) keyView.clear(id);
+  await load();
 }
 
-function showLogin() {
+/** Asks for the token. Nothing that the session has shown is left, except for a secret, which could never be shown again. */
+function showLogin(message = "") {
+  mayRead = false;
+  reading?.abort();
+  reading = null;
   closeStream();
-  $("dialog").close();
-  show("login");
+  dismiss();
+  for (const view of Object.values(views)) view.forget();
+  shown = { name: "login" };
+  show("login", "Log in");
   for (const part of document.querySelectorAll(".top nav, .server, #log-out")) part.hidden = true;
+  document.querySelector(".node").textContent = "";
   settled();
-  $("token").focus();
+  $("login").querySelector(".problem").textContent = message;
+  if (!$("dialog").open) $("token").focus();
 }
 
 async function begin() {
@@ -50,23 +104,28 @@ async function begin() {
   try {
     const { data: session } = await call("GET", "session");
     if (!session.open) {
-      showLogin();
+      showLost(false);
+      showLogin(mayRead ? "Your session has ended. Log in again." : "");
       return;
     }
     ({ data: overview } = await call("GET", "overview"));
   } catch (failure) {
-    report(failure);
+    if (failure.status === 401) return;
+    showLost(true);
     setTimeout(begin, 2000);
     return;
   }
-  settled();
+  showLost(false);
   document.querySelector(".node").textContent = `${overview.node}, ${overview.database}, version ${overview.version}`;
   for (const part of document.querySelectorAll(".top nav, .server")) part.hidden = false;
   document.body.classList.toggle("read-only", !overview.mayChange);
   $("read-only").hidden = overview.mayChange;
   $("log-out").hidden = !overview.mayChange;
   showState(overview);
-  await route();
+  // After a lost connection the view is there already.
+  const isShown = mayRead;
+  mayRead = true;
+  await (isShown ? load({ quiet: true }) : route());
 }
 
 $("login").addEventListener("submit", async (event) => {
@@ -74,28 +133,50 @@ $("login").addEventListener("submit", async (event) => {
   const problem = event.target.querySelector(".problem");
   problem.textContent = "";
   try {
-    await call("POST", "session", { token: $("token").value });
+    await call("POST", "session", { body: { token: $("token").value } });
     $("token").value = "";
     await begin();
-    $("main").focus();
+    focusView();
   } catch (failure) {
     problem.textContent = failure.message;
   }
 });
 
 $("log-out").addEventListener("click", async () => {
-  await call("DELETE", "session").catch(() => {});
+  try {
+    await call("DELETE", "session");
+  } catch (failure) {
+    // Without a session there is nothing to end.
+    if (failure.status !== 401) {
+      report({ message: `You are still logged in: logging out failed. ${failure.message}` });
+      return;
+    }
+  }
   showLogin();
 });
+
+/** Moves the focus to the content, and to its beginning: what had the focus may be gone. */
+function focusView() {
+  $("main").focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
 
 // The link that skips to the content is no view.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();
 });
+// The link to the view that is shown reads it again. The browser would scroll to an element that has its name.
+document.querySelector(".top nav").addEventListener("click", (event) => {
+  if (event.target.hash !== location.hash || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  load();
+  focusView();
+});
 addEventListener("hashchange", () => {
+  if (!mayRead) return;
   route();
-  // A view is shown at once, and what had the focus may be gone.
-  $("main").focus();
+  focusView();
 });
 begin();
+setTimeout(refresh, INTERVAL);

@@ -1,6 +1,6 @@
 // The view "Now": plots, tiles, health and events, from the stream of live data.
 
-const now = { names: [], samples: [], plots: [], source: null, key: null, lost: false, moved: false };
+const now = { names: [], samples: [], plots: [], source: null, key: null, moved: false };
 
 const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 
@@ -29,6 +29,18 @@ const values = ({ lines }) => [
     })),
 ];
 
+/** The samples of a line that have no neighbours to be connected with: each is a point. */
+function isolated({ data }, line) {
+  const at = (index) => data[line][index] ?? null;
+  return data[line].flatMap((value, index) => (value !== null && at(index - 1) === null && at(index + 1) === null ? [index] : []));
+}
+
+/** The labels of the values at the ticks of an axis, with the digits that tell them apart. */
+function tickLabels(_, ticks, __, ___, step) {
+  const digits = Math.max(0, 1 - Math.floor(Math.log10(step)));
+  return ticks.map((tick) => number(tick, digits));
+}
+
 function drawPlots() {
   for (const { plot } of now.plots) plot.destroy();
   $("plots").replaceChildren();
@@ -52,9 +64,14 @@ function drawPlots() {
       height: 170,
       legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high, 1e-3) * 1.08] } },
-      axes: [{ ...axis, values: (_, ticks, __, ___, step) => ticks.map((tick) => clock(tick, step < 60)), space: 80, size: 28 }, { ...axis, size: 56 }],
-      series: [{}, ...shown.lines.map(([label, name]) => ({ label, stroke: color(name), width: 1.5, points: { show: false } }))],
+      scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+      axes: [{ ...axis, values: (_, ticks, __, ___, step) => ticks.map((tick) => clock(tick, step < 60)), space: 80, size: 28 }, { ...axis, values: tickLabels, size: 56 }],
+      series: [{}, ...shown.lines.map(([label, name]) => ({
+        label,
+        stroke: color(name),
+        width: 1.5,
+        points: { show: false, filter: isolated, size: 4, fill: color(name) },
+      }))],
     }, values(shown), shown.box);
     return { ...shown, plot };
   });
@@ -87,7 +104,7 @@ function showLatest() {
     ["Waiting writes", number(series(sample, "waiting")), ""],
     ["Memory", number(series(sample, "memory") / 1e6, 1), "MB"],
   ];
-  $("tiles").replaceChildren(...tiles.map(([label, value, unit]) =>
+  fill($("tiles"), ...tiles.map(([label, value, unit]) =>
     element("div", {}, element("dt", {}, label), element("dd", {}, value, element("small", {}, unit && ` ${unit}`)))));
 }
 
@@ -95,10 +112,10 @@ function showState({ ready, checks, pets }) {
   const shown = $("ready");
   shown.textContent = ready ? "ready" : "not ready";
   shown.className = `badge ${ready ? "good" : "bad"}`;
-  $("checks").replaceChildren(...Object.entries(checks).map(([name, state]) => element("li", {}, `${name} `, badge(state))));
+  fill($("checks"), ...Object.entries(checks).map(([name, state]) => element("li", {}, `${name} `, badge(state))));
   const counts = pets ? Object.entries(pets) : [];
-  $("counts").replaceChildren(...counts.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
-  if (!counts.length) $("counts").replaceChildren(element("div", {}, element("dt", {}, "counting…"), element("dd")));
+  const shownCounts = counts.length ? counts.map(([status, count]) => [status, number(count)]) : [["counting…", ""]];
+  fill($("counts"), ...shownCounts.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, count))));
 }
 
 const levels = { ERROR: "bad", WARN: "caution" };
@@ -109,8 +126,8 @@ function showEvents(events) {
   const kind = ({ level, message, fields }) => `${level} ${message} ${fields}`;
   if (events[0]?.count > 1 && top?.dataset.kind === kind(events[0])) top.remove();
   const row = ({ time: at, level, message, fields, count }) =>
-    element("tr", { "data-kind": kind({ level, message, fields }) }, element("td", {}, new Date(at).toLocaleTimeString("en-GB")), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
-      element("td", {}, message, count > 1 ? ` (${number(count)} times)` : "", " ", element("small", {}, fields)));
+    element("tr", { "data-kind": kind({ level, message, fields }) }, element("td", {}, time(at)), element("td", {}, element("span", { class: `badge ${levels[level] ?? ""}` }, level)),
+      element("td", {}, message, count > 1 ? ` (${number(count)} times)` : "", " ", element("small", {}, element("bdi", {}, fields))));
   $("events").prepend(...events.map(row).reverse());
   while ($("events").children.length > 200) $("events").lastChild.remove();
 }
@@ -124,8 +141,8 @@ function openStream(key = null) {
   now.source = source;
   const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
   on("history", ({ names, samples }) => {
-    if (now.lost) settled();
-    Object.assign(now, { names, samples, lost: false });
+    showLost(false);
+    Object.assign(now, { names, samples });
     $("events").replaceChildren();
     if (!$("view-now").hidden) drawPlots();
   });
@@ -147,8 +164,7 @@ function openStream(key = null) {
   });
   source.onerror = () => {
     showUnknown();
-    now.lost = true;
-    report(new Failure(0, "The connection to the server is lost. Trying again…"));
+    showLost(true);
     // A stream that ended because the session did is not opened again by the browser.
     if (source.readyState === EventSource.CLOSED) {
       closeStream();
@@ -160,6 +176,7 @@ function openStream(key = null) {
 function closeStream() {
   now.source?.close();
   now.source = null;
+  now.key = null;
   showMoved(false);
 }
 
@@ -175,13 +192,23 @@ function showMoved(moved) {
 
 $("resume").addEventListener("click", () => {
   showMoved(false);
-  route();
-  $("main").focus();
+  load();
+  focusView();
 });
 
-function showNow() {
-  drawPlots();
-}
+const nowView = {
+  title: "Now",
+  wait() {},
+  async read() {
+    drawPlots();
+  },
+  forget() {
+    for (const { plot } of now.plots) plot.destroy();
+    Object.assign(now, { names: [], samples: [], plots: [] });
+    for (const part of ["plots", "tiles", "checks", "counts", "events"]) $(part).replaceChildren();
+    showUnknown();
+  },
+};
 
 addEventListener("resize", () => {
   for (const { plot, box } of now.plots) if (box.clientWidth) plot.setSize({ width: box.clientWidth, height: 170 });
