@@ -78,8 +78,14 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     assert!(rotated["oldSecretUntil"].is_string(), "{rotated}");
     let again = post(&operator, &format!("{path}/rotate"), &json!({}));
     again.is_error(409, "conflict");
-    let confirmed = json!({"confirm": true, "grace": "1h"});
+    let confirmed = json!({"confirm": true, "grace": "0s"});
     let again = post(&operator, &format!("{path}/rotate"), &confirmed);
+    assert_eq!(again.json()["oldSecretUntil"], json!(null), "{again}");
+    let again = post(
+        &operator,
+        &format!("{path}/rotate"),
+        &json!({"grace": "1h"}),
+    );
     assert_eq!(again.status, 200, "{again}");
 
     let revoked = operator.request("POST", &format!("{path}/revoke")).send();

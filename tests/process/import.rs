@@ -261,7 +261,10 @@ fn a_lost_terminal_ends_an_import_like_any_signal_unless_it_is_to_survive_that()
             assert!(sent.expect("kill runs").success());
         }
     };
-    let import = import_into_new_database(Command::new(PROGRAM), folder.path());
+    // The tests themselves may run with nohup.
+    let mut terminal = Command::new("env");
+    terminal.args(["--default-signal=HUP", PROGRAM]);
+    let import = import_into_new_database(terminal, folder.path());
     hang_up(&import);
     let output = import.wait_with_output().expect("an end");
     let line = String::from_utf8_lossy(&output.stderr);
