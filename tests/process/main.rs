@@ -24,6 +24,7 @@ mod format;
 mod healthcheck;
 mod idle;
 mod import;
+mod import_created;
 mod life;
 mod memory;
 mod metrics;
