@@ -3,7 +3,7 @@
 use animal_store::key::KeyId;
 use animal_store::keys::{self, Confirmation};
 use animal_store::plan::Plan;
-use harness::{App, Client, enterprise};
+use harness::{App, Client, enterprise, eventually};
 
 use crate::{MINUTE_END, millis, rejected, secs, send, served, set_plan, within_a_second};
 
@@ -93,6 +93,27 @@ fn a_revoked_key_is_rejected_within_a_second_and_permanently() {
     response.is_error(401, "invalid_api_key");
     app.restart();
     send(&crate::reconnect(&app, &key)).is_error(401, "invalid_api_key");
+}
+
+#[test]
+fn each_request_of_a_connection_is_that_of_its_own_key_and_a_revocation_ends_one_there_too() {
+    let (app, ..) = App::start();
+    let (id, first) = app.issue(Plan::Free, None);
+    let (_, second) = app.issue(Plan::Pro, None);
+    let mut connection = first.connect();
+    let mut get = |client: &Client| client.request("GET", "/v1/pets").send_on(&mut connection);
+    for count in 1..=2 {
+        for (client, limit) in [(&first, 60), (&second, 300)] {
+            let remaining = get(client).number("x-ratelimit-remaining");
+            assert_eq!(remaining, limit - count);
+        }
+    }
+    assert_eq!(get(&first).status, 200);
+    revoke(&app, id);
+    eventually(secs(5), "the end of the first", || {
+        get(&first).status == 401
+    });
+    assert_eq!(get(&second).status, 200);
 }
 
 #[test]
