@@ -23,10 +23,8 @@ use crate::mutex::lock;
 use crate::store::{self, Store};
 use address::AddressTable;
 
-/// The outcome of authentication.
 #[derive(Debug)]
 pub enum Authentication {
-    /// A valid key.
     Key(DirectoryKey),
     /// No valid key. The failure has been counted against the address, which has this quota left.
     Failed(Quota),

@@ -12,12 +12,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The point in time this many milliseconds after the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// The point in time this many seconds after the epoch.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1000))
     }
@@ -32,12 +30,10 @@ impl Timestamp {
         -((-self.0).div_euclid(1000))
     }
 
-    /// The point in time this much later.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// The point in time this much earlier.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
@@ -57,7 +53,6 @@ impl Timestamp {
             .unwrap_or_default()
     }
 
-    /// Its UTC day.
     pub const fn day(self) -> Day {
         Day(self.0.div_euclid(86_400_000))
     }
@@ -109,7 +104,6 @@ impl Day {
         self.0
     }
 
-    /// When the day begins.
     pub const fn start(self) -> Timestamp {
         Timestamp(self.0 * 86_400_000)
     }
@@ -161,7 +155,6 @@ const UNKNOWN: i64 = i64::MIN;
 const TOLERANCE: u64 = 5;
 
 impl Clock {
-    /// The clock of the operating system.
     pub fn system() -> Self {
         Self(TimeSource::System(Arc::new(Correction {
             started: Instant::now(),
@@ -210,7 +203,6 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward.
     pub fn advance(&self, duration: Duration) {
         self.set(self.now().plus(duration));
     }

@@ -53,7 +53,6 @@ impl Secret {
         &self.0
     }
 
-    /// Its hash, which is stored.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(&self.0).into())
     }

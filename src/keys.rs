@@ -17,12 +17,10 @@ use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, St
 /// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule forbids it.
     #[error(transparent)]
     Rejected(#[from] KeyRejection),
     #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
-    /// No secret could be generated.
     #[error("the operating system provided no random numbers: {0}")]
     NoRandomness(getrandom::Error),
 }
@@ -30,7 +28,6 @@ pub enum Error {
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRejection {
-    /// The key does not exist.
     #[error("unknown key {0}: see keys list")]
     Unknown(KeyId),
     /// A revoked key stays as it is.

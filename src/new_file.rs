@@ -26,7 +26,6 @@ const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// The interval at which a file is synced while it is written.
 const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether a file that exists may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     Yes,
@@ -37,16 +36,12 @@ pub enum Overwrite {
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum NewFileError {
-    /// There is a file, which must not be replaced.
     #[error("{0} already exists: choose another name, or use --force to replace it")]
     Exists(PathBuf),
-    /// There is something that is not a file.
     #[error("{0} is not a regular file: choose another name")]
     NotAFile(PathBuf),
-    /// There is a symbolic link to nothing.
     #[error("{0} is a symbolic link to a file that does not exist: name that file")]
     Dangling(PathBuf),
-    /// The system reports an error.
     #[error("cannot write {0}: {1}")]
     Failed(PathBuf, io::Error),
 }

@@ -82,7 +82,6 @@ impl PetName {
         }
     }
 
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -134,7 +133,6 @@ pub struct NewPet {
 }
 
 impl NewPet {
-    /// Returns the animal with this ID.
     pub fn with_id(self, id: PetId) -> Pet {
         Pet {
             id,
@@ -156,7 +154,6 @@ pub struct Pet {
 }
 
 impl Pet {
-    /// Appends the animal's JSON object.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         write_json(
             out,

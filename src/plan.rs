@@ -18,7 +18,6 @@ pub const MAX_LIMIT: u32 = 1_000_000_000;
 pub(crate) const INVALID_LIMIT: &str = "must be between 1 and 1000000000";
 
 impl Limits {
-    /// Returns limits, if both are valid.
     pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, &'static str> {
         if per_minute == 0 || per_minute > MAX_LIMIT || per_day == 0 || per_day > MAX_LIMIT {
             return Err(INVALID_LIMIT);
@@ -29,12 +28,10 @@ impl Limits {
         })
     }
 
-    /// Requests per minute.
     pub const fn per_minute(self) -> u32 {
         self.per_minute
     }
 
-    /// Requests per day.
     pub const fn per_day(self) -> u32 {
         self.per_day
     }
@@ -53,7 +50,6 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The limits that apply.
     pub const fn limits(self) -> Limits {
         match self {
             Self::Free => Limits {
@@ -72,7 +68,6 @@ impl Plan {
         }
     }
 
-    /// The plan's name.
     pub const fn name(self) -> PlanName {
         match self {
             Self::Free => PlanName::Free,

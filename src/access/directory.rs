@@ -16,7 +16,6 @@ use crate::store::KeyRecord;
 /// share.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryKey {
-    /// The key's ID.
     pub id: KeyId,
     pub limits: Limits,
     meter: MeterIndex,
@@ -36,7 +35,6 @@ impl DirectoryKey {
         now < self.valid_until
     }
 
-    /// Whether an operator has revoked it.
     pub(super) fn is_revoked(&self) -> bool {
         self.valid_until == REVOKED
     }

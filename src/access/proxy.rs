@@ -42,7 +42,6 @@ impl FromStr for Cidr {
     }
 }
 
-/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
     pub address: IpAddr,
@@ -55,7 +54,6 @@ pub struct Client {
 pub struct TrustedProxies(Vec<Cidr>);
 
 impl TrustedProxies {
-    /// The proxies in these ranges.
     pub const fn new(ranges: Vec<Cidr>) -> Self {
         Self(ranges)
     }
@@ -92,7 +90,6 @@ impl TrustedProxies {
         farthest
     }
 
-    /// Whether this address is trusted.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let address = to_ipv6_bits(address);
         let contains = |range: &Cidr| (range.first..=range.last).contains(&address);

@@ -17,7 +17,6 @@ pub struct Ban {
 }
 
 impl Ban {
-    /// Whether it has not expired.
     pub fn is_active(&self, now: Timestamp) -> bool {
         now < self.until
     }
@@ -50,7 +49,6 @@ impl From<Ban> for BanChange {
     }
 }
 
-/// The rules of bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
     /// Rejected requests within one minute without a ban; one more results in a ban. Zero disables bans.

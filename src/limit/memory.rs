@@ -127,7 +127,6 @@ impl Meter {
         }
     }
 
-    /// Takes the usage that is not stored yet.
     pub fn take_unstored(&self) -> Vec<DayUsage> {
         self.lock().unstored.take()
     }

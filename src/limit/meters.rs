@@ -31,7 +31,6 @@ impl Meters {
         index
     }
 
-    /// Returns a meter that was added here.
     pub fn get(&self, MeterIndex(index): MeterIndex) -> &Meter {
         &self.blocks[index / BLOCK][index % BLOCK]
     }

@@ -99,7 +99,6 @@ impl RedisLimiter {
         tokio::task::spawn_local(Arc::clone(&self.0).enforce_timeout());
     }
 
-    /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
         let limiter = &self.0;
         let connection = lock(&limiter.connection).clone();

@@ -67,11 +67,8 @@ impl<const MILLIS: i64> Window<MILLIS> {
 /// A limit, its remaining requests, and its reset: what the three rate limit headers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The limit that applies.
     pub limit: u32,
-    /// Requests left in the window.
     pub remaining: u32,
-    /// When the window ends.
     pub reset: Timestamp,
 }
 
@@ -91,7 +88,6 @@ impl Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     Minute,
-    /// The UTC day.
     Day,
 }
 

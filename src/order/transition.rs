@@ -28,7 +28,6 @@ pub enum Action {
     },
     Complete(OrderId),
     Cancel(OrderId),
-    /// Sets the status of an animal.
     SetStatus {
         pet: PetId,
         to: PetStatus,
@@ -43,22 +42,17 @@ pub enum Action {
     },
 }
 
-/// A transition that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
     /// Only an available animal can be ordered.
     #[error("the animal is not available: it is {}", .0.as_str())]
     NotAvailable(PetStatus),
-    /// There is nothing to complete or to cancel.
     #[error("the animal has no open order")]
     NoOrder,
-    /// A complete order stays complete.
     #[error("the order is already complete")]
     AlreadyComplete,
-    /// A cancelled order stays cancelled.
     #[error("the order was cancelled")]
     WasCancelled,
-    /// The status would contradict the open order.
     #[error("the animal has an open order")]
     HasOpenOrder,
 }

@@ -9,7 +9,6 @@ use super::shared::Shared;
 use crate::config::TlsFiles;
 use crate::http::Tls;
 
-/// Loads the certificate at startup.
 pub(super) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
     let tls = Tls::load(files.cert.clone(), files.key.clone()).map_err(anyhow::Error::msg)?;
     // It stays registered: a signal to reload must not end a server that has just started.

@@ -36,15 +36,12 @@ const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 /// The maximum length of path and query, in bytes.
 const MAX_TARGET: usize = 8 * 1024;
 
-/// The pipeline of one worker.
 pub(super) struct Pipeline {
     shared: Arc<Shared>,
-    /// The number of the worker.
     worker: usize,
     metrics: Arc<RequestMetrics>,
     limiter: Limiter,
     log: RequestLog,
-    /// Whether the listener uses TLS.
     https: bool,
 }
 
@@ -212,7 +209,6 @@ struct Request<'a> {
 }
 
 impl Pipeline {
-    /// The steps of a request through the layers.
     async fn steps(
         &self,
         request: &Request<'_>,

@@ -30,13 +30,9 @@ pub struct Running {
     pub(super) end_reasons: mpsc::UnboundedReceiver<String>,
     pub(super) shutdown: watch::Sender<bool>,
     pub(super) threads: Vec<JoinHandle<()>>,
-    /// The URL of the API on this machine.
     pub local_url: BaseUrl,
-    /// The address of the API listener.
     pub address: SocketAddr,
-    /// The address of the admin listener.
     pub admin_address: SocketAddr,
-    /// The URL of the admin listener.
     pub admin_url: String,
     /// The connection limit: the option, or what the open-file limit allows.
     pub max_connections: usize,

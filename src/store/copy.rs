@@ -18,16 +18,13 @@ use super::sqlite::{SqliteSession, is_same_file};
 const FROM: &str = "--from";
 const TO: &str = "--to";
 
-/// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// There is nothing to copy.
     #[error("--from and --to name the same database")]
     SameDatabase,
     /// A signal came before the commit.
     #[error("stopped by {0}: nothing was copied")]
     Stopped(&'static str),
-    /// Anything else, as it is shown.
     #[error("{0}")]
     Failed(String),
 }
@@ -42,7 +39,6 @@ pub struct CopiedTable {
 /// What a copy is doing. Every row is copied, and then read from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStep {
-    /// Copies the rows.
     Copying,
     /// Compares those of both databases.
     Comparing,

@@ -10,7 +10,6 @@ use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 
 impl Store {
-    /// Issues a key with this secret.
     pub async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
         dispatch!(self.add_key(key, secret))
     }

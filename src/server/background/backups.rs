@@ -46,7 +46,6 @@ pub(crate) async fn check(backups: &Backups) -> anyhow::Result<()> {
     checked?.map_err(|problem| anyhow!("--backup-folder {folder}: {problem}"))
 }
 
-/// Makes backups until the server shuts down.
 pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
     let Some(backups) = &shared.backups else {
         return;

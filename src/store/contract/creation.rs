@@ -6,7 +6,6 @@ use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::pet::{NewPet, Pet, PetId};
 
-/// An animal to create.
 #[derive(Clone, Debug)]
 pub struct Creation {
     pub pet: NewPet,
@@ -41,7 +40,6 @@ impl IdempotencyRecord {
     }
 }
 
-/// The outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreationOutcome {
     /// The animal is on disk.

@@ -5,7 +5,6 @@ use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
 use crate::plan::Plan;
 
-/// A key to issue.
 #[derive(Clone, Debug)]
 pub struct NewKey {
     /// The name that the operator gave it.
@@ -64,9 +63,7 @@ pub enum KeyChange {
     Plan(Plan),
     /// A new secret; the current one works until `old_until`.
     Secret {
-        /// The hash of the new secret.
         hash: KeyHash,
-        /// Its first characters.
         prefix: String,
         /// When the current secret stops working.
         old_until: Timestamp,
@@ -77,7 +74,6 @@ pub enum KeyChange {
     Unban(Timestamp),
 }
 
-/// A key before and after a change.
 #[derive(Clone, Debug)]
 pub struct ChangedKey {
     /// As the decision saw it.

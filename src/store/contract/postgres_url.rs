@@ -19,11 +19,9 @@ pub struct PostgresUrl {
 /// When a connection is encrypted, and what is verified then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
-    /// Not encrypted.
     Disable,
     /// Encrypted if the server supports it.
     Prefer,
-    /// Encrypted.
     Require,
     /// Encrypted, to a server whose certificate a CA has signed.
     VerifyCa,

@@ -34,7 +34,6 @@ pub(crate) struct PgSession {
 }
 
 impl PgSession {
-    /// Begins to read a database.
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
         let session = Self::connect(database, url, Mode::Copy { migrate: false }).await?;
         session
@@ -101,14 +100,12 @@ impl PgSession {
         Ok(executed.map_err(PgError::from)?)
     }
 
-    /// Reads one value.
     async fn value<T: FromSqlOwned>(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<T> {
         let row = self.lease.query_one(sql, values).await;
         let row = row.map_err(PgError::from)?;
         Ok(row.try_get(0).map_err(PgError::from)?)
     }
 
-    /// The number of nodes that are alive.
     pub(crate) async fn nodes(&self) -> StoreResult<i64> {
         self.value(COUNT_ALIVE, &[&ALIVE_MILLIS]).await
     }
@@ -154,7 +151,6 @@ impl PgSession {
         self.execute(&script).await
     }
 
-    /// Begins to load a table.
     pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoader> {
         let columns = table.column_list();
         let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);

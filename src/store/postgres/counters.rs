@@ -15,7 +15,6 @@ pub(super) async fn raise_revision(transaction: &Transaction<'_>, table: &str) -
     number(transaction, RAISE, table).await
 }
 
-/// Takes the next ID of a table.
 pub(super) async fn next_id(transaction: &Transaction<'_>, table: &str) -> PgResult<i64> {
     number(transaction, NEXT_ID, table).await
 }

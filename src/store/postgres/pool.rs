@@ -79,7 +79,6 @@ impl Drop for Lease {
     }
 }
 
-/// A value of a statement's parameter.
 pub(super) type SqlValue<'a> = &'a (dyn ToSql + Sync + 'a);
 
 /// A connection, or a transaction on one. Statements are prepared once per connection.

@@ -2,7 +2,6 @@
 
 use crate::fault::Fault;
 
-/// One migration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) script: &'static str,

@@ -12,7 +12,6 @@ use tokio_rustls::client::TlsStream as Encrypted;
 
 use crate::tls::{ClientTls, server_end_point};
 
-/// How connections are encrypted.
 #[derive(Clone)]
 pub(super) struct PgTls(pub(super) ClientTls);
 

@@ -19,7 +19,6 @@ use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
 
-/// The name of the list.
 const LIST: &str = "animal-store-backups.list";
 
 /// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
@@ -32,12 +31,10 @@ const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 /// Where a server keeps its backups.
 #[derive(Clone, Debug)]
 pub struct BackupFolder {
-    /// The database.
     pub source: PathBuf,
     pub folder: PathBuf,
     /// The ID of the deployment that the database belongs to. A folder is for one deployment.
     pub deployment: DeploymentId,
-    /// How many backups are kept.
     pub keep: usize,
 }
 

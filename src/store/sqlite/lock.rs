@@ -47,7 +47,6 @@ impl FileLock {
         Self::take_file(database, ".lock", purpose)
     }
 
-    /// Takes the lock of an import.
     pub(super) fn take_import(database: &Path) -> Result<Self, OpenError> {
         Self::take_file(database, IMPORT, Purpose::Command)
     }

@@ -41,7 +41,6 @@ const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, RestoreError>;
 
-/// What was restored.
 pub struct Restored {
     /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
@@ -57,7 +56,6 @@ pub struct Restore {
     old: Old,
     new: NewFile,
     access: Option<ChangedAccess>,
-    /// The size of the backup.
     pub bytes: u64,
     /// The format of the backup, which `serve` migrates if it is an earlier one.
     pub format: i32,
