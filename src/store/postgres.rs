@@ -44,7 +44,6 @@ use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, with_timeout};
 use pool::Pool;
-use tls::PgTls;
 use writer::PgWriter;
 
 impl Postgres {
@@ -63,7 +62,6 @@ impl Postgres {
         let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
         let tls =
             ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
-        let tls = PgTls(tls);
         let statements = [
             &creation::STATEMENTS[..],
             &keys::STATEMENTS,

@@ -10,10 +10,10 @@ use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{TIMEOUT, with_timeout};
 use super::pool::Pool;
-use super::tls::PgTls;
 use super::transaction::transact;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
-use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
+use crate::tls::ClientTls;
 use crate::trace::System;
 
 const MAX_BATCH: usize = 512;
@@ -31,7 +31,7 @@ impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it.
     pub(super) fn start(
         servers: &[Config],
-        tls: PgTls,
+        tls: ClientTls,
         statements: Vec<&'static str>,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Pool)> {
@@ -47,17 +47,13 @@ impl PgWriter {
             waiting,
             state: Arc::clone(&state),
         };
-        let thread = WriterThread::start("postgres", move |alive| {
+        let monitor = WriterMonitor::start(state, "postgres", move |alive| {
             runtime.block_on(async move {
                 // Dropped here, and not with the runtime, which may end slowly: a death is detected immediately.
                 let _alive = alive;
                 creation_loop.run().await;
             });
         })?;
-        let monitor = WriterMonitor {
-            state,
-            thread: Some(thread),
-        };
         Ok((Self { queue, monitor }, pool))
     }
 
@@ -115,7 +111,8 @@ impl CreationLoop {
                 }
             }
             Err(error) => {
-                self.state.failed(&error, "failing", true);
+                self.state.failed.add(1);
+                self.state.health.failed(&error, "failing", true);
                 let failure = StoreError::from(error);
                 for reply in replies {
                     reply.send(Err(failure.clone()));

@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 
 use super::error::{file_too_large, is_busy, is_fatal, is_write_failure, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
-use super::job::{Job, Written};
+use super::job::Job;
 use super::lock::is_importing;
 use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
-use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
 use crate::trace::System;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
@@ -45,7 +45,7 @@ impl SqliteWriter {
         max_waiting: usize,
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
-        let (queue, thread) = match connection {
+        let (queue, monitor) = match connection {
             Some(connection) => {
                 let (queue, jobs) = mpsc::channel();
                 let write_loop = WriteLoop {
@@ -55,18 +55,21 @@ impl SqliteWriter {
                     state: Arc::clone(&state),
                 };
                 let run = move |_alive| write_loop.run(&jobs);
-                (Some(queue), Some(WriterThread::start("writer", run)?))
+                (Some(queue), WriterMonitor::start(state, "writer", run)?)
             }
-            None => (None, None),
+            None => (None, WriterMonitor::read_only(state)),
         };
-        let monitor = WriterMonitor { state, thread };
         Ok(Self { queue, monitor })
     }
 
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Sqlite);
-        self.send(Job::Create { creation, reply })?;
+        self.send(Job::Create {
+            creation: Some(creation),
+            created: None,
+            reply,
+        })?;
         created.await.unwrap_or_else(|_| Err(writer_stopped()))
     }
 
@@ -81,11 +84,11 @@ impl SqliteWriter {
         let (value, mut written) = oneshot::channel();
         let (reply, committed) = oneshot::channel();
         self.send(Job::Other {
-            write: Box::new(|connection| {
+            write: Some(Box::new(|connection| {
                 write(connection).map(|written| drop(value.send(written)))
-            }),
+            })),
             checkpoint,
-            reply,
+            reply: Some(reply),
         })?;
         committed.await.unwrap_or_else(|_| Err(writer_stopped()))?;
         written.try_recv().map_err(|_| writer_stopped())
@@ -162,18 +165,10 @@ impl WriteLoop {
         let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
-        let mut done = Vec::with_capacity(writes);
-        let (mut rest, mut waits) = (batch.into_iter(), None);
         let committed = self.begin().and_then(|()| {
-            for job in &mut rest {
-                let written = job.write(connection).map_err(|failed| {
-                    waits = failed.reply;
-                    failed.error
-                })?;
-                done.extend(written);
-            }
+            batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
-                done.drain(..).for_each(|written| written.reply(Ok(())));
+                batch.drain(..).for_each(|job| job.reply(Ok(())));
                 std::thread::sleep(Duration::from_millis(5));
             }
             connection.execute_batch("COMMIT")
@@ -182,14 +177,14 @@ impl WriteLoop {
             Ok(()) => {
                 if let Err(moved) = check(&self.files.data) {
                     let failure = StoreError::Unavailable(moved.to_string());
-                    done.into_iter()
-                        .for_each(|written| written.reply(Err(failure.clone())));
+                    batch
+                        .into_iter()
+                        .for_each(|job| job.reply(Err(failure.clone())));
                     return Err(moved);
                 }
-                self.state
-                    .committed(done.iter().filter_map(Written::created));
-                let checkpoint = done.iter().any(Written::wants_checkpoint);
-                done.into_iter().for_each(|written| written.reply(Ok(())));
+                self.state.committed(batch.iter().filter_map(Job::created));
+                let checkpoint = batch.iter().any(Job::wants_checkpoint);
+                batch.into_iter().for_each(|job| job.reply(Ok(())));
                 if checkpoint {
                     self.checkpoint()?;
                 }
@@ -200,20 +195,18 @@ impl WriteLoop {
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
-                self.state.failed(&error, kind(&error), of_creations);
+                self.state.failed.add(1);
+                self.state.health.failed(&error, kind(&error), of_creations);
                 // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
                 // first reply: a client that retries after it has not waited.
                 let waiting = match is_busy(&error) {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),
                 };
-                waits
+                batch
                     .into_iter()
-                    .for_each(|reply| reply.send(Err(failure.clone())));
-                done.into_iter()
-                    .for_each(|written| written.reply(Err(failure.clone())));
-                rest.chain(waiting)
-                    .for_each(|job| job.fail(failure.clone()));
+                    .chain(waiting)
+                    .for_each(|job| job.reply(Err(failure.clone())));
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
                     true => Err(error.into()),
