@@ -37,7 +37,7 @@ pub enum Authentication {
 pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,
-    addresses: AddressTable,
+    pub(crate) addresses: AddressTable,
     /// Revoked keys whose use has been logged.
     revoked_used: Mutex<HashSet<KeyId>>,
 }
@@ -90,11 +90,6 @@ impl Access {
             let client = address.to_canonical();
             tracing::warn!(key = key.0, %client, "revoked key used; further uses of it are not logged");
         }
-    }
-
-    /// The quota of an address, without counting anything.
-    pub fn quota_of(&self, address: IpAddr, now: Timestamp) -> Quota {
-        self.addresses.quota(address, now)
     }
 }
 

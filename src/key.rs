@@ -71,7 +71,7 @@ impl fmt::Debug for Secret {
 
 /// The SHA-256 of a secret, which is all that is stored of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyHash([u8; 32]);
+pub struct KeyHash(pub [u8; 32]);
 
 /// Only the bytes: their number is always the same.
 impl Hash for KeyHash {
@@ -95,16 +95,6 @@ impl KeyHash {
     pub fn has_valid_checksum(text: &[u8]) -> bool {
         let split = text.split_at_checked(CHECKED);
         split.is_some_and(|(checked, check)| check == check_characters(checked))
-    }
-
-    /// A stored hash.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The bytes to store.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
     }
 }
 

@@ -162,7 +162,7 @@ impl Directory {
         let mut windows = self.meters.get(meter).node_state().windows;
         windows.minute.enter(now);
         windows.day.enter(now);
-        Some((windows.minute.used(), windows.day.used()))
+        Some((windows.minute.used, windows.day.used))
     }
 
     fn lock_shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
@@ -187,7 +187,7 @@ pub(super) mod tests {
     use crate::plan::Plan;
 
     fn hash(byte: u8) -> KeyHash {
-        KeyHash::from_bytes([byte; 32])
+        KeyHash([byte; 32])
     }
 
     pub(in crate::access) fn record(revision: i64) -> KeyRecord {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use super::ban::{Ban, BanChange, BanPolicy};
 use super::decision::{Admission, Decision, NodeState, SharedDecision};
 use super::sync::{Mutex, MutexGuard};
-use super::usage::{DayUsage, UnstoredUsage};
+use super::usage::{self, DayUsage};
 use super::window::Windows;
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
@@ -28,7 +28,7 @@ struct KeyCounters {
     unbanned_at: Option<Timestamp>,
     /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
     stored: Option<Timestamp>,
-    unstored: UnstoredUsage,
+    unstored: Vec<DayUsage>,
 }
 
 impl Meter {
@@ -57,7 +57,7 @@ impl Meter {
         };
 
         let day = state.windows.day.start().day();
-        state.unstored.count(admission, day, now);
+        usage::count(&mut state.unstored, admission, day, now);
         Decision {
             admission,
             quota: admission.quota(&state.windows, limits),
@@ -92,7 +92,7 @@ impl Meter {
         };
         // On the day of the decision, whatever day this node's own clock has reached.
         let day = decided.windows.day.start().day();
-        state.unstored.count(admission, day, decided.now);
+        usage::count(&mut state.unstored, admission, day, decided.now);
         Decision {
             admission,
             quota: admission.quota(&decided.windows, limits),
@@ -128,7 +128,7 @@ impl Meter {
     }
 
     pub fn take_unstored(&self) -> Vec<DayUsage> {
-        self.lock().unstored.take()
+        std::mem::take(&mut self.lock().unstored)
     }
 
     fn lock(&self) -> MutexGuard<'_, KeyCounters> {
@@ -148,10 +148,10 @@ impl KeyCounters {
     /// Advances to the windows of a shared decision.
     fn catch_up(&mut self, decided: &SharedDecision) {
         self.enter(decided.now);
-        let minute = self.windows.minute.number();
+        let minute = self.windows.minute.number;
         self.windows.minute.catch_up(&decided.windows.minute);
         self.windows.day.catch_up(&decided.windows.day);
-        if self.windows.minute.number() != minute {
+        if self.windows.minute.number != minute {
             self.rejections = 0;
         }
     }

@@ -8,8 +8,9 @@ use crate::plan::Limits;
 /// ran ahead and has been corrected, and the count is moved to the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const MILLIS: i64> {
-    number: i64,
-    used: u32,
+    /// Counted from the epoch.
+    pub(crate) number: i64,
+    pub(crate) used: u32,
 }
 
 pub(crate) type Minute = Window<60_000>;
@@ -40,15 +41,6 @@ impl<const MILLIS: i64> Window<MILLIS> {
         if (other.number, other.used) > (self.number, self.used) {
             *self = *other;
         }
-    }
-
-    /// Its number, counted from the epoch.
-    pub const fn number(&self) -> i64 {
-        self.number
-    }
-
-    pub const fn used(&self) -> u32 {
-        self.used
     }
 
     pub const fn start(&self) -> Timestamp {
@@ -192,9 +184,9 @@ mod tests {
             !minute.enter(Timestamp::from_millis(0)),
             "time stepped back"
         );
-        assert_eq!(minute.used(), 1);
+        assert_eq!(minute.used, 1);
         assert!(minute.enter(Timestamp::from_millis(120_000)));
-        assert_eq!(minute.used(), 0);
+        assert_eq!(minute.used, 0);
     }
 
     #[test]
@@ -203,11 +195,11 @@ mod tests {
         minute.enter(Timestamp::from_secs(240));
         minute.count(1);
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");
-        assert_eq!((minute.number(), minute.used()), (4, 1));
+        assert_eq!((minute.number, minute.used), (4, 1));
         assert!(!minute.enter(Timestamp::from_millis(179_999)), "two ahead");
-        assert_eq!((minute.number(), minute.used()), (2, 1));
+        assert_eq!((minute.number, minute.used), (2, 1));
         assert!(minute.enter(Timestamp::from_secs(180)));
-        assert_eq!((minute.number(), minute.used()), (3, 0));
+        assert_eq!((minute.number, minute.used), (3, 0));
     }
 
     #[test]
@@ -223,8 +215,8 @@ mod tests {
             windows.minute.catch_up(&other.minute);
             windows.day.catch_up(&other.day);
             for found in [
-                (windows.minute.number(), windows.minute.used()),
-                (windows.day.number(), windows.day.used()),
+                (windows.minute.number, windows.minute.used),
+                (windows.day.number, windows.day.used),
             ] {
                 assert_eq!(found, expected);
             }
@@ -238,7 +230,7 @@ mod tests {
             let mut windows = Windows::at((0, minute), (0, day));
             assert_eq!(windows.admit(limits), admitted);
             let more = u32::from(admitted);
-            let used = (windows.minute.used(), windows.day.used());
+            let used = (windows.minute.used, windows.day.used);
             assert_eq!(used, (minute + more, day + more));
         }
     }

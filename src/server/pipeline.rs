@@ -125,7 +125,8 @@ impl Service for Pipeline {
         };
         if route.is_api() {
             let counted = record.state.quota.get();
-            let quota = counted.unwrap_or_else(|| self.shared.access.quota_of(client.address, now));
+            let quota =
+                counted.unwrap_or_else(|| self.shared.access.addresses.quota(client.address, now));
             response.rate_limit = Some(rate_limit_headers(quota));
         }
         self.shared.cors.allow(head, &mut response);
@@ -142,7 +143,7 @@ impl Service for Pipeline {
         } = &*self.shared;
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
-        response.rate_limit = Some(rate_limit_headers(access.quota_of(peer, now)));
+        response.rate_limit = Some(rate_limit_headers(access.addresses.quota(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = match reason {
             Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),

@@ -109,14 +109,14 @@ pub(super) fn read_requests<R: SqlRow>(row: &R) -> Result<(KeyId, u32), R::Error
 }
 
 pub(super) fn read_key<R: SqlRow>(row: &R) -> Result<KeyRecord, R::Error> {
-    let old_hash = row.optional_hash(7)?.map(KeyHash::from_bytes);
+    let old_hash = row.optional_hash(7)?.map(KeyHash);
     let ban = row.time(13)?.zip(row.time(14)?);
     Ok(KeyRecord {
         id: KeyId(row.int(0)?),
         name: row.text(1)?.to_owned(),
         plan: read_plan(row)?,
         prefix: row.text(5)?.to_owned(),
-        hash: KeyHash::from_bytes(row.hash(6)?),
+        hash: KeyHash(row.hash(6)?),
         old: old_hash.zip(row.time(8)?),
         created_at: Timestamp::from_millis(row.int(9)?),
         expires_at: row.time(10)?,

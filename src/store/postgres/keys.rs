@@ -39,7 +39,7 @@ impl Postgres {
                 &per_minute,
                 &per_day,
                 &secret.prefix(),
-                &&hash.as_bytes()[..],
+                &&hash.0[..],
                 &key.created_at.as_millis(),
                 &key.expires_at.map(Timestamp::as_millis),
                 &revision,
@@ -56,7 +56,7 @@ impl Postgres {
 
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         self.read(async |lease| {
-            let hash = &hash.as_bytes()[..];
+            let hash = &hash.0[..];
             let clause = "WHERE hash = $1 OR old_hash = $1";
             Ok(select(&**lease, clause, &[&hash]).await?.pop())
         })
@@ -196,7 +196,7 @@ async fn write(
         } => {
             let assignments =
                 "old_hash = hash, old_until = $5, hash = $3, prefix = $4 WHERE id = $1";
-            let (hash, old_until) = (&hash.as_bytes()[..], old_until.as_millis());
+            let (hash, old_until) = (&hash.0[..], old_until.as_millis());
             update(assignments, &[&hash, &prefix, &old_until]).await
         }
         KeyChange::Revoke(now) => {

@@ -25,7 +25,7 @@ impl Sqlite {
                     per_minute,
                     per_day,
                     prefix,
-                    hash.as_bytes(),
+                    hash.0,
                     key.created_at.as_millis(),
                     key.expires_at.map(Timestamp::as_millis)
                 ],
@@ -42,7 +42,7 @@ impl Sqlite {
 
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         let clause = "WHERE hash = ?1 OR old_hash = ?1";
-        self.read(|connection| Ok(select(connection, clause, [hash.as_bytes()])?.pop()))
+        self.read(|connection| Ok(select(connection, clause, [hash.0])?.pop()))
     }
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
@@ -151,7 +151,7 @@ fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Res
             old_until,
         } => connection.execute(
             "UPDATE api_keys SET old_hash = hash, old_until = ?4, hash = ?2, prefix = ?3 WHERE id = ?1",
-            params![id.0, hash.as_bytes(), prefix, old_until.as_millis()],
+            params![id.0, hash.0, prefix, old_until.as_millis()],
         ),
         KeyChange::Revoke(now) => connection.execute(
             "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
