@@ -215,7 +215,9 @@ impl CopySession {
             }
         }
         // What an empty database has is replaced, too: its ID, for example.
-        dispatch!(&target, clear()).map_err(failed(TO))?;
+        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
+        let script: String = TABLES.iter().map(delete).collect();
+        dispatch!(&target, execute(&script)).map_err(failed(TO))?;
         Ok(target)
     }
 

@@ -25,7 +25,7 @@ impl Store {
 
     /// All keys in ascending order of IDs.
     pub fn keys(&self) -> RowStream<'_, KeyRecord> {
-        row_stream(move |last: Option<KeyRecord>| async move {
+        row_stream(async move |last: Option<KeyRecord>| {
             let after = last.map_or(KeyId(i64::MIN), |key| key.id);
             dispatch!(self.keys_after(after))
         })

@@ -26,7 +26,7 @@ impl Store {
 
     /// The usage by day, the latest day first, then by key: of one key or of all.
     pub fn usage(&self, key: Option<KeyId>) -> RowStream<'_, UsageRow> {
-        row_stream(move |last: Option<UsageRow>| async move {
+        row_stream(async move |last: Option<UsageRow>| {
             let day = last.as_ref().map_or(AFTER_ALL_DAYS, |last| &last.day);
             if let Some(key) = key {
                 return dispatch!(self.usage_of(key, day));

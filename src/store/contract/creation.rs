@@ -30,6 +30,11 @@ impl IdempotencyRecord {
     /// How long a creation can be retried.
     pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
+    /// The time after which an earlier attempt counts, in milliseconds.
+    pub(crate) fn since(&self) -> i64 {
+        self.created_at.minus(Self::RETENTION).as_millis()
+    }
+
     /// The outcome for `pet` if an earlier attempt, with this fingerprint, created the animal `id`. The same fingerprint means the
     /// same animal, so the first response is made from the retry.
     pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> CreationOutcome {

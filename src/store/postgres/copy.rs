@@ -19,7 +19,7 @@ use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
     CHUNK, COUNTED, ColumnType, Counters, Database, Mode, PostgresUrl, Result as StoreResult, Row,
-    TABLES, Table, Value,
+    Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -95,7 +95,7 @@ impl PgSession {
         }
     }
 
-    async fn execute(&self, script: &str) -> StoreResult<()> {
+    pub(crate) async fn execute(&self, script: &str) -> StoreResult<()> {
         let executed = self.lease.batch_execute(script).await;
         Ok(executed.map_err(PgError::from)?)
     }
@@ -143,12 +143,6 @@ impl PgSession {
             *counter = self.value(&sql, &[]).await?;
         }
         Ok(counters)
-    }
-
-    pub(crate) async fn clear(&self) -> StoreResult<()> {
-        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
-        let script: String = TABLES.iter().map(delete).collect();
-        self.execute(&script).await
     }
 
     pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoader> {

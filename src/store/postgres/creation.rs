@@ -88,20 +88,9 @@ async fn known_records(
     if records.is_empty() {
         return Ok(HashMap::new());
     }
-    let keys: Vec<i64> = records.iter().map(|record| record.key.0).collect();
-    let idempotency_keys: Vec<&[u8]> = records
-        .iter()
-        .map(|record| &record.idempotency_key[..])
-        .collect();
-    let since: Vec<i64> = records
-        .iter()
-        .map(|record| {
-            record
-                .created_at
-                .minus(IdempotencyRecord::RETENTION)
-                .as_millis()
-        })
-        .collect();
+    let keys = column(&records, |record| record.key.0);
+    let idempotency_keys = column(&records, |record| &record.idempotency_key[..]);
+    let since = column(&records, IdempotencyRecord::since);
     let rows = transaction
         .query(find, &[&keys, &idempotency_keys, &since])
         .await?;
@@ -113,6 +102,13 @@ async fn known_records(
         .collect()
 }
 
+fn column<'a, T>(
+    records: &[&'a IdempotencyRecord],
+    of: impl Fn(&'a IdempotencyRecord) -> T,
+) -> Vec<T> {
+    records.iter().map(|record| of(record)).collect()
+}
+
 /// Rows to insert, column by column.
 #[derive(Default)]
 struct NewRows<'a> {
@@ -120,7 +116,9 @@ struct NewRows<'a> {
     names: Vec<&'a str>,
     categories: Vec<i64>,
     statuses: Vec<&'a str>,
-    records: Vec<(&'a IdempotencyRecord, i64)>,
+    records: Vec<&'a IdempotencyRecord>,
+    /// The animal of each record.
+    record_pets: Vec<i64>,
 }
 
 impl<'a> NewRows<'a> {
@@ -142,7 +140,8 @@ impl<'a> NewRows<'a> {
             Entry::Vacant(known) => {
                 let id = self.add_pet(pet, last);
                 known.insert((id, record.fingerprint));
-                self.records.push((record, id.0));
+                self.records.push(record);
+                self.record_pets.push(id.0);
                 CreationOutcome::New(pet.clone().with_id(id))
             }
         }
@@ -183,25 +182,14 @@ impl<'a> NewRows<'a> {
         if self.records.is_empty() {
             return Ok(());
         }
-        let column = |of: fn(&IdempotencyRecord) -> i64| -> Vec<i64> {
-            self.records.iter().map(|(record, _)| of(record)).collect()
-        };
-        let keys = column(|record| record.key.0);
-        let times = column(|record| record.created_at.as_millis());
-        let pets: Vec<i64> = self.records.iter().map(|(_, id)| *id).collect();
-        let idempotency_keys: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(record, _)| &record.idempotency_key[..])
-            .collect();
-        let fingerprints: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(record, _)| &record.fingerprint[..])
-            .collect();
+        let (records, pets) = (&self.records, &self.record_pets);
+        let keys = column(records, |record| record.key.0);
+        let idempotency_keys = column(records, |record| &record.idempotency_key[..]);
+        let fingerprints = column(records, |record| &record.fingerprint[..]);
+        let times = column(records, |record| record.created_at.as_millis());
         let insert =
             Fault::NoIdempotencyRecord.choose(INSERT_RECORDS, fault::NO_IDEMPOTENCY_RECORD);
-        let values: [SqlValue<'_>; 5] = [&keys, &idempotency_keys, &fingerprints, &pets, &times];
+        let values: [SqlValue<'_>; 5] = [&keys, &idempotency_keys, &fingerprints, pets, &times];
         transaction.execute_cached(insert, &values).await?;
         Ok(())
     }

@@ -140,8 +140,8 @@ impl BackupFolder {
 
     /// Whether a backup is there as it was made.
     fn has(&self, entry: &ListedBackup) -> bool {
-        let now = self.entry(entry.name.clone());
-        now.is_ok_and(|now| entry.is_same(&now))
+        let file = self.folder.join(&entry.name).symlink_metadata();
+        file.is_ok_and(|file| entry.is_same(&ListedBackup::new(entry.name.clone(), &file)))
     }
 
     fn write_list(&self, entries: &[ListedBackup]) -> Result<()> {
@@ -161,15 +161,6 @@ impl BackupFolder {
         file.write_all(text.as_bytes())
             .map_err(|error| unusable(&path, error))?;
         Ok(new.publish()?)
-    }
-
-    /// The file of this name as it is now.
-    fn entry(&self, name: String) -> Result<ListedBackup> {
-        let path = self.folder.join(&name);
-        let file = path
-            .symlink_metadata()
-            .map_err(|error| unusable(&path, error))?;
-        Ok(ListedBackup::new(name, &file))
     }
 
     fn reject_full_disk(&self) -> Result<()> {

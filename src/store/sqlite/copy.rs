@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
 use super::identity::FileIdentity;
 use super::{Sqlite, connect};
-use crate::store::contract::{CHUNK, COUNTED, Counters, Mode, Result, Row, TABLES, Table, Value};
+use crate::store::contract::{CHUNK, COUNTED, Counters, Mode, Result, Row, Table, Value};
 
 /// How long a command that uses the file at the same time is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
@@ -110,10 +110,8 @@ impl SqliteSession {
         Ok(counters)
     }
 
-    pub(crate) async fn clear(&self) -> Result<()> {
-        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
-        let script: String = TABLES.iter().map(delete).collect();
-        Ok(self.connection.execute_batch(&script)?)
+    pub(crate) async fn execute(&self, script: &str) -> Result<()> {
+        Ok(self.connection.execute_batch(script)?)
     }
 
     pub(crate) fn insert(&self, table: &Table, rows: Vec<Row>) -> Result<()> {
