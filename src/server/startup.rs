@@ -37,63 +37,57 @@ const EXTENSION: Duration = Duration::from_secs(30);
 /// Connections during the start: those of health checks.
 const CONNECTIONS: usize = 256;
 
-/// Serves until it is dropped. Connections that are open then get their response.
-pub(super) struct Startup {
-    _end: watch::Sender<bool>,
-}
-
-impl Startup {
-    pub(super) fn begin(
-        config: &Config,
-        listeners: &Listeners,
-        tls: Option<&Tls>,
-        clock: &Clock,
-    ) -> anyhow::Result<Self> {
-        let (end, mut ended) = watch::channel(false);
-        let connections = Connections::new(ConnectionLimits {
-            total: CONNECTIONS,
-            per_address: CONNECTIONS,
-            is_exempt: Box::new(|_| false),
-        });
-        let timeouts = Timeouts {
-            request: config.request_timeout,
-            idle: config.idle_timeout,
-        };
-        let admin_tls = config.admin_tls().and(tls);
-        let api = listeners.api.iter();
-        let api = api.map(|listener| (listener, tls, config.cors.clone()));
-        let admin = (&listeners.admin, admin_tls, Cors::default());
-        let mut shared = Vec::new();
-        for (listener, tls, cors) in api.chain([admin]) {
-            shared.push((listener.share()?, tls.cloned(), cors));
-        }
-        let clock = clock.clone();
-        // Its end is expected.
-        let (reports, _) = mpsc::unbounded_channel();
-        // On a separate thread: opening the store may block.
-        threads::spawn("startup", reports, async move || {
-            if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
-                return Ok(());
-            }
-            let serving = shared.into_iter().map(|(listener, tls, cors)| {
-                let service = StartupService {
-                    clock: clock.clone(),
-                    addresses: AddressTable::default(),
-                    cors,
-                };
-                accept(
-                    listener,
-                    tls,
-                    service,
-                    connections.clone(),
-                    timeouts,
-                    ended.clone(),
-                )
-            });
-            join_all(serving).await.into_iter().collect()
-        })?;
-        Ok(Self { _end: end })
+/// Serves until the sender is dropped. Connections that are open then get their response.
+pub(super) fn begin(
+    config: &Config,
+    listeners: &Listeners,
+    tls: Option<&Tls>,
+    clock: &Clock,
+) -> anyhow::Result<watch::Sender<bool>> {
+    let (end, mut ended) = watch::channel(false);
+    let connections = Connections::new(ConnectionLimits {
+        total: CONNECTIONS,
+        per_address: CONNECTIONS,
+        is_exempt: Box::new(|_| false),
+    });
+    let timeouts = Timeouts {
+        request: config.request_timeout,
+        idle: config.idle_timeout,
+    };
+    let admin_tls = config.admin_tls().and(tls);
+    let api = listeners.api.iter();
+    let api = api.map(|listener| (listener, tls, config.cors.clone()));
+    let admin = (&listeners.admin, admin_tls, Cors::default());
+    let mut shared = Vec::new();
+    for (listener, tls, cors) in api.chain([admin]) {
+        shared.push((listener.share()?, tls.cloned(), cors));
     }
+    let clock = clock.clone();
+    // Its end is expected.
+    let (reports, _) = mpsc::unbounded_channel();
+    // On a separate thread: opening the store may block.
+    threads::spawn("startup", reports, async move || {
+        if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
+            return Ok(());
+        }
+        let serving = shared.into_iter().map(|(listener, tls, cors)| {
+            let service = StartupService {
+                clock: clock.clone(),
+                addresses: AddressTable::default(),
+                cors,
+            };
+            accept(
+                listener,
+                tls,
+                service,
+                connections.clone(),
+                timeouts,
+                ended.clone(),
+            )
+        });
+        join_all(serving).await.into_iter().collect()
+    })?;
+    Ok(end)
 }
 
 /// Waits for the store. Everything but a migration has a time limit there, so the service manager is told to wait for
