@@ -83,7 +83,7 @@ pub(crate) async fn create(
 ) -> Result<Issued, Error> {
     let secret = Secret::generate().map_err(Error::NoRandomness)?;
     let key = NewKey {
-        name: name.into(),
+        name: name.0,
         plan,
         created_at: now,
         expires_at: expires.map(|span| now.plus(span)),

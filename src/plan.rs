@@ -52,18 +52,9 @@ pub enum Plan {
 impl Plan {
     pub const fn limits(self) -> Limits {
         match self {
-            Self::Free => Limits {
-                per_minute: 60,
-                per_day: 1_000,
-            },
-            Self::Pro => Limits {
-                per_minute: 300,
-                per_day: 10_000,
-            },
-            Self::Business => Limits {
-                per_minute: 1_000,
-                per_day: 100_000,
-            },
+            Self::Free => fixed(60, 1_000),
+            Self::Pro => fixed(300, 10_000),
+            Self::Business => fixed(1_000, 100_000),
             Self::Enterprise(limits) => limits,
         }
     }
@@ -75,6 +66,13 @@ impl Plan {
             Self::Business => PlanName::Business,
             Self::Enterprise(_) => PlanName::Enterprise,
         }
+    }
+}
+
+const fn fixed(per_minute: u32, per_day: u32) -> Limits {
+    Limits {
+        per_minute,
+        per_day,
     }
 }
 
