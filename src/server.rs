@@ -2,7 +2,6 @@
 //! listening socket, one for the admin listener, and one for background tasks.
 
 mod background;
-mod certificate;
 mod failure_log;
 mod listeners;
 mod pace;
@@ -33,6 +32,7 @@ use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
 use crate::systemd::{Notifier, ServiceManager, ServiceState};
+use background::certificate;
 use listeners::Listeners;
 use pipeline::Pipeline;
 use shared::Shared;

@@ -4,10 +4,10 @@
 //! stops with it.
 
 pub(super) mod backups;
+pub(super) mod certificate;
 mod checks;
 mod heartbeat;
 mod poll;
-mod reload;
 mod sweep;
 
 use std::future::pending;
@@ -60,7 +60,7 @@ pub(super) async fn run(
             repeat(BackgroundTask::Flush, FLUSH, shared, flush),
             repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
-            reload::run(shared),
+            certificate::run(shared),
             backups::run(shared, deployment),
             repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
             watchdog::run(watchdog, shared.shutdown.clone()),

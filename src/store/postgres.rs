@@ -20,7 +20,6 @@ mod pets;
 mod pool;
 mod privileges;
 mod row;
-mod snapshot;
 mod steps;
 mod sweep;
 mod tls;

@@ -19,8 +19,7 @@ use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
-use super::connect::{self, give_to_owner_of_folder, sibling};
-use super::exclusive::open_exclusively;
+use super::connect::{self, give_to_owner_of_folder, open_exclusively, sibling};
 use super::inspect::{FileState, INTERRUPTED, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
