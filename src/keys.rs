@@ -155,7 +155,7 @@ pub async fn revoke(store: &Store, id: KeyId, now: Timestamp) -> Result<KeyRecor
     Ok(changed.after)
 }
 
-/// Unbans a key and resets the length of its next ban. Returns the ban that this ended, if any.
+/// Unbans a key and resets the duration of its next ban. Returns the ban that this ended, if any.
 pub async fn unban(
     store: &Store,
     id: KeyId,

@@ -97,7 +97,11 @@ impl PlanName {
     }
 
     /// Returns the plan of this name, with these limits if it is enterprise.
-    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, String> {
+    pub fn with_limits(
+        self,
+        per_minute: Option<u32>,
+        per_day: Option<u32>,
+    ) -> Result<Plan, String> {
         match (self, per_minute, per_day) {
             (Self::Enterprise, Some(per_minute), Some(per_day)) => {
                 let limits = Limits::new(per_minute, per_day);
@@ -153,14 +157,14 @@ mod tests {
 
     #[test]
     fn only_enterprise_has_custom_limits_and_it_needs_both() {
-        let plan = PlanName::Enterprise.with(Some(7), Some(9)).unwrap();
+        let plan = PlanName::Enterprise.with_limits(Some(7), Some(9)).unwrap();
         assert_eq!(
             (plan.limits().per_minute(), plan.limits().per_day()),
             (7, 9)
         );
-        assert!(PlanName::Enterprise.with(Some(7), None).is_err());
-        assert!(PlanName::Enterprise.with(Some(0), Some(1)).is_err());
-        assert!(PlanName::Free.with(Some(7), None).is_err());
-        assert!(PlanName::Pro.with(None, None).is_ok());
+        assert!(PlanName::Enterprise.with_limits(Some(7), None).is_err());
+        assert!(PlanName::Enterprise.with_limits(Some(0), Some(1)).is_err());
+        assert!(PlanName::Free.with_limits(Some(7), None).is_err());
+        assert!(PlanName::Pro.with_limits(None, None).is_ok());
     }
 }

@@ -42,7 +42,7 @@ pub use running::Running;
 pub(crate) use traces::Traces;
 
 /// Connections to the admin listener: a few scrapers and people.
-const ADMIN_CONNECTIONS: usize = 64;
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// A server that has opened its sockets and its store, and does not serve yet.
 pub struct Server {
@@ -159,7 +159,7 @@ impl Server {
             started: shared.clock.now(),
         };
         let admin_connections = Connections::new(ConnectionLimits {
-            total: ADMIN_CONNECTIONS,
+            total: MAX_ADMIN_CONNECTIONS,
             // At the total limit, the connection that has waited longest for its client is closed to make room, so that health checks
             // get through. A limit per address would reject them instead.
             per_address: usize::MAX,

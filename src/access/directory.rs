@@ -12,8 +12,7 @@ use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// A key as one of its secrets gives access to it: until when, with the limits of the key, and the meter that all its secrets
-/// share.
+/// What one secret of a key grants: the key and its limits, until when, and the meter that all secrets of the key share.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryKey {
     pub id: KeyId,
@@ -131,14 +130,14 @@ impl Directory {
             };
             secrets.insert(hash, key);
         }
-        let now = DirectoryEntry {
+        let entry = DirectoryEntry {
             revision: record.revision,
             meter,
             hash: record.hash,
             old_hash: old.map(|(hash, _)| Box::new(hash)),
         };
-        let before = keys.insert(record.id, now);
-        let ended = before
+        let previous = keys.insert(record.id, entry);
+        let ended = previous
             .iter()
             .flat_map(DirectoryEntry::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));

@@ -102,7 +102,7 @@ mod tests {
 
     fn ban_until(secs: i64) -> Ban {
         Ban {
-            began: Timestamp::from_secs(0),
+            started_at: Timestamp::from_secs(0),
             until: Timestamp::from_secs(secs),
         }
     }

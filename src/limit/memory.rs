@@ -113,16 +113,16 @@ impl Meter {
     /// operator. The store keeps no ban that its unban has ended.
     pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
-        let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
+        let start_of = |ban: Option<Ban>| ban.map(|ban| ban.started_at);
         // An unban is applied once, however often it is read: one dated into the future must not end the bans that follow.
         if unbanned_at > state.unbanned_at {
             state.rejections = 0;
-            state.ban = state.ban.filter(|ban| Some(ban.began) > unbanned_at);
+            state.ban = state.ban.filter(|ban| Some(ban.started_at) > unbanned_at);
         }
         state.unbanned_at = unbanned_at;
-        let before = std::mem::replace(&mut state.stored, began(stored));
+        let before = std::mem::replace(&mut state.stored, start_of(stored));
         let is_new = stored.is_some() && before != state.stored;
-        if is_new && (state.stored > began(state.ban) || before == began(state.ban)) {
+        if is_new && (state.stored > start_of(state.ban) || before == start_of(state.ban)) {
             state.ban = stored;
         }
     }
@@ -163,7 +163,7 @@ impl KeyCounters {
         self.ban = Some(moved);
         Some(BanChange {
             ban: moved,
-            replaces: Some(ban.began),
+            replaces: Some(ban.started_at),
         })
     }
 
@@ -171,7 +171,7 @@ impl KeyCounters {
     fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
         // An unban that this node has read since it sent the request is newer than the decision.
         let is_overtaken = self.unbanned_at > decided.unban_known;
-        let is_ended = |ban: &Ban| is_overtaken && Some(ban.began) <= self.unbanned_at;
+        let is_ended = |ban: &Ban| is_overtaken && Some(ban.started_at) <= self.unbanned_at;
         let ban = decided.ban.filter(|ban| !is_ended(ban));
         let before = std::mem::replace(&mut self.ban, ban);
         if before == ban {
@@ -181,10 +181,10 @@ impl KeyCounters {
         self.rejections = 0;
         let (before, ban) = (before?, ban?);
         let is_moved =
-            before.began > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
+            before.started_at > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
         is_moved.then_some(BanChange {
             ban,
-            replaces: Some(before.began),
+            replaces: Some(before.started_at),
         })
     }
 }

@@ -13,7 +13,7 @@ pub struct Window<const MILLIS: i64> {
     pub(crate) used: u32,
 }
 
-pub(crate) type Minute = Window<60_000>;
+pub(crate) type MinuteWindow = Window<60_000>;
 
 pub(crate) type DayWindow = Window<86_400_000>;
 
@@ -86,7 +86,7 @@ pub enum Period {
 /// The minute and the day of one key, decided together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Windows {
-    pub minute: Minute,
+    pub minute: MinuteWindow,
     pub day: DayWindow,
 }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_window_is_aligned_and_never_goes_back() {
-        let mut minute = Minute::default();
+        let mut minute = MinuteWindow::default();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
         minute.count(1);
         assert_eq!(minute.start(), Timestamp::from_secs(60));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_window_more_than_one_ahead_of_the_clock_becomes_the_current_one_with_its_count() {
-        let mut minute = Minute::default();
+        let mut minute = MinuteWindow::default();
         minute.enter(Timestamp::from_secs(240));
         minute.count(1);
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");

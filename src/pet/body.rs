@@ -317,7 +317,7 @@ mod tests {
         let long = format!(r#"{{"name":"{}\u0001","categoryId":1}}"#, "x".repeat(300));
         let message = problem(&long);
         assert!(
-            message.contains("255 characters and must not contain control characters"),
+            message.contains("255 characters long and must not contain control characters"),
             "{message}"
         );
     }

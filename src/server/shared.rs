@@ -68,7 +68,8 @@ impl Shared {
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,
             backups: config.backups.clone(),
-            write_behind: WriteBehind::new(workers).context("no random numbers")?,
+            write_behind: WriteBehind::new(workers)
+                .context("the operating system provided no random numbers")?,
             readiness: Arc::default(),
             failure_log: FailureLog::default(),
             shutdown,

@@ -9,7 +9,7 @@ use std::pin::pin;
 use tokio::task::yield_now;
 
 use super::contract::{
-    COUNTED, Database, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
+    COUNTED_TABLES, Database, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
 };
 use super::postgres::PgSession;
 use super::sqlite::{SqliteSession, is_same_file};
@@ -206,7 +206,10 @@ impl CopySession {
             }
         };
         target.reject_nodes(TO, database).await?;
-        for table in TABLES.iter().filter(|table| COUNTED.contains(&table.name)) {
+        for table in TABLES
+            .iter()
+            .filter(|table| COUNTED_TABLES.contains(&table.name))
+        {
             if target.count(table).await.map_err(failed(TO))? > 0 {
                 return Err(CopyError::Failed(format!(
                     "{TO}: {database} has rows in {}: copy needs a database without animals, orders and keys",

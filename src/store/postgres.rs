@@ -91,13 +91,14 @@ impl Postgres {
                 },
                 // Another session has locked the table. Reads are served anyway, and a later heartbeat registers this node.
                 Err(_) => tracing::warn!(
-                    "the table nodes is locked: this node is registered as soon as it can be"
+                    "the table nodes is locked: this node will register when the lock is released"
                 ),
             }
         }
         let node = AtomicI64::new(node);
         let engine = Self { pool, writer, node };
-        Ok((engine, Migration { before, now }))
+        let after = now;
+        Ok((engine, Migration { before, after }))
     }
 }
 

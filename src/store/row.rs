@@ -70,13 +70,13 @@ pub(super) fn read_pet<R: SqlRow>(row: &R) -> Result<Pet, R::Error> {
 
 pub(super) fn read_status<R: SqlRow>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
     let name = row.text(column)?;
-    let invalid = |_| R::invalid(column, format!("an animal's status is {name:?}"));
+    let invalid = |_| R::invalid(column, format!("unknown status of an animal: {name:?}"));
     name.parse().map_err(invalid)
 }
 
 pub(super) fn read_order<R: SqlRow>(row: &R) -> Result<Order, R::Error> {
     let name = row.text(3)?;
-    let invalid = || R::invalid(3, format!("an order's status is {name:?}"));
+    let invalid = || R::invalid(3, format!("unknown status of an order: {name:?}"));
     Ok(Order {
         id: OrderId(row.int(0)?),
         pet: PetId(row.int(1)?),
@@ -122,7 +122,7 @@ pub(super) fn read_key<R: SqlRow>(row: &R) -> Result<KeyRecord, R::Error> {
         expires_at: row.time(10)?,
         revoked_at: row.time(11)?,
         last_used_at: row.time(12)?,
-        ban: ban.map(|(began, until)| Ban { began, until }),
+        ban: ban.map(|(started_at, until)| Ban { started_at, until }),
         unbanned_at: row.time(15)?,
         revision: row.int(16)?,
     })
@@ -134,7 +134,7 @@ fn read_plan<R: SqlRow>(row: &R) -> Result<Plan, R::Error> {
     let read = |name: &str| {
         let limit = |limit: Option<i64>| limit.map(u32::try_from).transpose();
         let name: PlanName = name.parse()?;
-        Ok::<_, Box<dyn Error>>(name.with(limit(per_minute)?, limit(per_day)?)?)
+        Ok::<_, Box<dyn Error>>(name.with_limits(limit(per_minute)?, limit(per_day)?)?)
     };
     let invalid = |error| R::invalid(2, format!("a key's plan cannot be read: {error}"));
     read(row.text(2)?).map_err(invalid)

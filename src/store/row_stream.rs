@@ -2,14 +2,14 @@
 
 use futures_util::stream::{self, LocalBoxStream, StreamExt, TryStreamExt};
 
-use super::contract::{CHUNK, Result};
+use super::contract::{CHUNK_ROWS, Result};
 
 /// Rows that are read in chunks, as they are consumed. Between two chunks the stream holds neither a transaction nor a
 /// connection, so a slow reader, or one that stops early, delays no writer. A row that exists from the first chunk to the last is
 /// seen exactly once; one that is added meanwhile is seen if it comes after those already read.
 pub type RowStream<'a, T> = LocalBoxStream<'a, Result<T>>;
 
-/// A stream of what `read` returns: the first [`CHUNK`] rows that follow a row, or the first ones of all.
+/// A stream of what `read` returns: the first [`CHUNK_ROWS`] rows that follow a row, or the first ones of all.
 pub(super) fn row_stream<'a, T: Clone + 'a>(
     read: impl AsyncFn(Option<T>) -> Result<Vec<T>> + 'a,
 ) -> RowStream<'a, T> {
@@ -18,7 +18,7 @@ pub(super) fn row_stream<'a, T: Clone + 'a>(
             return Result::Ok(None);
         };
         let chunk = read(last).await?;
-        let is_full = chunk.len() == usize::from(CHUNK);
+        let is_full = chunk.len() == usize::from(CHUNK_ROWS);
         let last = is_full.then(|| chunk.last().cloned());
         Ok(Some((
             stream::iter(chunk.into_iter().map(Ok)),

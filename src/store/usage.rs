@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::contract::{CHUNK, Result, UsageBatch, UsageRow};
+use super::contract::{CHUNK_ROWS, Result, UsageBatch, UsageRow};
 use super::engine::dispatch;
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::{Day, Timestamp};
@@ -36,7 +36,7 @@ impl Store {
                 Some(last) => dispatch!(self.rest_of_day(day, last.key))?,
                 None => Vec::new(),
             };
-            let room = usize::from(CHUNK) - rows.len();
+            let room = usize::from(CHUNK_ROWS) - rows.len();
             if room > 0 {
                 rows.extend(dispatch!(self.usage_before(day, room as i64))?);
             }

@@ -22,7 +22,7 @@ pub(crate) struct WriterState {
     waiting: AtomicUsize,
     max_waiting: usize,
     /// Whether writes no longer wait for an import that is being published.
-    gives_up_on_imports: AtomicBool,
+    ignores_imports: AtomicBool,
     /// Transactions that wrote something.
     pub(crate) done: Counter,
     /// Transactions that failed: nothing in them was acknowledged.
@@ -40,7 +40,7 @@ impl WriterState {
         Arc::new(Self {
             waiting: AtomicUsize::new(0),
             max_waiting,
-            gives_up_on_imports: AtomicBool::new(false),
+            ignores_imports: AtomicBool::new(false),
             done: Counter::default(),
             failed: Counter::default(),
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
@@ -70,13 +70,13 @@ impl WriterState {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// From now on, no write waits for an import that is being published: the server is about to end.
-    pub(crate) fn give_up_on_imports(&self) {
-        self.gives_up_on_imports.store(true, Ordering::Relaxed);
+    /// From now on, no write waits for an import that is being published: the server is about to exit.
+    pub(crate) fn stop_waiting_for_imports(&self) {
+        self.ignores_imports.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn waits_for_imports(&self) -> bool {
-        !self.gives_up_on_imports.load(Ordering::Relaxed)
+        !self.ignores_imports.load(Ordering::Relaxed)
     }
 
     /// Records a committed transaction with these creations.

@@ -1,4 +1,4 @@
-//! The mode in which a database is opened, and its format, which has to be that of this version.
+//! The mode in which a database is opened, and its format (schema version), which has to be that of this version.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl Mode {
 pub struct Migration {
     /// The format before; none if there was no database.
     pub before: Option<i64>,
-    pub now: i64,
+    pub after: i64,
 }
 
 impl Migration {

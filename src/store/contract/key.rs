@@ -70,7 +70,7 @@ pub enum KeyChange {
     },
     /// Revoked at this time, unless it is already.
     Revoke(Timestamp),
-    /// Unbanned at this time, which resets the length of its next ban.
+    /// Unbanned at this time, which resets the duration of its next ban.
     Unban(Timestamp),
 }
 

@@ -51,7 +51,7 @@ impl PostgresUrl {
     pub(crate) fn verification(&self) -> Verification {
         match self.mode {
             SslMode::Disable | SslMode::Prefer => Verification::None,
-            // So that a CA that was named is not ignored; as in libpq.
+            // So that a CA that was given is not ignored; as in libpq.
             SslMode::Require if self.files.roots.is_some() => Verification::Chain,
             SslMode::Require => Verification::None,
             SslMode::VerifyCa => Verification::Chain,

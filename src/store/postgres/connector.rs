@@ -29,7 +29,7 @@ pub(super) const MAX_CONNECTIONS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one server has before the next one is tried as well.
-const STAGGER: Duration = Duration::from_millis(750);
+const STAGGER_DELAY: Duration = Duration::from_millis(750);
 
 /// How many connections are kept that were completed after their request had timed out. One is enough to start.
 const MAX_SPARES: usize = 4;
@@ -217,7 +217,7 @@ impl ConnectorState {
                     Ok((_, Some(Err(error)))) => rejected = Some(error),
                     Ok((_, None)) | Err(_) => {}
                 },
-                () = sleep(STAGGER), if order.peek().is_some() => {}
+                () = sleep(STAGGER_DELAY), if order.peek().is_some() => {}
                 else => return rejected.map(Err),
             }
         }

@@ -14,12 +14,12 @@ use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 use super::deadline::with_timeout;
 use super::engine::Postgres;
 use super::error::PgError;
-use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
+use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
-    CHUNK, COUNTED, ColumnType, Counters, Database, Mode, PostgresUrl, Result as StoreResult, Row,
-    Table, Value,
+    CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Database, Mode, PostgresUrl,
+    Result as StoreResult, Row, Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -71,7 +71,7 @@ impl PgSession {
 
     async fn begin(&self, begin: &str) -> anyhow::Result<()> {
         // Until the end no node starts: it waits.
-        let script = format!("{begin}; {NO_LIMITS}; {LOCK}");
+        let script = format!("{begin}; {NO_LIMITS}; {LOCK_NODES}");
         let begun = self.lease.batch_execute(&script).await;
         begun.map_err(|error| match error.code() {
             Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => {
@@ -88,7 +88,11 @@ impl PgSession {
     /// Whether another session has what [`PgSession::begin`] locks. If that one has a database with the ID of this deployment,
     /// which a copy of it has, too, both are one database.
     async fn is_locked(&self) -> StoreResult<bool> {
-        match self.lease.query_one(&format!("{LOCK} NOWAIT"), &[]).await {
+        match self
+            .lease
+            .query_one(&format!("{LOCK_NODES} NOWAIT"), &[])
+            .await
+        {
             Ok(_) => Ok(false),
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(true),
             Err(error) => Err(PgError::from(error).into()),
@@ -123,13 +127,13 @@ impl PgSession {
         let nothing: [i64; 0] = [];
         let found = self.lease.query_raw(&table.select(), nothing).await;
         let mut found = Box::pin(found.map_err(PgError::from)?);
-        let mut rows = Vec::with_capacity(CHUNK.into());
+        let mut rows = Vec::with_capacity(CHUNK_ROWS.into());
         while let Some(row) = found.try_next().await.map_err(PgError::from)? {
             let value =
                 |(column, (_, kind)): (usize, &(&str, ColumnType))| read(&row, column, *kind);
             let values: Result<Row, _> = table.columns.iter().enumerate().map(value).collect();
             rows.push(values.map_err(PgError::from)?);
-            if rows.len() == usize::from(CHUNK) {
+            if rows.len() == usize::from(CHUNK_ROWS) {
                 chunk(std::mem::take(&mut rows)).await?;
             }
         }
@@ -138,7 +142,7 @@ impl PgSession {
 
     pub(crate) async fn counters(&self) -> StoreResult<Counters> {
         let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+        for (counter, name) in counters.iter_mut().zip(COUNTED_TABLES) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
             *counter = self.value(&sql, &[]).await?;
         }
@@ -162,7 +166,7 @@ impl PgSession {
         let set = |(number, name): (i64, &str)| {
             format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
         };
-        let script: String = counters.into_iter().zip(COUNTED).map(set).collect();
+        let script: String = counters.into_iter().zip(COUNTED_TABLES).map(set).collect();
         self.execute(&script).await
     }
 

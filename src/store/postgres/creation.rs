@@ -24,10 +24,10 @@ const KNOWN_RECORDS: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r
        ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
      WHERE r.created_at > asked.since";
 
-const INSERT: &str = "INSERT INTO pets (id, name, category_id, status)
+const INSERT_PETS: &str = "INSERT INTO pets (id, name, category_id, status)
      SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[])";
 
-const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
+const SET_LAST_ID: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
 
 const INSERT_RECORDS: &str =
     "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
@@ -35,7 +35,13 @@ const INSERT_RECORDS: &str =
      ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
-pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RECORDS, INSERT, COUNT, INSERT_RECORDS];
+pub(super) const STATEMENTS: [&str; 5] = [
+    LAST_ID,
+    KNOWN_RECORDS,
+    INSERT_PETS,
+    SET_LAST_ID,
+    INSERT_RECORDS,
+];
 
 /// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits when the
 /// lock is held: it has its 503.
@@ -160,13 +166,13 @@ impl<'a> NewRows<'a> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let count = Fault::IdsFromSequence.choose(COUNT, fault::COUNT_NOTHING);
+        let count = Fault::IdsFromSequence.choose(SET_LAST_ID, fault::COUNT_NOTHING);
         let last = last + self.ids.len() as i64;
         // Sent together, for one round trip.
         let columns: [SqlValue<'_>; 4] = [&self.ids, &self.names, &self.categories, &self.statuses];
         let counted: [SqlValue<'_>; 1] = [&last];
         let (inserted, counted, recorded) = tokio::join!(
-            transaction.execute_cached(INSERT, &columns),
+            transaction.execute_cached(INSERT_PETS, &columns),
             transaction.execute_cached(count, &counted),
             self.insert_records(transaction),
         );

@@ -9,7 +9,7 @@ use super::error::PgResult;
 use super::pool::{Executor, Lease, SqlValue};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result};
+use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
 
@@ -96,7 +96,7 @@ impl PgSnapshot {
 }
 
 async fn chunk_after(lease: &Lease, after: PetId, status: Option<PetStatus>) -> PgResult<Vec<Pet>> {
-    let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
+    let rows = rows_after(lease, after.0, status, CHUNK_ROWS.into()).await?;
     rows.iter().map(read_pet).collect()
 }
 

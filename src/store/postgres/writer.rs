@@ -8,7 +8,7 @@ use tokio_postgres::Config;
 
 use super::connector::Connector;
 use super::creation::create;
-use super::deadline::{TIMEOUT, with_timeout};
+use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::pool::Pool;
 use super::transaction::transact;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
@@ -63,7 +63,7 @@ impl PgWriter {
         self.queue
             .send((creation, reply))
             .map_err(|_| writer_stopped())?;
-        match with_timeout(TIMEOUT, async { Ok(created.await) }).await {
+        match with_timeout(REQUEST_TIMEOUT, async { Ok(created.await) }).await {
             Ok(created) => created.unwrap_or_else(|_| Err(writer_stopped())),
             Err(late) => Err(late.into()),
         }
@@ -101,7 +101,7 @@ impl CreationLoop {
             let waits = |index: usize| replies.get(index).is_some_and(|reply| !reply.is_closed());
             create(transaction, creations, waits).await
         });
-        match with_timeout(TIMEOUT, creating).await {
+        match with_timeout(REQUEST_TIMEOUT, creating).await {
             Ok(created) => {
                 self.state.committed(created.iter().flatten());
                 for (reply, created) in replies.into_iter().zip(created) {

@@ -19,10 +19,10 @@ use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
 
-const LIST: &str = "animal-store-backups.list";
+const LIST_FILE: &str = "animal-store-backups.list";
 
 /// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
-const RESERVE: u64 = 64 * 1024 * 1024;
+const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How far ahead of the clock the time of a backup may be. The clock may have been corrected by a few seconds, and the name may
 /// have been taken; but one that is dated further ahead was made while the clock was wrong, and nobody knows when.
@@ -114,7 +114,7 @@ impl BackupFolder {
 
     /// The backups on the list, without those that are gone, or have been changed: they are no longer this server's.
     fn read_list(&self) -> Result<Vec<ListedBackup>> {
-        let path = self.folder.join(LIST);
+        let path = self.folder.join(LIST_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -155,7 +155,7 @@ impl BackupFolder {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name} {bytes} {modified}");
         }
-        let path = self.folder.join(LIST);
+        let path = self.folder.join(LIST_FILE);
         let new = NewFile::create(&path, Overwrite::Yes)?;
         let mut file = new.file();
         file.write_all(text.as_bytes())
@@ -172,7 +172,7 @@ impl BackupFolder {
         let disk = statvfs(&self.folder);
         let disk = disk.map_err(|error| unusable(&self.folder, io::Error::from(error)))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        let needed = source.len().saturating_add(RESERVE);
+        let needed = source.len().saturating_add(RESERVED_BYTES);
         if free < needed {
             bail!(
                 "{} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill",
@@ -207,9 +207,9 @@ impl ListedBackup {
 
     /// Whether it is still this file. Some file systems keep the time in steps of two seconds, and show the exact one until they
     /// are mounted again.
-    fn is_same(&self, now: &Self) -> bool {
-        let apart = (self.modified - now.modified).abs();
-        self.name == now.name && self.bytes == now.bytes && apart < 2_000_000_000
+    fn is_same(&self, found: &Self) -> bool {
+        let apart = (self.modified - found.modified).abs();
+        self.name == found.name && self.bytes == found.bytes && apart < 2_000_000_000
     }
 }
 

@@ -11,13 +11,13 @@ use rusqlite::{Connection, OpenFlags};
 use crate::new_file::folder;
 
 /// How long a read waits for a lock, which in WAL mode it hardly ever needs.
-const READ_WAIT: Duration = Duration::from_millis(500);
+const READ_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A read-only connection to a file that exists.
 pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(READ_WAIT)?;
+    connection.busy_timeout(READ_LOCK_TIMEOUT)?;
     configure(&connection)?;
     replace_lower(&connection)?;
     Ok(connection)

@@ -7,7 +7,8 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
+    CHUNK_ROWS, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
+    Result,
 };
 use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
@@ -47,7 +48,7 @@ impl Sqlite {
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, clause, params![after.0, CHUNK]))
+        self.read(|connection| select(connection, clause, params![after.0, CHUNK_ROWS]))
     }
 
     /// Only IDs are sorted, and only the keys of the part are read. With a LIMIT, SQLite keeps the rows up to the end of the part in a tree
@@ -82,12 +83,12 @@ impl Sqlite {
         let clause = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
         loop {
             let chunk =
-                self.read(|connection| select(connection, clause, params![revision, CHUNK]))?;
+                self.read(|connection| select(connection, clause, params![revision, CHUNK_ROWS]))?;
             let Some(last) = chunk.last() else {
                 return Ok(());
             };
             revision = last.revision;
-            let is_last = chunk.len() < usize::from(CHUNK);
+            let is_last = chunk.len() < usize::from(CHUNK_ROWS);
             each(chunk);
             if is_last {
                 return Ok(());
@@ -125,7 +126,7 @@ impl Sqlite {
                      (banned_at IS NULL OR banned_at < ?2)))",
                 params![
                     id.0,
-                    ban.began.as_millis(),
+                    ban.started_at.as_millis(),
                     ban.until.as_millis(),
                     replaces.map(Timestamp::as_millis)
                 ],

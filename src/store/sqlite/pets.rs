@@ -7,7 +7,7 @@ use super::readers::FileStamp;
 use super::{Sqlite, connect};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result, StoreError};
+use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result, StoreError};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{read_pet, write_pet};
 
@@ -88,7 +88,7 @@ pub(crate) struct SqliteSnapshot<'a> {
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let pets = chunk_after(&self.connection, after, status)?;
-        if pets.len() < CHUNK.into()
+        if pets.len() < CHUNK_ROWS.into()
             && self.at_rest.is_some()
             && self.engine.readers.at_rest() != self.at_rest
         {
@@ -105,7 +105,7 @@ fn chunk_after(
     status: Option<PetStatus>,
 ) -> rusqlite::Result<Vec<Pet>> {
     let mut statement = prepare(connection, status)?;
-    query_after(&mut statement, after.0, status, CHUNK.into())?
+    query_after(&mut statement, after.0, status, CHUNK_ROWS.into())?
         .mapped(|row| read_pet(row))
         .collect()
 }

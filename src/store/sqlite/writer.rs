@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 512;
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
-const CHECK: Duration = Duration::from_millis(400);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
 
 pub(super) struct SqliteWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
@@ -103,7 +103,7 @@ impl SqliteWriter {
 
 /// Why nothing may be acknowledged again.
 #[derive(Debug, thiserror::Error)]
-enum Fatal {
+enum FatalError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("{} was moved or removed while it was in use", .0.display())]
@@ -111,9 +111,11 @@ enum Fatal {
 }
 
 /// Checks that these files are still at their paths. What is written to one that is not is lost.
-fn check<'a>(files: impl IntoIterator<Item = &'a FileIdentity>) -> std::result::Result<(), Fatal> {
+fn check<'a>(
+    files: impl IntoIterator<Item = &'a FileIdentity>,
+) -> std::result::Result<(), FatalError> {
     let moved = files.into_iter().find(|file| !file.is_in_place());
-    moved.map_or(Ok(()), |file| Err(Fatal::Moved(file.path().into())))
+    moved.map_or(Ok(()), |file| Err(FatalError::Moved(file.path().into())))
 }
 
 /// The work of the thread.
@@ -132,11 +134,11 @@ impl WriteLoop {
     }
 
     /// Writes until the queue is closed.
-    fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+    fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), FatalError> {
         let mut checked = Instant::now();
         loop {
-            let received = jobs.recv_timeout(CHECK);
-            if checked.elapsed() >= CHECK {
+            let received = jobs.recv_timeout(FILE_CHECK_INTERVAL);
+            if checked.elapsed() >= FILE_CHECK_INTERVAL {
                 check(self.files.data.iter().chain(&self.files.locks))?;
                 checked = Instant::now();
             }
@@ -160,7 +162,11 @@ impl WriteLoop {
     }
 
     /// Writes all of a batch, and replies. An error is one after which nothing may be acknowledged again.
-    fn write(&self, mut batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+    fn write(
+        &self,
+        mut batch: Vec<Job>,
+        jobs: &Receiver<Job>,
+    ) -> std::result::Result<(), FatalError> {
         let connection = &self.connection;
         let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
         let writes = batch.len();
@@ -258,7 +264,7 @@ mod tests {
 
     use super::super::Sqlite;
     use super::super::lock::FileLock;
-    use super::super::open::WRITE_WAIT;
+    use super::super::open::WRITE_LOCK_TIMEOUT;
     use super::*;
     use crate::pet::NewPet;
     use crate::store::contract::Mode;
@@ -308,7 +314,9 @@ mod tests {
                     "{created:?}"
                 );
             }
-            let died = async { tokio::time::timeout(5 * CHECK, engine.writer().died()).await };
+            let died = async {
+                tokio::time::timeout(5 * FILE_CHECK_INTERVAL, engine.writer().died()).await
+            };
             assert!(runtime.block_on(died).is_ok());
         }
     }
@@ -346,7 +354,7 @@ mod tests {
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let import = FileLock::take_import(&path).unwrap();
         let release = std::thread::spawn(move || {
-            std::thread::sleep(WRITE_WAIT + WRITE_WAIT / 4);
+            std::thread::sleep(WRITE_LOCK_TIMEOUT + WRITE_LOCK_TIMEOUT / 4);
             other.execute_batch("COMMIT").unwrap();
             drop(import);
         });
