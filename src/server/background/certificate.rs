@@ -16,7 +16,7 @@ use crate::server::shared::Shared;
 /// How often the files are read.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-pub(in crate::server) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
+pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
     let tls = Tls::load(files.cert.clone(), files.key.clone()).map_err(anyhow::Error::msg)?;
     // It stays registered: a signal to reload must not terminate a server that has just started.
     drop(hangups().context("cannot listen for SIGHUP")?);
@@ -30,7 +30,7 @@ fn hangups() -> io::Result<Signal> {
 
 /// Publishes when the certificate expires. One that has expired, or is not valid yet, is used nevertheless: clients decide whether they
 /// accept it.
-pub(in crate::server) fn publish_expiry(tls: &Tls, shared: &Shared) {
+pub(crate) fn publish_expiry(tls: &Tls, shared: &Shared) {
     let expires_at = tls.expires_at();
     let metric = &shared.metrics.certificate_expires_at;
     metric.set(expires_at.as_millis());
