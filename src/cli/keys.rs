@@ -74,7 +74,7 @@ pub(super) enum Command {
     },
     /// Revoke a key permanently
     Revoke(KeyArgs),
-    /// Unban a key and reset the length of its next ban
+    /// Unban a key and reset the duration of its next ban
     Unban(KeyArgs),
 }
 
@@ -99,7 +99,7 @@ pub(super) struct EnterpriseLimits {
 
 impl EnterpriseLimits {
     fn plan(&self, name: PlanName) -> Result<Plan, Failure> {
-        name.with(self.per_minute, self.per_day)
+        name.with_limits(self.per_minute, self.per_day)
             .map_err(|error| Failure::Usage(format!("--per-minute and --per-day: {error}")))
     }
 }
