@@ -33,7 +33,6 @@ use authority::Authority;
 use idempotency::InFlight;
 use url::{BaseUrl, LinkBase};
 
-/// The operations on one store.
 pub(crate) struct Api {
     store: Arc<Store>,
     base_urls: BaseUrls,

@@ -123,15 +123,11 @@ pub struct Config {
 /// Options that conflict, or a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
-    /// Options that conflict.
     #[error("{0}")]
     Usage(String),
-    /// A file with a secret cannot be used.
     #[error("{option} {file}")]
     File {
-        /// The option that names the file.
         option: &'static str,
-        /// What is wrong with it.
         file: InvalidFile,
     },
 }

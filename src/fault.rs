@@ -42,7 +42,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether this fault is enabled.
     pub fn is_enabled(self) -> bool {
         if !cfg!(debug_assertions) {
             return false;

@@ -12,7 +12,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The read permission of all other users.
 const OTHERS_READ: u32 = 0o004;
 
-/// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", .path.display())]
 pub struct InvalidFile {

@@ -45,7 +45,6 @@ impl OperationLabel {
         operations.into_iter().chain(Self::OTHERS)
     }
 
-    /// Its index in [`all`](Self::all).
     const fn index(self) -> usize {
         let others = Operation::ALL.len();
         match self {
@@ -230,7 +229,6 @@ impl RequestMetrics {
         self.rejected_connections[by as usize].add(1);
     }
 
-    /// Rejected connections by limit.
     pub fn rejected_connections(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let limits = ConnectionLimit::ALL.into_iter();
         limits.map(|by| (by.name(), self.rejected_connections[by as usize].get()))
@@ -251,7 +249,6 @@ impl RequestMetrics {
         })
     }
 
-    /// Rejected requests by reason.
     pub(crate) fn rejections(&self) -> [(&'static str, u64); 3] {
         let count = |by: RejectedBy| self.rejected[by as usize].get();
         [
@@ -317,7 +314,6 @@ impl ServerMetrics {
         }
     }
 
-    /// The counters of the worker with this number.
     pub fn worker(&self, number: usize) -> &Arc<RequestMetrics> {
         &self.workers[number]
     }

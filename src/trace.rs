@@ -38,7 +38,6 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) id: &'a str,
 }
 
-/// A system that executes queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Sqlite,

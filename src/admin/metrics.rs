@@ -21,7 +21,6 @@ pub(crate) struct MetricSources {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) redis: Option<Arc<RedisHealth>>,
     pub(crate) readiness: Arc<Readiness>,
-    /// The limit of open connections.
     pub(crate) max_connections: usize,
     /// The interval of backups, if the server makes any.
     pub(crate) backup_interval: Option<Duration>,

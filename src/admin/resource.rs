@@ -4,7 +4,6 @@ use crate::key::KeyId;
 use crate::order::OrderId;
 use crate::pet::PetId;
 
-/// A resource under `/api/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     Overview,

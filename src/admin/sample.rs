@@ -40,7 +40,6 @@ pub(super) type Sample = [f64; NAMES.len()];
 /// The number of samples that are kept, one for each second: 15 minutes.
 const KEPT: usize = 900;
 
-/// Keeps a sample, as the latest.
 pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
     if samples.len() == KEPT {
         samples.pop_front();

@@ -10,7 +10,6 @@ use super::guard::Caller;
 use crate::api::ApiError;
 use crate::mutex::lock;
 
-/// The maximum number of open streams.
 const MAX: usize = 32;
 
 /// The maximum number of open streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no

@@ -8,7 +8,6 @@ use super::error::ApiError;
 use crate::http::{Field, Head, RequestBody};
 use crate::pet::InvalidBody;
 
-/// The maximum size of a body, in bytes.
 const MAX: usize = 16 * 1024;
 
 /// Reads the whole body within `timeout`: a timeout per read would allow a client to send without end.

@@ -67,7 +67,6 @@ impl FromStr for Origin {
 pub struct Cors(Vec<Origin>);
 
 impl Cors {
-    /// Allows these origins.
     pub const fn new(origins: Vec<Origin>) -> Self {
         Self(origins)
     }

@@ -69,7 +69,6 @@ operations! {
     ListOrders  "listOrders"  GET   "/store/orders"  Stability::Beta;
 }
 
-/// A row of the table.
 struct OperationRow {
     name: &'static str,
     method: Method,

@@ -29,7 +29,6 @@ pub(super) fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// The failure of a write to standard output.
 pub(super) fn write_failed(error: io::Error) -> Failure {
     failed_with("cannot write to standard output", error)
 }
@@ -42,7 +41,6 @@ fn failed_with(problem: &str, error: io::Error) -> Failure {
     }
 }
 
-/// Prints these bytes to standard output.
 pub(super) fn all(bytes: &[u8]) -> Outcome {
     write(bytes).map_err(write_failed)
 }

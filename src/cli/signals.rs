@@ -25,7 +25,6 @@ pub(super) fn survive_file_size_limit() -> io::Result<()> {
     signal(too_large).map(drop)
 }
 
-/// The signals of a process.
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
 impl Signals {
@@ -90,7 +89,6 @@ impl Signals {
     }
 }
 
-/// The signals that end a process.
 struct Ends {
     terminate: Signal,
     interrupt: Signal,

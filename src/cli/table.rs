@@ -15,7 +15,6 @@ const MIN_TEXT_WIDTH: usize = 12;
 /// The width if the terminal's is unknown.
 const DEFAULT_WIDTH: u16 = 80;
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     title: &'static str,

@@ -19,7 +19,6 @@ pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
     }
 }
 
-/// Prints the version with its details.
 pub(super) fn run() -> Outcome {
     let features = if cfg!(feature = "otel") {
         "otel"

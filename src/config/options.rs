@@ -244,7 +244,6 @@ pub(crate) fn id(text: &str) -> Result<i64, &'static str> {
     }
 }
 
-/// Parses a limit of plan enterprise.
 pub(crate) fn limit(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
         Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
@@ -295,7 +294,6 @@ fn whole_seconds(text: &str) -> Option<Duration> {
     (duration.subsec_nanos() == 0 && duration <= MAX_DURATION).then_some(duration)
 }
 
-/// Parses a duration that is not zero.
 pub(crate) fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0s"),

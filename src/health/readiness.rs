@@ -128,7 +128,6 @@ impl Readiness {
         lock(&self.0).checked_at = Instant::now();
     }
 
-    /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
         lock(&self.0).store_has_failed()
     }

@@ -17,7 +17,6 @@ use super::progress::InFlightRequest;
 /// The size of a chunk in bytes. Most bodies are one chunk.
 const CHUNK: usize = 8 * 1024;
 
-/// The body of a response.
 #[derive(Default)]
 pub struct Body {
     /// Before `bytes`, because it must be dropped first.
@@ -82,7 +81,6 @@ impl Body {
         is_reserved
     }
 
-    /// The bytes of a body that is not streamed.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

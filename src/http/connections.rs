@@ -68,7 +68,6 @@ pub enum LimitReached {
 }
 
 impl Connections {
-    /// A listener without connections yet.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(ConnectionTable {
             limits,
@@ -211,7 +210,6 @@ impl Slot {
         streams <= self.reserved.get()
     }
 
-    /// Releases all reserved streams.
     pub(super) fn release(&self) {
         if self.reserved.get() > 0 {
             self.release_from(&mut lock(&self.connections.0.open));

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::request_id::RequestId;
 
-/// A request and its response.
 pub struct Exchange {
     /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,

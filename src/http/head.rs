@@ -78,11 +78,8 @@ pub struct Head<'a> {
 /// A header that may be sent at most once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// The request does not have it.
     Absent,
-    /// The request has it once.
     One(&'a [u8]),
-    /// The request has it more than once.
     Several,
 }
 

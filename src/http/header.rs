@@ -13,9 +13,7 @@ pub(super) mod text {
     pub(in crate::http) const REQUEST_ID: &str = "x-request-id";
 }
 
-/// The limit that applies.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static(text::RATE_LIMIT);
-/// The requests left in the window.
 pub const RATE_REMAINING: HeaderName = HeaderName::from_static(text::RATE_REMAINING);
 /// When the window ends, in Unix seconds.
 pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
@@ -30,7 +28,6 @@ pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
 /// The addresses that a request came through, as proxies write it.
 pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// `application/json`
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");

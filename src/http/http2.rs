@@ -36,7 +36,6 @@ use outgoing::Outgoing;
 use send::CHUNK;
 use wire::Wire;
 
-/// The maximum number of concurrent streams of a connection.
 const MAX_STREAMS: u32 = 100;
 
 /// The bytes that a client may send on a stream before they are read: the largest body.

@@ -17,7 +17,6 @@ const BACKLOG: i32 = 1024;
 /// open-file limit is reserved for them.
 const OTHER_FILES: u64 = 256;
 
-/// A listening socket.
 pub struct Listener {
     pub(super) socket: TcpListener,
     /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.
@@ -64,7 +63,6 @@ pub fn listen_for_workers(address: SocketAddr, workers: usize) -> io::Result<Vec
     std::iter::once(Ok(first)).chain(rest).collect()
 }
 
-/// Listens with one socket.
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket(address, false)
 }

@@ -37,7 +37,6 @@ pub struct RequestBody {
     has_trailers: bool,
 }
 
-/// Whether the client waits for `100 Continue`.
 fn expects_continue(headers: &HeaderMap) -> bool {
     let expect = headers.get(EXPECT);
     expect.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))

@@ -109,7 +109,6 @@ impl Response {
         self
     }
 
-    /// Adds a header that few responses have.
     pub fn add(&mut self, name: HeaderName, value: HeaderValue) {
         self.extra.push((name, value));
     }

@@ -38,12 +38,10 @@ pub trait Service {
     /// Called once, on the thread of the service, before its first request.
     async fn start(&self) {}
 
-    /// Called when a connection is opened.
     fn opened(&self) {}
 
     /// Called when a TLS handshake has failed, or took too long.
     fn handshake_failed(&self) {}
 
-    /// Called when a connection is closed.
     fn closed(&self) {}
 }

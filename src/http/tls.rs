@@ -45,7 +45,6 @@ struct TlsState {
     http1_acceptor: TlsAcceptor,
 }
 
-/// The pair in use.
 #[derive(Debug)]
 struct Current(Mutex<Pair>);
 
@@ -91,12 +90,10 @@ impl Tls {
         Ok(Reload::Replaced)
     }
 
-    /// When the certificate in use becomes valid.
     pub fn valid_from(&self) -> Timestamp {
         lock(&self.0.current.0).valid_from
     }
 
-    /// When the certificate in use expires.
     pub fn expires_at(&self) -> Timestamp {
         lock(&self.0.current.0).expires_at
     }

@@ -33,7 +33,6 @@ struct Numbered {
 }
 
 impl RecentEvents {
-    /// How many events there have been.
     pub(crate) fn count(&self) -> u64 {
         lock(&self.0).count
     }
@@ -65,7 +64,6 @@ impl RecentEvents {
     }
 }
 
-/// Records the events of `tracing`.
 pub(super) struct Recorder {
     pub(super) events: Arc<RecentEvents>,
     pub(super) clock: Clock,

@@ -9,7 +9,6 @@ use socket2::SockRef;
 /// The name (`FileDescriptorName=`) of the socket of the admin listener.
 const ADMIN: &str = "admin";
 
-/// The sockets that were passed.
 #[derive(Debug, Default)]
 pub struct PassedSockets {
     pub api: Option<TcpListener>,

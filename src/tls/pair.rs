@@ -17,11 +17,9 @@ use crate::files::{self, InvalidFile};
 /// The SHA-256 of the content of both files, or of what prevented reading them.
 pub(crate) type Digest = [u8; 32];
 
-/// A certificate and its key.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) certified: Arc<CertifiedKey>,
-    /// When the certificate becomes valid.
     pub(crate) valid_from: Timestamp,
     pub(crate) expires_at: Timestamp,
 }

@@ -8,7 +8,6 @@ use super::super::progress::Progress;
 use super::super::worker::Worker;
 use super::outgoing::Outgoing;
 
-/// The connection of a request.
 pub(super) struct RequestContext<S: Service> {
     pub(super) worker: Rc<Worker<S>>,
     pub(super) peer: IpAddr,

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use h2::RecvStream;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The body of a request over HTTP/2.
 pub(in crate::http) struct Received {
     pub(super) stream: RecvStream,
     /// The bytes still to arrive, if the client has announced a length. h2 resets a stream with more or fewer.

@@ -16,7 +16,6 @@ use super::Tls;
 /// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
 const BUFFER: usize = 16 * 1024;
 
-/// How a handshake ended.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is matched at once, and not stored"
