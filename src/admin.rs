@@ -108,7 +108,7 @@ impl Admin {
 }
 
 impl Service for Admin {
-    type Connection = ();
+    type PerConnection = ();
 
     async fn respond(
         &self,

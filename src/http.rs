@@ -10,7 +10,6 @@ mod client;
 mod connection;
 mod connections;
 mod dispatch;
-mod exchange;
 mod head;
 pub mod header;
 mod held;
@@ -30,7 +29,6 @@ mod service;
 mod stream;
 mod timeouts;
 mod tls;
-mod worker;
 
 pub use accept::{DRAIN_TIMEOUT, accept};
 pub use asset::{Asset, NamedFile, with_hashed_names};
@@ -38,7 +36,6 @@ pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;
 pub use connections::{ConnectionLimits, Connections, LimitReached};
-pub use exchange::Exchange;
 pub use head::{Field, Head};
 pub use listen::{Listener, listen, listen_for_workers, max_connections};
 pub use panic::catch_panic;
@@ -46,7 +43,7 @@ pub use rejection::Rejection;
 pub use request_body::RequestBody;
 pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
-pub use service::Service;
+pub use service::{Exchange, Service};
 pub use timeouts::Timeouts;
 pub use tls::{Reload, Tls};
 

@@ -17,9 +17,9 @@ use super::connection;
 use super::connections::{Connections, LimitReached, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
-use super::timeouts::GRACE;
+use super::service::Worker;
+use super::timeouts::SHUTDOWN_GRACE;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
-use super::worker::Worker;
 use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
@@ -177,7 +177,7 @@ async fn serve_encrypted<S: Service + 'static>(
     peer: IpAddr,
     worker: &Rc<Worker<S>>,
 ) {
-    match perform_handshake(tls, tcp, slot.activity(), worker, GRACE).await {
+    match perform_handshake(tls, tcp, slot.activity(), worker, SHUTDOWN_GRACE).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
             _ => connection::serve(stream, slot, peer, worker).await,

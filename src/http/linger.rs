@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, timeout};
 
 use super::RequestBody;
-use super::timeouts::GRACE;
+use super::timeouts::SHUTDOWN_GRACE;
 
 /// How long the client may pause.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl<'a> Linger<'a> {
             self.silent_until = now + SILENCE;
         }
         if is_draining {
-            self.end = self.end.min(now + GRACE);
+            self.end = self.end.min(now + SHUTDOWN_GRACE);
         }
         let deadline = self.end.min(self.silent_until);
         if now >= deadline {

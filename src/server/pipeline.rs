@@ -67,7 +67,7 @@ impl Pipeline {
 }
 
 impl Service for Pipeline {
-    type Connection = LastKey;
+    type PerConnection = LastKey;
 
     async fn respond(
         &self,

@@ -137,7 +137,7 @@ impl StartupService {
 }
 
 impl Service for StartupService {
-    type Connection = ();
+    type PerConnection = ();
 
     async fn respond(
         &self,

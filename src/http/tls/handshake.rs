@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use super::super::activity::Activity;
-use super::super::worker::Worker;
+use super::super::service::Worker;
 use super::Tls;
 
 /// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
