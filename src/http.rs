@@ -35,11 +35,11 @@ pub use asset::{Asset, NamedFile, with_hashed_names};
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;
-pub use connections::{ConnectionLimits, Connections, LimitReached};
+pub use connections::{ConnectionLimits, Connections};
 pub use head::{Field, Head};
 pub use listen::{Listener, listen, listen_for_workers, max_connections};
 pub use panic::catch_panic;
-pub use rejection::Rejection;
+pub use rejection::{ConnectionLimit, Rejection};
 pub use request_body::RequestBody;
 pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};

@@ -107,7 +107,7 @@ impl MetricSources {
         let failures = BackgroundTask::ALL
             .into_iter()
             .zip(&metrics.background_failures)
-            .map(|(task, count)| ([("task", task.name())], count.get()));
+            .map(|(task, count)| ([("task", task.as_str())], count.get()));
         metrics! { page;
             gauge    "animal_store_keys_age_seconds" "Time since the keys in memory were last synchronized with the store" keys_age;
             counters "animal_store_background_failures_total" "Failed runs of background tasks" failures;

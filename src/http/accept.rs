@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::connection;
-use super::connections::{Connections, LimitReached, Slot};
+use super::connections::{Connections, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
 use super::service::Worker;
 use super::timeouts::SHUTDOWN_GRACE;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
-use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
+use super::{ConnectionLimit, Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
@@ -153,7 +153,7 @@ impl<S: Service + 'static> Acceptor<S> {
         };
     }
 
-    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: LimitReached) {
+    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: ConnectionLimit) {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {

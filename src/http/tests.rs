@@ -12,7 +12,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::connections::{ConnectionLimits, Connections, LimitReached};
+use super::connections::{ConnectionLimits, Connections};
 use super::request_id::RequestIds;
 use super::service::Worker;
 use super::*;
@@ -182,7 +182,7 @@ async fn a_connection_is_busy_while_its_body_is_streamed() {
     let mut client = connect(&connections);
     send(&mut client, "/events").await;
     read_until(&mut client, "one\r\n").await;
-    assert_eq!(connections.enter(PEER).err(), Some(LimitReached::Total));
+    assert_eq!(connections.enter(PEER).err(), Some(ConnectionLimit::Total));
 }
 
 #[tokio::test(flavor = "local")]

@@ -25,7 +25,7 @@ use crate::http::{
     Service, Timeouts, Tls, accept,
 };
 use crate::key::KeyHash;
-use crate::systemd::{Notifier, ServiceState};
+use crate::systemd::Notifier;
 
 /// How long a start takes before requests get responses.
 const GRACE: Duration = Duration::from_secs(1);
@@ -104,14 +104,14 @@ pub(super) async fn with_extended_start_timeout<T>(
 ) -> T {
     let mut opening = pin!(opening);
     let mut ticks = interval_at(Instant::now() + GRACE, NOTIFY);
-    let status = "Opening the database: a migration may be in progress";
+    let notification = format!(
+        "EXTEND_TIMEOUT_USEC={}\nSTATUS=Opening the database: a migration may be in progress",
+        EXTENSION.as_micros()
+    );
     loop {
         tokio::select! {
             opened = &mut opening => return opened,
-            _ = ticks.tick() => {
-                let status = ServiceState::Status(status.into());
-                notifier.send(&[ServiceState::ExtendTimeout(EXTENSION), status]);
-            }
+            _ = ticks.tick() => notifier.send(&notification),
         }
     }
 }

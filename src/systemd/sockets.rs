@@ -7,7 +7,7 @@ use listenfd::ListenFd;
 use socket2::SockRef;
 
 /// The name (`FileDescriptorName=`) of the socket of the admin listener.
-const ADMIN: &str = "admin";
+const ADMIN_SOCKET: &str = "admin";
 
 #[derive(Debug, Default)]
 pub struct PassedSockets {
@@ -31,7 +31,7 @@ impl PassedSockets {
                 bail!(problem);
             }
             let slot = match name {
-                ADMIN => &mut sockets.admin,
+                ADMIN_SOCKET => &mut sockets.admin,
                 _ => &mut sockets.api,
             };
             if slot.replace(socket).is_some() {
