@@ -18,12 +18,11 @@ pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
     let (store, _) = options.open(Mode::Migrate, clock).await?;
     let Migration { before, now } = store.migration();
     let database = options.database();
-    let report =
-        || json!({"database": database.to_string(), "formatBefore": before, "format": now});
+    let report = json!({"database": database.to_string(), "formatBefore": before, "format": now});
     let text = match before {
         None => format!("created {database} with format {now}"),
         Some(before) if before == now => format!("{database} already has format {now}"),
         Some(before) => format!("migrated {database} from format {before} to {now}"),
     };
-    print::result(options.json, report, &text)
+    print::result(options.json, &report, &text)
 }

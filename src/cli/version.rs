@@ -33,5 +33,5 @@ pub(super) fn run() -> Outcome {
         embedded = store::FORMATS.0,
         shared = store::FORMATS.1,
     );
-    print::all(text.as_bytes())
+    print::bytes(text.as_bytes())
 }
