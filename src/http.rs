@@ -21,7 +21,6 @@ mod panic;
 mod progress;
 mod raw;
 mod rejection;
-mod repeated;
 mod request_body;
 mod request_id;
 mod response;
@@ -45,7 +44,7 @@ pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
 pub use service::{Exchange, Service};
 pub use timeouts::Timeouts;
-pub use tls::{Reload, Tls};
+pub use tls::Tls;
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
 pub const REQUEST_ID: HeaderName = HeaderName::from_static(text::REQUEST_ID);
 /// Marks a response that repeats an earlier one.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Since when an operation is deprecated (RFC 9745).
+/// Since when an operation has been deprecated (RFC 9745).
 pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// When an operation is removed (RFC 8594).
 pub const SUNSET: HeaderName = HeaderName::from_static("sunset");

@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Unsent bytes that the kernel buffers for a connection. One large response would fill a larger buffer at once, and then a client
 /// that reads slowly but steadily would seem to read nothing for minutes.
-const UNSENT: u32 = 16 * 1024;
+const MAX_UNSENT_BYTES: u32 = 16 * 1024;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -93,7 +93,7 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 fn set_options(socket: &Socket) -> io::Result<()> {
     // A response is written in one piece: waiting to fill a packet would only delay it.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT)
+    socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)
 }
 
 /// Drops new SYNs, while connections in the queue can still be accepted. The kernel of such a client retries, and reaches the next

@@ -7,7 +7,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::super::certificate;
 use super::super::shared::Shared;
-use crate::http::Reload;
 use crate::metrics::BackgroundTask;
 
 /// How often the files are read.
@@ -38,8 +37,8 @@ pub(super) async fn run(shared: &Shared) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         match read {
-            Ok(Ok(Reload::Unchanged)) | Err(_) => {}
-            Ok(Ok(Reload::Replaced)) => {
+            Ok(Ok(false)) | Err(_) => {}
+            Ok(Ok(true)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
                 certificate::publish_expiry(tls, shared);
             }
