@@ -15,6 +15,7 @@ mod sample;
 mod session;
 mod streams;
 
+pub(crate) use api::Admin;
 pub(crate) use metrics::MetricSources;
 
 use std::net::{IpAddr, SocketAddr};
@@ -33,15 +34,8 @@ use crate::http::{
 };
 use crate::key::KeyHash;
 use crate::log::RecentEvents;
-use api::AdminApi;
 use guard::Guard;
 use live::Live;
-use page::Dashboard;
-
-pub(crate) struct Admin {
-    api: AdminApi,
-    page: Dashboard,
-}
 
 impl Admin {
     /// The service of the listener at this address, with or without TLS.
@@ -55,17 +49,13 @@ impl Admin {
     ) -> Self {
         let guard = Guard::new(config, address.port(), https, sources.clock.clone());
         let sources = Arc::new(sources);
-        let api = AdminApi {
+        Self {
             live: Arc::new(Live::new(Arc::clone(&sources), events)),
             sources,
             access,
             guard: Arc::new(guard),
             body_timeout: config.request_timeout,
-            node: process::node(),
-        };
-        Self {
-            api,
-            page: Dashboard::default(),
+            host_name: process::host_name(),
         }
     }
 
@@ -80,9 +70,9 @@ impl Admin {
         }
         let peer = exchange.peer;
         if let Some(path) = head.path.strip_prefix("/api/") {
-            return self.api.respond(path, head, body, peer).await;
+            return self.respond_api(path, head, body, peer).await;
         }
-        let file = self.page.respond(head);
+        let file = page::respond(head);
         if file.is_none() && !["/livez", "/readyz", "/metrics"].contains(&head.path) {
             return Err(ApiError::NotFound(
                 "There is no resource at this path. Try /, /metrics, /livez or /readyz.",
@@ -93,22 +83,22 @@ impl Admin {
         }
         if let Some(file) = file {
             // The page itself holds no secrets, but its requests would fail under a foreign host name.
-            self.api.guard.check_host(head)?;
+            self.guard.check_host(head)?;
             return Ok(file);
         }
         match head.path {
             "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.api.sources.readiness, head.query),
+            "/readyz" => health::ready(&self.sources.readiness, head.query),
             _ => {
-                self.api.guard.check_token(head, peer)?;
-                Ok(self.api.sources.page(head))
+                self.guard.check_token(head, peer)?;
+                Ok(self.sources.page(head))
             }
         }
     }
 }
 
 impl Service for Admin {
-    type Connection = ();
+    type PerConnection = ();
 
     async fn respond(
         &self,
@@ -132,7 +122,7 @@ impl Service for Admin {
     }
 
     fn now(&self) -> Timestamp {
-        self.api.sources.clock.now()
+        self.sources.clock.now()
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
@@ -140,9 +130,9 @@ impl Service for Admin {
     }
 
     async fn start(&self) {
-        let live = Arc::clone(&self.api.live);
+        let live = Arc::clone(&self.live);
         tokio::task::spawn_local(async move { live.sample().await });
-        let live = Arc::clone(&self.api.live);
+        let live = Arc::clone(&self.live);
         tokio::task::spawn_local(async move { live.count_pets().await });
     }
 }

@@ -33,7 +33,6 @@ use authority::Authority;
 use idempotency::InFlight;
 use url::{BaseUrl, LinkBase};
 
-/// The operations on one store.
 pub(crate) struct Api {
     store: Arc<Store>,
     base_urls: BaseUrls,
@@ -119,7 +118,10 @@ impl BaseUrls {
     fn base<'a>(&'a self, destination: Destination<'a>) -> LinkBase<'a> {
         match (&self.public, destination.authority) {
             (Some(public), _) => public.into(),
-            (None, Some(authority)) => LinkBase::requested(destination.https, authority),
+            (None, Some(authority)) => LinkBase {
+                https: destination.https,
+                host_and_path: authority.as_bytes(),
+            },
             (None, None) => (&self.local).into(),
         }
     }

@@ -5,16 +5,15 @@ mod backup;
 mod confirm;
 mod copy;
 mod database;
-#[cfg(test)]
-mod default_file;
 mod healthcheck;
 mod keys;
 mod list;
-mod man;
 mod migrate;
 mod openapi;
 mod orders;
 mod outcome;
+#[cfg(test)]
+mod package_config;
 mod pets;
 mod print;
 mod progress;
@@ -28,6 +27,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -37,7 +37,7 @@ use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
 /// The configuration file that is read if no other is named, so that on a machine with the package every command finds the data.
-const DEFAULT_FILE: &str = "/etc/animal-store/config.toml";
+const DEFAULT_CONFIG_FILE: &str = "/etc/animal-store/config.toml";
 
 /// An HTTP JSON API for animals offered for adoption.
 ///
@@ -48,7 +48,7 @@ const DEFAULT_FILE: &str = "/etc/animal-store/config.toml";
     name = "animal-store",
     version,
     disable_help_subcommand = true,
-    after_help = "`--version --verbose` also prints the commit, the features, and the version of SQLite."
+    after_help = "`--version --verbose` also prints the commit, the features, the version of SQLite and the formats of the databases."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -83,12 +83,12 @@ enum Command {
     /// Write a man page for each command into a folder
     #[command(hide = true)]
     Man {
-        /// Folder
+        /// Folder to write to
         folder: PathBuf,
     },
     /// Print a completion script for a shell
     Completions {
-        /// Shell
+        /// Shell to complete for
         shell: Shell,
     },
 }
@@ -96,7 +96,7 @@ enum Command {
 /// Parses and runs a command, and prints why it failed.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    // If this fails, a write beyond `ulimit -f` ends the process (SIGXFSZ), as by default.
+    // If this fails, a write beyond `ulimit -f` terminates the process (SIGXFSZ), as by default.
     let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),
@@ -127,12 +127,16 @@ fn dispatch(command: Command) -> Outcome {
         }
         Command::Openapi(openapi) => openapi.run(),
         Command::Healthcheck(healthcheck) => healthcheck.run(),
-        Command::Man { folder } => man::run(self::command(), &folder),
+        Command::Man { folder } => {
+            let written = clap_mangen::generate_to(self::command(), &folder);
+            let failure = || format!("cannot write man pages to {}", folder.display());
+            Ok(written.with_context(failure)?)
+        }
         Command::Completions { shell } => {
             // Not directly to standard output: clap_complete panics if a write fails.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "animal-store", &mut script);
-            print::all(&script)
+            print::bytes(&script)
         }
     }
 }
@@ -187,7 +191,7 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     }
     // A command without the option reads no file.
     let Some(path) = matches.try_get_one::<PathBuf>("config").ok()? else {
-        let path = Path::new(DEFAULT_FILE);
+        let path = Path::new(DEFAULT_CONFIG_FILE);
         // One that cannot be read is reported: without it, commands would use other data.
         let is_missing = matches!(path.try_exists(), Ok(false));
         return (!is_missing).then(|| ("configuration file", path.into()));

@@ -50,29 +50,6 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// A name by which browsers reach the admin listener, in lower case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminHost(String);
-
-impl AdminHost {
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for AdminHost {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_name = (1..=253).contains(&text.len()) && text.bytes().all(is_allowed);
-        match is_name {
-            true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err("must be a host name without a port, such as admin.example.com"),
-        }
-    }
-}
-
 /// The files with a certificate and its key.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
@@ -98,7 +75,7 @@ pub struct Config {
     pub listen: SocketAddr,
     pub admin_listen: SocketAddr,
     pub admin_token: Option<AdminToken>,
-    pub admin_hosts: Vec<AdminHost>,
+    pub admin_hosts: Vec<String>,
     pub tls: Option<TlsFiles>,
     pub database: Database,
     pub redis: Option<RedisUrl>,
@@ -123,15 +100,11 @@ pub struct Config {
 /// Options that conflict, or a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
-    /// Options that conflict.
     #[error("{0}")]
     Usage(String),
-    /// A file with a secret cannot be used.
     #[error("{option} {file}")]
     File {
-        /// The option that names the file.
         option: &'static str,
-        /// What is wrong with it.
         file: InvalidFile,
     },
 }

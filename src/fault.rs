@@ -29,7 +29,7 @@ pub enum Fault {
     SweepsAtOnce,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
     NoUsageBatchId,
-    /// Takes IDs on PostgreSQL from a sequence, which does not follow the commit order.
+    /// Takes IDs on PostgreSQL from the ID of the transaction, which, like a sequence, does not follow the commit order.
     IdsFromSequence,
     /// Reads the counters in Redis, decides, and writes them back.
     ReadThenWrite,
@@ -42,7 +42,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether this fault is enabled.
     pub fn is_enabled(self) -> bool {
         if !cfg!(debug_assertions) {
             return false;

@@ -12,7 +12,6 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The read permission of all other users.
 const OTHERS_READ: u32 = 0o004;
 
-/// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", .path.display())]
 pub struct InvalidFile {
@@ -72,7 +71,8 @@ fn content(file: File) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn described(error: std::io::Error) -> String {
+/// The problem with a file that cannot be read.
+pub(crate) fn described(error: std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "file not found".to_owned(),
         ErrorKind::PermissionDenied => "permission denied: cannot read the file".to_owned(),

@@ -10,7 +10,6 @@ mod client;
 mod connection;
 mod connections;
 mod dispatch;
-mod exchange;
 mod head;
 pub mod header;
 mod held;
@@ -22,7 +21,6 @@ mod panic;
 mod progress;
 mod raw;
 mod rejection;
-mod repeated;
 mod request_body;
 mod request_id;
 mod response;
@@ -30,25 +28,23 @@ mod service;
 mod stream;
 mod timeouts;
 mod tls;
-mod worker;
 
 pub use accept::{DRAIN_TIMEOUT, accept};
 pub use asset::{Asset, NamedFile, with_hashed_names};
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;
-pub use connections::{ConnectionLimits, Connections, LimitReached};
-pub use exchange::Exchange;
+pub use connections::{ConnectionLimits, Connections};
 pub use head::{Field, Head};
 pub use listen::{Listener, listen, listen_for_workers, max_connections};
 pub use panic::catch_panic;
-pub use rejection::Rejection;
+pub use rejection::{ConnectionLimit, Rejection};
 pub use request_body::RequestBody;
 pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
-pub use service::Service;
+pub use service::{Exchange, Service};
 pub use timeouts::Timeouts;
-pub use tls::{Reload, Tls};
+pub use tls::Tls;
 
 #[cfg(test)]
 mod tests;

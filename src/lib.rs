@@ -10,7 +10,8 @@
 //! ```
 //!
 //! `admin` is a second service of [`http`], for operators: the dashboard, the admin API, metrics and health checks. [`pet`],
-//! [`order`], [`page`], [`plan`] and [`key`] are the domain. A module imports only from lower layers; ARCHITECTURE.md lists them.
+//! [`order`], [`page`], [`plan`] and [`key`] are the domain. A module imports only from its own layer and from lower
+//! ones; ARCHITECTURE.md lists them.
 
 pub mod access;
 mod admin;
@@ -30,6 +31,7 @@ pub mod limit;
 pub mod log;
 pub mod metrics;
 mod mutex;
+mod names;
 mod network;
 pub mod new_file;
 pub mod order;

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use events::Recorder;
 
 /// The events of this program, as opposed to those of libraries.
-const OWN: &str = env!("CARGO_CRATE_NAME");
+const OWN_TARGET: &str = env!("CARGO_CRATE_NAME");
 
 /// Sends events of `tracing` to the sink, in this format. Called once in a process.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
@@ -35,7 +35,9 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
         LogLevel::DEBUG | LogLevel::TRACE => filter,
         _ => LevelFilter::ERROR,
     };
-    let filter = Targets::new().with_default(others).with_target(OWN, filter);
+    let filter = Targets::new()
+        .with_default(others)
+        .with_target(OWN_TARGET, filter);
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || buffer.clone())
@@ -46,7 +48,7 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
         events: sink.events(),
         clock,
     };
-    let events = events.with_filter(Targets::new().with_target(OWN, LevelFilter::INFO));
+    let events = events.with_filter(Targets::new().with_target(OWN_TARGET, LevelFilter::INFO));
     let registry = tracing_subscriber::registry();
     // The SDK logs each failed or delayed export; the exporter logs when exports begin to fail and when they succeed again.
     #[cfg(feature = "otel")]

@@ -1,4 +1,4 @@
-//! The metrics of the server. Each worker has separate counters, which are summed when the metrics page is requested: a counter that
+//! The metrics of the server. Each worker has separate counters, which are summed when `/metrics` is requested: a counter that
 //! all cores write costs each of them a cache miss for each request.
 
 mod watched;
@@ -12,6 +12,8 @@ use crate::api::operation::PublicPage;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
+use crate::http::ConnectionLimit;
+use crate::names::named;
 
 /// The operation label of a request, in the log and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,6 @@ impl OperationLabel {
         operations.into_iter().chain(Self::OTHERS)
     }
 
-    /// Its index in [`all`](Self::all).
     const fn index(self) -> usize {
         let others = Operation::ALL.len();
         match self {
@@ -85,90 +86,63 @@ impl OperationLabel {
 }
 
 /// The status counted for a request that was cancelled before its response was ready.
-pub(crate) const CANCELLED: u16 = 499;
+pub(crate) const CANCELLED_STATUS: u16 = 499;
 
-/// Every status that the server can send, those of pages outside `/v1` last, because the list is searched. One that is missing here
+/// Every status that the API listener counts, those of pages outside `/v1` last, because the list is searched. One that is missing here
 /// would be counted as 0.
 const STATUSES: [u16; 21] = [
-    200, 201, 302, 400, 401, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 500, 503, CANCELLED,
-    204, 304, 0,
+    200,
+    201,
+    302,
+    400,
+    401,
+    404,
+    405,
+    408,
+    409,
+    410,
+    413,
+    414,
+    415,
+    422,
+    429,
+    500,
+    503,
+    CANCELLED_STATUS,
+    204,
+    304,
+    0,
 ];
 
-/// Statuses that every operation has on the metrics page before they first occur. A rate begins with the second sample, so the
+/// Statuses that every operation has in `/metrics` before they first occur. A rate begins with the second sample, so the
 /// first failures would otherwise not be seen.
 const ALWAYS_SHOWN: [u16; 4] = [401, 429, 500, 503];
 
-/// Why a request was rejected with a 429.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RejectedBy {
-    Window,
-    Ban,
-    /// The address had failed to authenticate too often.
-    Address,
-}
-
-/// Why a connection was rejected with a 503.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionLimit {
-    /// All connections of the server had a request in flight.
-    Total,
-    /// Its address had reached its limit.
-    Address,
-}
-
-impl ConnectionLimit {
-    /// Every limit, in the order of their counters.
-    const ALL: [Self; 2] = [Self::Total, Self::Address];
-
-    /// Its name in the log and in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Address => "address",
-        }
+named! {
+    /// Why a request was rejected with a 429.
+    pub(crate) enum RejectedBy {
+        Window = "window",
+        Ban = "ban",
+        /// The address had failed to authenticate too often.
+        Address = "address",
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BackgroundTask {
-    /// Polls the store for changes made by other processes.
-    Poll,
-    /// Stores usage and bans.
-    Flush,
-    /// Deletes old records.
-    Sweep,
-    /// Checks whether the server can serve.
-    Check,
-    /// Reads the certificate again when its files have changed.
-    Certificate,
-    Backup,
-    /// Reports that this node is alive.
-    Heartbeat,
-}
-
-impl BackgroundTask {
-    /// Every task, in the order of their counters.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Poll,
-        Self::Flush,
-        Self::Sweep,
-        Self::Check,
-        Self::Certificate,
-        Self::Backup,
-        Self::Heartbeat,
-    ];
-
-    /// Its name in the log and in metrics.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Poll => "poll",
-            Self::Flush => "flush",
-            Self::Sweep => "sweep",
-            Self::Check => "check",
-            Self::Certificate => "certificate",
-            Self::Backup => "backup",
-            Self::Heartbeat => "heartbeat",
-        }
+named! {
+    pub(crate) enum BackgroundTask {
+        /// Polls the store for changes made by other processes.
+        Poll = "poll",
+        /// Stores usage and bans.
+        Flush = "flush",
+        /// Deletes old records.
+        Sweep = "sweep",
+        /// Checks whether the server can serve.
+        Check = "check",
+        /// Reads the certificate again when its files have changed.
+        Certificate = "certificate",
+        Backup = "backup",
+        /// Reports that this node is alive.
+        Heartbeat = "heartbeat",
     }
 }
 
@@ -178,9 +152,9 @@ pub struct RequestMetrics {
     requests: [[Counter; STATUSES.len()]; OperationLabel::COUNT],
     /// Microseconds from the request head to the response, by label.
     pub(crate) durations: [Histogram<12>; OperationLabel::COUNT],
-    rejected: [Counter; 3],
+    rejected: [Counter; RejectedBy::ALL.len()],
     rejected_connections: [Counter; ConnectionLimit::ALL.len()],
-    /// Requests over HTTP/2 that were rejected because the limit of connections was reached.
+    /// Requests over HTTP/2 that were rejected because a connection limit was reached.
     pub(crate) rejected_streams: Counter,
     /// TLS handshakes that failed or took too long.
     pub(crate) failed_handshakes: Counter,
@@ -230,10 +204,9 @@ impl RequestMetrics {
         self.rejected_connections[by as usize].add(1);
     }
 
-    /// Rejected connections by limit.
     pub fn rejected_connections(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let limits = ConnectionLimit::ALL.into_iter();
-        limits.map(|by| (by.name(), self.rejected_connections[by as usize].get()))
+        limits.map(|by| (by.as_str(), self.rejected_connections[by as usize].get()))
     }
 
     /// Requests by label and status, without those that have not occurred, except for failures of operations.
@@ -251,14 +224,8 @@ impl RequestMetrics {
         })
     }
 
-    /// Rejected requests by reason.
-    pub(crate) fn rejections(&self) -> [(&'static str, u64); 3] {
-        let count = |by: RejectedBy| self.rejected[by as usize].get();
-        [
-            ("window", count(RejectedBy::Window)),
-            ("ban", count(RejectedBy::Ban)),
-            ("address", count(RejectedBy::Address)),
-        ]
+    pub(crate) fn rejections(&self) -> [(&'static str, u64); RejectedBy::ALL.len()] {
+        RejectedBy::ALL.map(|by| (by.as_str(), self.rejected[by as usize].get()))
     }
 
     fn counters(&self) -> impl Iterator<Item = &Counter> {
@@ -317,7 +284,6 @@ impl ServerMetrics {
         }
     }
 
-    /// The counters of the worker with this number.
     pub fn worker(&self, number: usize) -> &Arc<RequestMetrics> {
         &self.workers[number]
     }

@@ -10,6 +10,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
+use crate::names::named;
 use crate::pet::PetId;
 
 /// The ID of an order, assigned when it is placed and never reused.
@@ -25,28 +26,18 @@ impl fmt::Display for OrderId {
 /// The quantity of an order: each is for one animal.
 pub const QUANTITY: u8 = 1;
 
-/// The state of an order: open while the animal is pending, complete when it is sold; the public API does not list cancelled
-/// ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OrderState {
-    Open,
-    Complete,
-    Cancelled,
+named! {
+    /// The state of an order: open while the animal is pending, complete when it is sold; the public API does not list cancelled
+    /// ones.
+    #[derive(clap::ValueEnum)]
+    pub enum OrderState {
+        Open = "open",
+        Complete = "complete",
+        Cancelled = "cancelled",
+    }
 }
 
 impl OrderState {
-    /// Every state.
-    pub const ALL: [Self; 3] = [Self::Open, Self::Complete, Self::Cancelled];
-
-    /// Its name in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Complete => "complete",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }

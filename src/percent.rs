@@ -7,17 +7,12 @@ pub fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first == b'%' {
-            let (byte, tail) = encoded(tail)?;
-            bytes.push(byte);
-            rest = tail;
-        } else {
-            bytes.push(*first);
-        }
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (byte, rest) = encoded(part.as_bytes())?;
+        bytes.push(byte);
+        bytes.extend_from_slice(rest);
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }

@@ -15,6 +15,7 @@ pub use row::PetRow;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::names::named;
 use blank::is_blank;
 
 /// An animal's ID, assigned on creation and never reused.
@@ -87,25 +88,14 @@ impl PetName {
     }
 }
 
-/// Whether an animal can be adopted: it is pending while an order for it is open, and sold when that is complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
-pub enum PetStatus {
-    Available,
-    Pending,
-    Sold,
-}
-
-impl PetStatus {
-    /// Every status, in the order an animal goes through them.
-    pub const ALL: [Self; 3] = [Self::Available, Self::Pending, Self::Sold];
-
-    /// Its name in JSON, in queries and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "available",
-            Self::Pending => "pending",
-            Self::Sold => "sold",
-        }
+named! {
+    /// Whether an animal can be adopted: it is pending while an order for it is open, and sold when that is complete.
+    // In the order an animal goes through them.
+    #[derive(Hash, clap::ValueEnum)]
+    pub enum PetStatus {
+        Available = "available",
+        Pending = "pending",
+        Sold = "sold",
     }
 }
 

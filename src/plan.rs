@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
+use crate::names::named;
+
 /// The maximum number of requests of a key in each window, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -76,26 +78,18 @@ const fn fixed(per_minute: u32, per_day: u32) -> Limits {
     }
 }
 
-/// A plan's name, without the limits that only Enterprise has to be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanName {
-    Free,
-    Pro,
-    Business,
-    Enterprise,
+named! {
+    /// A plan's name, without the limits that only Enterprise has to be given.
+    #[derive(ValueEnum)]
+    pub enum PlanName {
+        Free = "free",
+        Pro = "pro",
+        Business = "business",
+        Enterprise = "enterprise",
+    }
 }
 
 impl PlanName {
-    /// The name on the command line and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Pro => "pro",
-            Self::Business => "business",
-            Self::Enterprise => "enterprise",
-        }
-    }
-
     /// Returns the plan of this name, with these limits if it is enterprise.
     pub fn with_limits(
         self,

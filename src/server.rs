@@ -31,7 +31,7 @@ use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
 use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
-use crate::systemd::{Notifier, ServiceManager, ServiceState};
+use crate::systemd::{Notifier, ServiceManager};
 use background::certificate;
 use listeners::Listeners;
 use pipeline::Pipeline;
@@ -197,8 +197,7 @@ impl Server {
             );
         }
         tracing::info!(%address, %admin_address, max_connections, "ready");
-        let status = format!("Serving {local_url}");
-        notifier.send(&[ServiceState::Ready, ServiceState::Status(status)]);
+        notifier.send(&format!("READY=1\nSTATUS=Serving {local_url}"));
         Ok(Running {
             shared,
             end_reasons,

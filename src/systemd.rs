@@ -4,7 +4,7 @@
 mod notify;
 mod sockets;
 
-pub use notify::{Notifier, ServiceState};
+pub use notify::Notifier;
 pub use sockets::PassedSockets;
 
 use std::time::Duration;

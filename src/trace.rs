@@ -1,8 +1,6 @@
 //! Spans of a request, for OpenTelemetry. They exist only in builds with the feature `otel`: in all others the types are empty and
 //! their methods do nothing, so that they cost nothing. No span contains a key or a query of a client, or a header other than `X-Request-Id` and the trace context.
 
-#[cfg(feature = "otel")]
-mod dropped;
 #[cfg(not(feature = "otel"))]
 mod none;
 #[cfg(feature = "otel")]
@@ -11,10 +9,7 @@ mod spans;
 #[cfg(not(feature = "otel"))]
 pub(crate) use none::{CommitSpan, QuerySpan, RequestSpan, dropped, shut_down};
 #[cfg(feature = "otel")]
-pub(crate) use {
-    dropped::Dropped,
-    spans::{CommitSpan, QuerySpan, RequestSpan, dropped, install, shut_down},
-};
+pub(crate) use spans::{CommitSpan, Dropped, QuerySpan, RequestSpan, dropped, install, shut_down};
 
 use std::net::IpAddr;
 
@@ -38,7 +33,6 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) id: &'a str,
 }
 
-/// A system that executes queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Sqlite,

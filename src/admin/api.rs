@@ -28,15 +28,15 @@ use crate::clock::Timestamp;
 use crate::http::{Body, Head, RequestBody, Response, header};
 use crate::store::Store;
 
-pub(super) struct AdminApi {
+/// The service of the admin listener.
+pub(crate) struct Admin {
     pub(super) sources: Arc<MetricSources>,
     pub(super) access: Arc<Access>,
     pub(super) guard: Arc<Guard>,
     pub(super) live: Arc<Live>,
     /// Timeout for a body to arrive.
     pub(super) body_timeout: Duration,
-    /// The name of this machine.
-    pub(super) node: String,
+    pub(super) host_name: String,
 }
 
 /// An authorized request to the admin API.
@@ -63,9 +63,9 @@ struct LogIn {
     token: String,
 }
 
-impl AdminApi {
+impl Admin {
     /// Responds to a request for the resource at this path, without `/api/`.
-    pub(super) async fn respond(
+    pub(super) async fn respond_api(
         &self,
         path: &str,
         head: &Head<'_>,
@@ -73,15 +73,12 @@ impl AdminApi {
         peer: IpAddr,
     ) -> ApiResult {
         self.guard.check_host(head)?;
-        let resource = Resource::at(path).ok_or(ApiError::NotFound(
+        let (resource, methods) = Resource::at(path).ok_or(ApiError::NotFound(
             "There is no resource at this path. The admin API is described in docs/operating.md.",
         ))?;
-        if !resource
-            .methods()
-            .split(", ")
-            .any(|method| method == head.method.as_str())
-        {
-            return Err(ApiError::MethodNotAllowed(resource.methods()));
+        let mut allowed = methods.split(", ");
+        if !allowed.any(|method| method == head.method.as_str()) {
+            return Err(ApiError::MethodNotAllowed(methods));
         }
         if resource == Resource::Session {
             match *head.method {
@@ -138,23 +135,18 @@ impl AdminApi {
         let mut response = Response::new(StatusCode::NO_CONTENT);
         if let Caller::Session(id) = call.caller {
             response.add(SET_COOKIE, self.guard.sessions.end(id));
-            call.log("logged out of the dashboard", "");
+            tracing::info!(client = %call.peer.to_canonical(), "logged out of the dashboard");
         }
         response
     }
 
     async fn overview(&self, caller: Caller) -> Value {
         let mut overview = self.live.overview().await;
-        let store = self.store();
         overview["version"] = env!("CARGO_PKG_VERSION").into();
-        overview["node"] = self.node.as_str().into();
+        overview["node"] = self.host_name.as_str().into();
         overview["startedAt"] = self.sources.started.to_string().into();
-        overview["database"] = if store.is_shared() {
-            "postgres"
-        } else {
-            "sqlite"
-        }
-        .into();
+        let is_shared = self.store().is_shared();
+        overview["database"] = if is_shared { "postgres" } else { "sqlite" }.into();
         overview["redis"] = self.sources.redis.is_some().into();
         overview["maxConnections"] = self.sources.max_connections.into();
         overview["mayChange"] = (caller != Caller::Anonymous).into();
@@ -168,7 +160,7 @@ impl AdminApi {
         if let Some(key) = key
             && self.access.directory.used(key, call.now).is_none()
         {
-            let found = timeout(LOOKUP_TIMEOUT, self.record(key)).await;
+            let found = timeout(LOOKUP_TIMEOUT, crate::keys::get(self.store(), key)).await;
             found.map_err(|_| ApiError::Unavailable {
                 cause: "a key could not be looked up in time".to_owned(),
             })??;
@@ -203,7 +195,7 @@ impl AdminApi {
 impl AdminCall<'_> {
     /// Logs what an operator has changed.
     fn log(&self, done: &'static str, subject: &str) {
-        tracing::info!(what = subject, client = %self.peer.to_canonical(), "{done}");
+        tracing::info!(subject, client = %self.peer.to_canonical(), "{done}");
     }
 }
 

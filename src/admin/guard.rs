@@ -11,15 +11,14 @@ use crate::access::Credentials;
 use crate::access::address::AddressTable;
 use crate::api::ApiError;
 use crate::api::authority::Authority;
-use crate::api::error::ExceededLimit;
 use crate::clock::Clock;
-use crate::config::{AdminHost, AdminToken, Config};
+use crate::config::{AdminToken, Config};
 use crate::http::Head;
 
 /// The rules of access to the admin listener.
 pub(super) struct Guard {
     token: Option<AdminToken>,
-    hosts: Vec<AdminHost>,
+    hosts: Vec<String>,
     /// Whether the listener uses TLS.
     https: bool,
     pub(super) sessions: Sessions,
@@ -75,7 +74,7 @@ impl Guard {
             || self
                 .hosts
                 .iter()
-                .any(|ours| host.eq_ignore_ascii_case(ours.as_str()))
+                .any(|ours| host.eq_ignore_ascii_case(ours))
     }
 
     /// Authenticates a request by the token, if one is configured.
@@ -106,14 +105,14 @@ impl Guard {
     /// Checks that a request may change something.
     pub(super) fn check_change(&self, head: &Head<'_>, caller: Caller) -> Result<(), ApiError> {
         let is_allowed = match caller {
-            Caller::Anonymous => return Err(NO_TOKEN),
-            Caller::Token => self.origin(head) != RequestOrigin::Foreign,
+            Caller::Anonymous => return Err(NO_ADMIN_TOKEN),
+            Caller::Token => self.origin(head) != RequestOrigin::CrossOrigin,
             // A browser sends its origin with every request that changes something.
-            Caller::Session(_) => self.origin(head) == RequestOrigin::Own,
+            Caller::Session(_) => self.origin(head) == RequestOrigin::SameOrigin,
         };
         match is_allowed {
             true => Ok(()),
-            false => Err(FOREIGN),
+            false => Err(CROSS_ORIGIN),
         }
     }
 
@@ -125,10 +124,10 @@ impl Guard {
         sent: &str,
     ) -> Result<HeaderValue, ApiError> {
         let Some(token) = &self.token else {
-            return Err(NO_TOKEN);
+            return Err(NO_ADMIN_TOKEN);
         };
-        if self.origin(head) == RequestOrigin::Foreign {
-            return Err(FOREIGN);
+        if self.origin(head) == RequestOrigin::CrossOrigin {
+            return Err(CROSS_ORIGIN);
         }
         if !token.matches(sent.as_bytes()) {
             return Err(self.record_failure(peer, ApiError::InvalidAdminToken));
@@ -160,8 +159,7 @@ impl Guard {
         let quota = match self.failures.record_failure(peer, now) {
             Ok(quota) => quota,
             Err(quota) => {
-                return ApiError::RateLimited {
-                    by: ExceededLimit::Failures,
+                return ApiError::TooManyFailures {
                     retry_after: quota.reset.seconds_from(now),
                 };
             }
@@ -171,7 +169,7 @@ impl Guard {
             tracing::warn!(%client, "invalid admin token");
         }
         if quota.remaining == 0 {
-            tracing::warn!(%client, "too many requests without a valid admin token: the rest of the minute is not logged");
+            tracing::warn!(%client, "too many requests without a valid admin token: no more are logged in this minute");
         }
         error
     }
@@ -190,16 +188,17 @@ impl Guard {
             .zip(own)
             .is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(own.as_bytes()));
         match is_own && origins.next().is_none() {
-            true => RequestOrigin::Own,
-            false => RequestOrigin::Foreign,
+            true => RequestOrigin::SameOrigin,
+            false => RequestOrigin::CrossOrigin,
         }
     }
 }
 
-const NO_TOKEN: ApiError =
+const NO_ADMIN_TOKEN: ApiError =
     ApiError::Forbidden("Changes require a token: start the server with --admin-token-file.");
 
-const FOREIGN: ApiError = ApiError::Forbidden("This request comes from a page of another origin.");
+const CROSS_ORIGIN: ApiError =
+    ApiError::Forbidden("This request comes from a page of another origin.");
 
 /// The origin of the page that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +206,7 @@ enum RequestOrigin {
     /// None is sent: the client is not a browser, or the request changes nothing.
     Absent,
     /// The dashboard.
-    Own,
+    SameOrigin,
     /// Another one, or several.
-    Foreign,
+    CrossOrigin,
 }

@@ -88,10 +88,10 @@ impl Live {
             if !events.is_empty() {
                 message += &event("events", &Value::from(events).to_string());
             }
-            let now = self.state();
-            if now != state {
-                message += &event("state", &now.to_string());
-                state = now;
+            let current = self.state();
+            if current != state {
+                message += &event("state", &current.to_string());
+                state = current;
             }
             // Without a page nobody receives it.
             let _ = self.each_second.send(message.into());
@@ -152,7 +152,7 @@ impl Live {
                     let mut message = loop {
                         let received = tokio::select! {
                             received = receiver.recv() => received,
-                            () = open.replaced() => {
+                            () = open.replaced.notified() => {
                                 let last = event("replaced", "{}").into();
                                 return Some((Ok(last), (receiver, watch, open, true)));
                             }
@@ -164,12 +164,7 @@ impl Live {
                         }
                     };
                     if let Some(watch) = &watch {
-                        let counts: serde_json::Map<_, _> = watch
-                            .counts()
-                            .into_iter()
-                            .map(|(status, count)| (status.to_string(), count.into()))
-                            .collect();
-                        let more = event("key", &Value::from(counts).to_string());
+                        let more = event("key", &json!(watch.counts()).to_string());
                         message = [&message[..], more.as_bytes()].concat().into();
                     }
                     Some((Ok(message), (receiver, watch, open, false)))
@@ -200,11 +195,7 @@ impl Live {
 
     /// What changes rarely: the health checks, and the numbers of animals.
     fn state(&self) -> Value {
-        let states = self.sources.readiness.states();
-        let checks: serde_json::Map<_, _> = states
-            .into_iter()
-            .map(|(check, state)| (check.to_owned(), state.into()))
-            .collect();
+        let checks = Value::from_iter(self.sources.readiness.states());
         let pets = lock(&self.pets).map(|(counts, _)| {
             let pairs = PetStatus::ALL.into_iter().zip(counts);
             Value::from_iter(pairs.map(|(status, count)| (status.as_str(), count)))

@@ -21,7 +21,6 @@ pub(crate) struct MetricSources {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) redis: Option<Arc<RedisHealth>>,
     pub(crate) readiness: Arc<Readiness>,
-    /// The limit of open connections.
     pub(crate) max_connections: usize,
     /// The interval of backups, if the server makes any.
     pub(crate) backup_interval: Option<Duration>,
@@ -32,7 +31,7 @@ pub(crate) struct MetricSources {
 }
 
 impl MetricSources {
-    /// Returns the metrics page in the format that the request accepts.
+    /// Returns the metrics in the format that the request accepts.
     pub(super) fn page(&self, head: &Head<'_>) -> Response {
         let format = ExpositionFormat::accepted(head.all(&ACCEPT));
         let mut page = Exposition::new(format);
@@ -43,7 +42,7 @@ impl MetricSources {
         let requests = self.metrics.requests();
         describe_requests(&requests, &mut page);
         metrics! { page;
-            gauge "animal_store_max_connections" "Limit of open connections" self.max_connections as f64;
+            gauge "animal_store_max_connections" "Limit on open connections" self.max_connections as f64;
         }
         self.writes(&mut page);
         self.memory(&mut page);
@@ -108,7 +107,7 @@ impl MetricSources {
         let failures = BackgroundTask::ALL
             .into_iter()
             .zip(&metrics.background_failures)
-            .map(|(task, count)| ([("task", task.name())], count.get()));
+            .map(|(task, count)| ([("task", task.as_str())], count.get()));
         metrics! { page;
             gauge    "animal_store_keys_age_seconds" "Time since the keys in memory were last synchronized with the store" keys_age;
             counters "animal_store_background_failures_total" "Failed runs of background tasks" failures;
@@ -129,7 +128,7 @@ impl MetricSources {
                 counter "animal_store_tls_handshake_failures_total"
                     "TLS handshakes that failed or took too long" requests.failed_handshakes.get();
                 counter "animal_store_http2_streams_rejected_total"
-                    "Requests over HTTP/2 rejected with 503 because the limit of connections was reached" requests.rejected_streams.get();
+                    "Requests over HTTP/2 rejected with 503 because a connection limit was reached" requests.rejected_streams.get();
             }
         }
         if let Some(interval) = self.backup_interval {

@@ -1,6 +1,6 @@
 //! The dashboard: a page that needs nothing from elsewhere. It reads and changes everything through the admin API.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY};
 
@@ -44,20 +44,16 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      form-action 'self'; frame-ancestors 'none'",
 );
 
-/// The page and its files, by path. Made at the first request, so that they cost nothing at the start.
-#[derive(Default)]
-pub(super) struct Dashboard(OnceLock<Vec<(String, Asset)>>);
-
-impl Dashboard {
-    /// The response to a request for the page or one of its files.
-    pub(super) fn respond(&self, head: &Head<'_>) -> Option<Response> {
-        let files = self.0.get_or_init(build);
-        let (_, asset) = files.iter().find(|(path, _)| path == head.path)?;
-        let response = asset.respond(head).with(CONTENT_SECURITY_POLICY, POLICY);
-        Some(response.with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
-    }
+/// The response to a request for the page or one of its files.
+pub(super) fn respond(head: &Head<'_>) -> Option<Response> {
+    // Made at the first request, so that they cost nothing at the start.
+    static FILES_BY_PATH: LazyLock<Vec<(String, Asset)>> = LazyLock::new(build);
+    let (_, asset) = FILES_BY_PATH.iter().find(|(path, _)| path == head.path)?;
+    let response = asset.respond(head).with(CONTENT_SECURITY_POLICY, POLICY);
+    Some(response.with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
 }
 
+/// The page and its files, by path.
 fn build() -> Vec<(String, Asset)> {
     let mut page = PAGE.to_owned();
     let mut files = with_hashed_names(&mut page, &FILES);

@@ -4,6 +4,7 @@ use std::fs;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
+use rustix::system::uname;
 
 use super::exposition::{Exposition, metrics};
 use crate::clock::Timestamp;
@@ -12,7 +13,7 @@ use crate::clock::Timestamp;
 pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
     let started = started.as_millis() as f64 / 1000.0;
     metrics! { page;
-        gauge "process_start_time_seconds" "Start time of the process since the Unix epoch, in seconds" started;
+        gauge "process_start_time_seconds" "When the server started to serve, in seconds since the Unix epoch" started;
     }
     if let Some(bytes) = resident_bytes() {
         metrics! { page; gauge "process_resident_memory_bytes" "Resident memory, in bytes" bytes as f64; }
@@ -46,8 +47,7 @@ fn cpu_ticks() -> Option<u64> {
     Some(next()? + next()?)
 }
 
-/// The name of this machine.
-pub(super) fn node() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname");
-    name.map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
+/// The name of this machine. Not from /proc, which a sandbox may hide.
+pub(super) fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
 }

@@ -4,7 +4,9 @@ use crate::key::KeyId;
 use crate::order::OrderId;
 use crate::pet::PetId;
 
-/// A resource under `/api/`.
+const READ: &str = "GET, HEAD";
+const READ_OR_CREATE: &str = "GET, HEAD, POST";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     Overview,
@@ -25,43 +27,29 @@ pub(super) enum Resource {
 }
 
 impl Resource {
-    /// The resource at a path, without `/api/`.
-    pub(super) fn at(path: &str) -> Option<Self> {
+    /// The resource at a path, without `/api/`, and its methods, as in `Allow`.
+    pub(super) fn at(path: &str) -> Option<(Self, &'static str)> {
         let parts: Vec<&str> = path.split('/').collect();
         // All IDs have the same spelling.
         let id = |text: &str| PetId::from_path(text).map(|id| id.0);
         Some(match *parts.as_slice() {
-            ["overview"] => Self::Overview,
-            ["live"] => Self::Live,
-            ["session"] => Self::Session,
-            ["keys"] => Self::Keys,
-            ["keys", key] => Self::Key(KeyId(id(key)?)),
-            ["keys", key, "rotate"] => Self::RotateKey(KeyId(id(key)?)),
-            ["keys", key, "revoke"] => Self::RevokeKey(KeyId(id(key)?)),
-            ["keys", key, "unban"] => Self::UnbanKey(KeyId(id(key)?)),
-            ["keys", key, "plan"] => Self::KeyPlan(KeyId(id(key)?)),
-            ["pets"] => Self::Pets,
-            ["pets", pet] => Self::Pet(PetId(id(pet)?)),
-            ["pets", pet, "status"] => Self::PetStatus(PetId(id(pet)?)),
-            ["orders"] => Self::Orders,
-            ["orders", order, "complete"] => Self::CompleteOrder(OrderId(id(order)?)),
-            ["orders", order, "cancel"] => Self::CancelOrder(OrderId(id(order)?)),
+            ["overview"] => (Self::Overview, READ),
+            ["live"] => (Self::Live, "GET"),
+            ["session"] => (Self::Session, "GET, HEAD, POST, DELETE"),
+            ["keys"] => (Self::Keys, READ_OR_CREATE),
+            ["keys", key] => (Self::Key(KeyId(id(key)?)), READ),
+            ["keys", key, "rotate"] => (Self::RotateKey(KeyId(id(key)?)), "POST"),
+            ["keys", key, "revoke"] => (Self::RevokeKey(KeyId(id(key)?)), "POST"),
+            ["keys", key, "unban"] => (Self::UnbanKey(KeyId(id(key)?)), "POST"),
+            ["keys", key, "plan"] => (Self::KeyPlan(KeyId(id(key)?)), "POST"),
+            ["pets"] => (Self::Pets, READ),
+            ["pets", pet] => (Self::Pet(PetId(id(pet)?)), READ),
+            ["pets", pet, "status"] => (Self::PetStatus(PetId(id(pet)?)), "POST"),
+            ["orders"] => (Self::Orders, READ_OR_CREATE),
+            ["orders", order, "complete"] => (Self::CompleteOrder(OrderId(id(order)?)), "POST"),
+            ["orders", order, "cancel"] => (Self::CancelOrder(OrderId(id(order)?)), "POST"),
             _ => return None,
         })
-    }
-
-    /// The value of `Allow`.
-    pub(super) const fn methods(self) -> &'static str {
-        match self {
-            Self::Overview | Self::Key(_) | Self::Pets | Self::Pet(_) => "GET, HEAD",
-            Self::Live => "GET",
-            Self::Session => "GET, HEAD, POST, DELETE",
-            Self::Keys | Self::Orders => "GET, HEAD, POST",
-            Self::RotateKey(_) | Self::RevokeKey(_) | Self::UnbanKey(_) | Self::KeyPlan(_) => {
-                "POST"
-            }
-            Self::PetStatus(_) | Self::CompleteOrder(_) | Self::CancelOrder(_) => "POST",
-        }
     }
 }
 
@@ -71,9 +59,10 @@ mod tests {
 
     #[test]
     fn a_path_has_one_spelling() {
-        assert_eq!(Resource::at("keys/12"), Some(Resource::Key(KeyId(12))));
+        let key = Resource::Key(KeyId(12));
+        assert_eq!(Resource::at("keys/12"), Some((key, "GET, HEAD")));
         let rotate = Resource::RotateKey(KeyId(12));
-        assert_eq!(Resource::at("keys/12/rotate"), Some(rotate));
+        assert_eq!(Resource::at("keys/12/rotate"), Some((rotate, "POST")));
         for unknown in [
             "",
             "keys/",

@@ -38,11 +38,10 @@ const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 pub(super) type Sample = [f64; NAMES.len()];
 
 /// The number of samples that are kept, one for each second: 15 minutes.
-const KEPT: usize = 900;
+const MAX_SAMPLES: usize = 900;
 
-/// Keeps a sample, as the latest.
 pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
-    if samples.len() == KEPT {
+    if samples.len() == MAX_SAMPLES {
         samples.pop_front();
     }
     samples.push_back(sample);

@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use crate::http::header;
 use crate::mutex::lock;
 
-/// The maximum age of a session.
 const MAX_AGE: Duration = Duration::from_hours(12);
 
 /// The maximum number of sessions. One more ends the oldest.

@@ -10,12 +10,11 @@ use super::guard::Caller;
 use crate::api::ApiError;
 use crate::mutex::lock;
 
-/// The maximum number of open streams.
-const MAX: usize = 32;
+const MAX_STREAMS: usize = 32;
 
 /// The maximum number of open streams of one viewer. A browser opens six connections to a server at most: with a stream in each, no
 /// request would be sent.
-const MAX_OF_VIEWER: usize = 4;
+const MAX_STREAMS_PER_VIEWER: usize = 4;
 
 /// Who looks at a page: an address, and a session or the token.
 pub(super) type Viewer = (IpAddr, Caller);
@@ -35,7 +34,8 @@ struct StreamEntry {
 /// An open stream, until this is dropped.
 pub(super) struct OpenStream {
     streams: Arc<Streams>,
-    replaced: Arc<Notify>,
+    /// Notified when a newer stream replaces this one.
+    pub(super) replaced: Arc<Notify>,
 }
 
 impl Streams {
@@ -47,10 +47,11 @@ impl Streams {
             };
             entries.iter().filter(counted).count()
         };
-        let has_own_maximum = count(false, Some(viewer)) == MAX_OF_VIEWER;
-        if has_own_maximum || count(false, None) == MAX {
+        let has_own_maximum = count(false, Some(viewer)) == MAX_STREAMS_PER_VIEWER;
+        if has_own_maximum || count(false, None) == MAX_STREAMS {
             let has_room = |viewer: &Viewer| {
-                count(true, Some(*viewer)) < MAX_OF_VIEWER && count(true, None) < MAX
+                count(true, Some(*viewer)) < MAX_STREAMS_PER_VIEWER
+                    && count(true, None) < MAX_STREAMS
             };
             let viewers = entries.iter().map(|entry| entry.viewer);
             let from = match has_own_maximum {
@@ -87,13 +88,6 @@ impl Streams {
     }
 }
 
-impl OpenStream {
-    /// Waits until a newer stream replaces this one.
-    pub(super) async fn replaced(&self) {
-        self.replaced.notified().await;
-    }
-}
-
 impl Drop for OpenStream {
     fn drop(&mut self) {
         let mut entries = lock(&self.streams.0);
@@ -122,12 +116,16 @@ mod tests {
     fn a_replaced_stream_counts_until_it_has_ended() {
         let streams = Arc::default();
         // Nobody reads them, so they do not end.
-        let mut unread = open(&streams, 1, 2 * MAX_OF_VIEWER);
-        let is_replaced = |stream: &OpenStream| stream.replaced().now_or_never().is_some();
+        let mut unread = open(&streams, 1, 2 * MAX_STREAMS_PER_VIEWER);
+        let is_replaced = |stream: &OpenStream| stream.replaced.notified().now_or_never().is_some();
         let replaced: Vec<bool> = unread.iter().map(is_replaced).collect();
         assert_eq!(
             replaced,
-            [[true; MAX_OF_VIEWER], [false; MAX_OF_VIEWER]].concat()
+            [
+                [true; MAX_STREAMS_PER_VIEWER],
+                [false; MAX_STREAMS_PER_VIEWER]
+            ]
+            .concat()
         );
         assert!(streams.open(viewer(1)).is_err());
         assert!(
@@ -136,9 +134,9 @@ mod tests {
         );
         unread.remove(0);
         unread.extend(open(&streams, 1, 1));
-        assert!(is_replaced(&unread[MAX_OF_VIEWER - 1]));
+        assert!(is_replaced(&unread[MAX_STREAMS_PER_VIEWER - 1]));
         assert!(streams.open(viewer(1)).is_err());
-        assert_eq!(lock(&streams.0).len(), 2 * MAX_OF_VIEWER);
+        assert_eq!(lock(&streams.0).len(), 2 * MAX_STREAMS_PER_VIEWER);
         drop(unread);
         assert!(streams.is_empty());
     }
@@ -146,20 +144,24 @@ mod tests {
     #[test]
     fn one_viewer_leaves_room_for_others_and_all_together_have_a_limit() {
         let streams = Arc::default();
-        let mut unread = open(&streams, 1, 2 * MAX_OF_VIEWER);
+        let mut unread = open(&streams, 1, 2 * MAX_STREAMS_PER_VIEWER);
         for number in 2..=8 {
-            unread.extend(open(&streams, number, MAX_OF_VIEWER));
+            unread.extend(open(&streams, number, MAX_STREAMS_PER_VIEWER));
         }
         // One more for another viewer, at the expense of those with the most, but not one more of all.
         unread.extend(open(&streams, 9, 1));
         let is_open = |entry: &&StreamEntry| !entry.is_ending;
-        assert_eq!(lock(&streams.0).iter().filter(is_open).count(), MAX);
+        assert_eq!(lock(&streams.0).iter().filter(is_open).count(), MAX_STREAMS);
         for number in 10..=250 {
             match streams.open(viewer(number)) {
                 Ok(stream) => unread.push(stream),
                 Err(_) => break,
             }
         }
-        assert_eq!(lock(&streams.0).len(), 2 * MAX, "none of them is read");
+        assert_eq!(
+            lock(&streams.0).len(),
+            2 * MAX_STREAMS,
+            "none of them is read"
+        );
     }
 }

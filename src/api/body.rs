@@ -8,8 +8,7 @@ use super::error::ApiError;
 use crate::http::{Field, Head, RequestBody};
 use crate::pet::InvalidBody;
 
-/// The maximum size of a body, in bytes.
-const MAX: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// Reads the whole body within `timeout`: a timeout per read would allow a client to send without end.
 pub(crate) async fn read_json(
@@ -23,7 +22,7 @@ pub(crate) async fn read_json(
     if head.is_encoded {
         return Err(ApiError::ContentEncoding);
     }
-    if body.min_remaining() > MAX as u64 {
+    if body.min_remaining() > MAX_BODY_BYTES as u64 {
         return Err(ApiError::BodyTooLarge);
     }
     match tokio::time::timeout(timeout, collect(body)).await {
@@ -36,7 +35,7 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
     let mut collected = BytesMut::new();
     // A client that disconnected will not read the response.
     while let Some(data) = body.next().await.map_err(|_| InvalidBody::incomplete())? {
-        if collected.len() + data.len() > MAX {
+        if collected.len() + data.len() > MAX_BODY_BYTES {
             return Err(ApiError::BodyTooLarge);
         }
         if collected.is_empty() {
@@ -44,8 +43,8 @@ async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {
                 return Ok(data);
             }
             // One allocation of the right size.
-            let rest = usize::try_from(body.min_remaining()).unwrap_or(MAX);
-            collected.reserve(data.len() + rest.min(MAX));
+            let rest = usize::try_from(body.min_remaining()).unwrap_or(MAX_BODY_BYTES);
+            collected.reserve(data.len() + rest.min(MAX_BODY_BYTES));
         }
         collected.extend_from_slice(&data);
     }

@@ -24,13 +24,13 @@ const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
 /// How long a browser may keep the response to a preflight: a day, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
 
-const ANY: HeaderValue = HeaderValue::from_static("*");
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 
 /// An origin as browsers send it, such as `https://shop.example`, or `*` for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
 
-const INVALID: &str =
+const INVALID_ORIGIN: &str =
     "must be * or an origin: scheme, host and perhaps a port, such as https://shop.example";
 
 impl FromStr for Origin {
@@ -38,13 +38,13 @@ impl FromStr for Origin {
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         if text == "*" {
-            return Ok(Self(ANY));
+            return Ok(Self(ANY_ORIGIN));
         }
         let text = text.to_ascii_lowercase();
-        let uri: Uri = text.parse().map_err(|_| INVALID)?;
+        let uri: Uri = text.parse().map_err(|_| INVALID_ORIGIN)?;
         let (scheme, authority) = match (uri.scheme_str(), uri.authority()) {
             (Some(scheme), Some(authority)) => (scheme, authority),
-            _ => return Err(INVALID),
+            _ => return Err(INVALID_ORIGIN),
         };
         // Browsers omit the default port, so an origin with it would never match.
         let is_default_port = matches!(
@@ -56,9 +56,11 @@ impl FromStr for Origin {
             || authority.as_str().contains(['@', '*'])
             || text != format!("{scheme}://{authority}")
         {
-            return Err(INVALID);
+            return Err(INVALID_ORIGIN);
         }
-        HeaderValue::try_from(text).map(Self).map_err(|_| INVALID)
+        HeaderValue::try_from(text)
+            .map(Self)
+            .map_err(|_| INVALID_ORIGIN)
     }
 }
 
@@ -67,7 +69,6 @@ impl FromStr for Origin {
 pub struct Cors(Vec<Origin>);
 
 impl Cors {
-    /// Allows these origins.
     pub const fn new(origins: Vec<Origin>) -> Self {
         Self(origins)
     }
@@ -103,7 +104,10 @@ impl Cors {
     /// Allows pages to read the response to a request that was not read, so that its origin is unknown, if all origins are allowed.
     pub(crate) fn allow_unknown(&self, response: &mut Response) {
         if !self.0.is_empty() {
-            Self::add_headers(self.0.iter().find(|origin| origin.0 == ANY), response);
+            Self::add_headers(
+                self.0.iter().find(|origin| origin.0 == ANY_ORIGIN),
+                response,
+            );
         }
     }
 
@@ -118,7 +122,8 @@ impl Cors {
     fn allowed(&self, head: &Head<'_>) -> Option<&Origin> {
         let mut sent = head.all(&ORIGIN);
         let origin = sent.next()?;
-        let is_allowed = |allowed: &&Origin| allowed.0 == ANY || allowed.0.as_bytes() == origin;
+        let is_allowed =
+            |allowed: &&Origin| allowed.0 == ANY_ORIGIN || allowed.0.as_bytes() == origin;
         self.0.iter().find(is_allowed)
     }
 }

@@ -52,7 +52,7 @@ static HEADERS: LazyLock<[Option<DeprecationHeaders>; Operation::ALL.len()]> =
 thread_local! {
     /// The last link that this thread wrote, by its operation, whether it is HTTPS, and its host and path. Clients know a deployment by
     /// one name, or very few, so one is enough; more would have to be bounded. No host is empty, so the first one differs.
-    static LAST: LastValue<(Operation, bool, Vec<u8>)> = const {
+    static LAST_LINK: LastValue<(Operation, bool, Vec<u8>)> = const {
         RefCell::new((
             (Operation::ListPets, false, Vec::new()),
             HeaderValue::from_static(""),
@@ -68,7 +68,7 @@ fn link(operation: Operation, successor: &str, base: LinkBase<'_>) -> HeaderValu
     let is_same = |last: &(Operation, bool, Vec<u8>)| {
         last.0 == operation && last.1 == https && last.2 == host_and_path
     };
-    last_value(&LAST, is_same, || {
+    last_value(&LAST_LINK, is_same, || {
         let name = operation.name();
         let value = header::value(format!(
             "<{base}/v1{successor}>; rel=\"successor-version\", \

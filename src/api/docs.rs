@@ -14,7 +14,7 @@ const PAGE: &str = include_str!("docs/page.html");
 /// The same text as Markdown.
 const MARKDOWN: &str = include_str!("docs/page.md");
 
-/// The address in the sources. Each server replaces it by its own.
+/// The address in the sources. Each server replaces it with its own.
 const ORIGIN: &str = "http://127.0.0.1:8080";
 
 /// The files of the page. The basics of the style are shared by all pages.

@@ -17,7 +17,6 @@ const JSON_SERVERS: &str = r#"
       "description": "This server."
     }"#;
 
-/// The document in both of its forms.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The document as indented JSON.

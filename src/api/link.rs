@@ -6,11 +6,11 @@ use http::header::HeaderValue;
 
 use super::url::LinkBase;
 use crate::http::Response;
-use crate::page::{Cursor, PageSize, Scope};
+use crate::page::{PageSize, Scope};
 use crate::store::Page;
 
-const CURSOR: &[u8] = b"&cursor=";
-const END: &[u8] = b">; rel=\"next\"";
+const CURSOR_PARAMETER: &[u8] = b"&cursor=";
+const LINK_END: &[u8] = b">; rel=\"next\"";
 
 /// Responds with a page, and with a `Link` to the next one, if any. `path` ends in `?limit=`, and the link repeats all parameters.
 pub(super) fn respond(
@@ -21,17 +21,9 @@ pub(super) fn respond(
     scope: Scope,
 ) -> Response {
     let mut response = Response::json(StatusCode::OK, page.json);
-    response.link = page.next.map(|next| link(next, base, path, limit, scope));
-    response
-}
-
-fn link(
-    next: Cursor,
-    base: LinkBase<'_>,
-    path: &str,
-    limit: PageSize,
-    scope: Scope,
-) -> HeaderValue {
+    let Some(next) = page.next else {
+        return response;
+    };
     let scheme: &[u8] = match base.https {
         true => b"<https://",
         false => b"<http://",
@@ -44,7 +36,8 @@ fn link(
     };
     let cursor = next.bound_to(scope).text();
     let of_request = scheme.len() + base.host_and_path.len() + path.len() + limit.len();
-    let of_page = parameter.len() + status.len() + CURSOR.len() + cursor.len() + END.len();
+    let of_page =
+        parameter.len() + status.len() + CURSOR_PARAMETER.len() + cursor.len() + LINK_END.len();
     // Without spare capacity, so that `Bytes` needs no allocation of its own. Not `concat`, which takes 200 instructions more.
     let mut link = Vec::with_capacity(of_request + of_page);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
@@ -56,8 +49,10 @@ fn link(
         put(parameter.as_bytes());
         put(status.as_bytes());
     }
-    put(CURSOR);
+    put(CURSOR_PARAMETER);
     put(&cursor);
-    put(END);
-    HeaderValue::from_maybe_shared(Bytes::from(link)).unwrap_or(HeaderValue::from_static(""))
+    put(LINK_END);
+    // It is visible ASCII, so this cannot fail.
+    response.link = HeaderValue::from_maybe_shared(Bytes::from(link)).ok();
+    response
 }

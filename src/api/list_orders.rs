@@ -13,12 +13,7 @@ impl Api {
     ) -> Result<Response, ApiError> {
         let query = query::parse_order_query(query)?;
         let page = self.store.order_page(query).await?;
-        Ok(link::respond(
-            page,
-            base,
-            "/v1/store/orders?limit=",
-            query.limit,
-            Scope::Orders,
-        ))
+        let (path, scope) = ("/v1/store/orders?limit=", Scope::Orders);
+        Ok(link::respond(page, base, path, query.limit, scope))
     }
 }

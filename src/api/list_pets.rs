@@ -12,12 +12,7 @@ impl Api {
     ) -> Result<Response, ApiError> {
         let query = query::parse_pet_query(query)?;
         let page = self.store.page(query).await?;
-        Ok(link::respond(
-            page,
-            base,
-            "/v1/pets?limit=",
-            query.limit,
-            query.scope(),
-        ))
+        let (path, scope) = ("/v1/pets?limit=", query.scope());
+        Ok(link::respond(page, base, path, query.limit, scope))
     }
 }

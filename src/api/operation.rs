@@ -1,9 +1,6 @@
 //! The table of operations, and the router that follows it. A new operation is a row of the table, a handler in a separate file, and
 //! an entry in `openapi.yaml`; a test compares the three.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use http::Method;
 
 use crate::clock::Timestamp;
@@ -69,7 +66,6 @@ operations! {
     ListOrders  "listOrders"  GET   "/store/orders"  Stability::Beta;
 }
 
-/// A row of the table.
 struct OperationRow {
     name: &'static str,
     method: Method,
@@ -194,7 +190,7 @@ impl<'a> Route<'a> {
         })
     }
 
-    /// Whether it is under `/v1`: such requests need a key, and their responses have rate headers.
+    /// Whether it is under `/v1`: such requests need a key, and their responses have rate limit headers.
     pub(crate) const fn is_api(&self) -> bool {
         matches!(
             self,
@@ -232,20 +228,15 @@ fn parameter<'a>(path: &'a str, fixed: Option<&str>) -> Option<&'a str> {
 /// The methods of a path, for `Allow`.
 #[cold]
 fn allowed(path: &str) -> &'static str {
-    static ALLOWED: LazyLock<BTreeMap<&str, String>> = LazyLock::new(|| {
-        let mut allowed = BTreeMap::<&str, String>::new();
-        for row in &TABLE {
-            let methods = allowed.entry(row.path).or_default();
-            let separator = if methods.is_empty() { "" } else { ", " };
-            let method = match row.method {
-                Method::GET => PUBLIC_METHODS,
-                _ => row.method.as_str(),
-            };
-            methods.push_str(&format!("{separator}{method}"));
-        }
-        allowed
-    });
-    ALLOWED.get(path).map_or("", String::as_str)
+    let has = |method| {
+        let mut rows = TABLE.iter();
+        rows.any(|row| row.path == path && row.method == method)
+    };
+    match (has(Method::GET), has(Method::POST)) {
+        (true, true) => ALL_METHODS,
+        (true, false) => PUBLIC_METHODS,
+        (false, _) => "POST",
+    }
 }
 
 impl PublicPage {

@@ -12,9 +12,9 @@ pub(crate) fn parse_pet_query(query: Option<&str>) -> Result<PetQuery, ApiError>
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
-            Some("limit") => once(&mut limit, "limit", value)?,
-            Some("status") => once(&mut status, "status", value)?,
-            Some("cursor") => once(&mut cursor, "cursor", value)?,
+            Some("limit") => parse_into(&mut limit, "limit", value)?,
+            Some("status") => parse_into(&mut status, "status", value)?,
+            Some("cursor") => parse_into(&mut cursor, "cursor", value)?,
             _ => {}
         }
     }
@@ -30,8 +30,8 @@ pub(crate) fn parse_order_query(query: Option<&str>) -> Result<OrderQuery, ApiEr
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
-            Some("limit") => once(&mut limit, "limit", value)?,
-            Some("cursor") => once(&mut cursor, "cursor", value)?,
+            Some("limit") => parse_into(&mut limit, "limit", value)?,
+            Some("cursor") => parse_into(&mut cursor, "cursor", value)?,
             _ => {}
         }
     }
@@ -63,7 +63,7 @@ fn pairs(query: Option<&str>) -> impl Iterator<Item = (Option<Cow<'_, str>>, &st
     })
 }
 
-fn once<T: FromStr<Err: ToString>>(
+fn parse_into<T: FromStr<Err: ToString>>(
     slot: &mut Option<T>,
     name: &'static str,
     value: &str,

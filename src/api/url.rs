@@ -5,13 +5,11 @@ use std::str::FromStr;
 
 use http::Uri;
 
-use super::authority::Authority;
-
 /// A base URL such as `https://animals.example/v1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl(String);
 
-const INVALID: &str =
+const INVALID_BASE_URL: &str =
     "must be an http or https URL that ends in /v1, such as https://animals.example/v1";
 
 /// The beginning of the links in a response, up to `/v1`.
@@ -20,16 +18,6 @@ pub(crate) struct LinkBase<'a> {
     pub(super) https: bool,
     /// Host, port and the path before `/v1`.
     pub(super) host_and_path: &'a [u8],
-}
-
-impl<'a> LinkBase<'a> {
-    /// The base of the host that a request was sent to.
-    pub(crate) const fn requested(https: bool, authority: Authority<'a>) -> Self {
-        Self {
-            https,
-            host_and_path: authority.as_bytes(),
-        }
-    }
 }
 
 impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
@@ -78,7 +66,7 @@ impl FromStr for BaseUrl {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let uri: Uri = text.parse().map_err(|_| INVALID)?;
+        let uri: Uri = text.parse().map_err(|_| INVALID_BASE_URL)?;
         let scheme = uri.scheme_str().unwrap_or_default();
         // It is written between < and > in a Link header.
         let plain = text
@@ -91,10 +79,10 @@ impl FromStr for BaseUrl {
             || text.contains('#')
             || !text.ends_with("/v1")
         {
-            return Err(INVALID);
+            return Err(INVALID_BASE_URL);
         }
         // The scheme in lower case, so that it can be compared.
-        let (_, rest) = text.split_once("://").ok_or(INVALID)?;
+        let (_, rest) = text.split_once("://").ok_or(INVALID_BASE_URL)?;
         Ok(Self(format!("{scheme}://{rest}")))
     }
 }

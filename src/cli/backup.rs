@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{BYTES, Bar, watch};
+use super::progress::{BYTES_TEMPLATE, progress_bar, watch};
 use super::signals::Signals;
 use crate::new_file::Overwrite;
 use crate::store::{BackupError, BackupProgress, Database, back_up};
@@ -51,17 +51,18 @@ impl BackupCommand {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (source.clone(), self.file.clone(), Arc::clone(&progress));
         let backup = task::spawn_blocking(move || back_up(&from, &to, overwrite, &watched));
-        let bar = Bar::new("backing up", BYTES);
+        let bar = progress_bar("backing up", BYTES_TEMPLATE);
         let (finished, stopped_by) = watch(&bar, &progress, &signals, backup).await?;
         drop(bar);
         let bytes = finished.map_err(|error| match stopped_by {
-            Some(signal) => Failure::Failed(format!("stopped by {signal}: there is no backup")),
+            Some(signal) => Failure::Failed(format!("stopped by {signal}: no backup was made")),
             None => failure(error),
         })?;
         let (file, seconds) = (self.file.display(), began.elapsed().as_secs_f64());
-        let report = || json!({"file": file.to_string(), "bytes": bytes, "seconds": print::rounded(seconds)});
+        let report =
+            json!({"file": file.to_string(), "bytes": bytes, "seconds": print::rounded(seconds)});
         let text = format!("backed up {database} to {file}: {bytes} bytes in {seconds:.1} s");
-        print::result(self.options.json, report, &text)
+        print::result(self.options.json, &report, &text)
     }
 }
 

@@ -9,7 +9,7 @@ use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
 
 /// The consequence of a refusal, or of a signal.
-const NOTHING: &str = "nothing was changed";
+const NOTHING_CHANGED: &str = "nothing was changed";
 
 /// Fails if there is no terminal to ask for confirmation, which is a usage error. For commands that take long before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
@@ -25,7 +25,7 @@ pub(super) fn require_terminal(consequence: &str) -> Outcome {
 pub(super) async fn confirm(consequence: String) -> Outcome {
     require_terminal(&consequence)?;
     let mut signals = Signals::of_command().context("cannot listen for signals")?;
-    confirm_unless_stopped(consequence, &mut signals, NOTHING).await
+    confirm_unless_stopped(consequence, &mut signals, NOTHING_CHANGED).await
 }
 
 fn ask(consequence: &str) -> Outcome {
@@ -38,7 +38,7 @@ fn ask(consequence: &str) -> Outcome {
         .context("cannot read the reply")?;
     match reply.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::Failed(NOTHING.into())),
+        _ => Err(Failure::Failed(NOTHING_CHANGED.into())),
     }
 }
 

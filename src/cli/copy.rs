@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{Bar, ROWS};
+use super::progress::{ROWS_TEMPLATE, progress_bar};
 use super::signals::Signals;
 use crate::config::{DatabaseOptions, FileOption};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
@@ -48,12 +48,13 @@ impl CopyCommand {
         }
         let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
-        let mut bar = (CopyStep::Copying, Bar::new("copying", ROWS));
+        let mut bar = (CopyStep::Copying, progress_bar("copying", ROWS_TEMPLATE));
         let show = |step, done, all| {
             if step != bar.0 {
-                bar = (step, Bar::new("comparing", ROWS));
+                bar = (step, progress_bar("comparing", ROWS_TEMPLATE));
             }
-            bar.1.set(done, all);
+            bar.1.set_length(all);
+            bar.1.set_position(done);
         };
         let copied = copy(&from, &to, show, signals.first()).await;
         drop(bar);
@@ -62,18 +63,16 @@ impl CopyCommand {
             other => Failure::from(anyhow::Error::from(other)),
         })?;
         let seconds = began.elapsed().as_secs_f64();
-        let report = || {
-            let row = |table: &CopiedTable| {
-                let checksum = format!("{:032x}", table.digest.checksum);
-                json!({"table": table.name, "rows": table.digest.rows, "checksum": checksum})
-            };
-            json!({
-                "from": from.to_string(),
-                "to": to.to_string(),
-                "seconds": print::rounded(seconds),
-                "tables": tables.iter().map(row).collect::<Vec<_>>(),
-            })
+        let row = |table: &CopiedTable| {
+            let checksum = format!("{:032x}", table.digest.checksum);
+            json!({"table": table.name, "rows": table.digest.rows, "checksum": checksum})
         };
+        let report = json!({
+            "from": from.to_string(),
+            "to": to.to_string(),
+            "seconds": print::rounded(seconds),
+            "tables": tables.iter().map(row).collect::<Vec<_>>(),
+        });
         let counted = |table: &str, name: &str| {
             let table = tables.iter().find(|copied| copied.name == table);
             print::counted(table.map_or(0, |table| table.digest.rows), name)
@@ -83,7 +82,7 @@ impl CopyCommand {
         let text = format!(
             "copied {from} to {to} in {seconds:.1} s: {pets}, {orders}, {keys}; both have the same rows in all tables"
         );
-        print::result(self.json, report, &text)
+        print::result(self.json, &report, &text)
     }
 
     /// The database with the password and the CAs of the other options, where they apply to it.

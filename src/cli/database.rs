@@ -49,9 +49,9 @@ pub(super) fn run(command: impl AsyncFnOnce(&Clock) -> Outcome) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start")?;
+        .context("cannot start the async runtime")?;
     let outcome = runtime.block_on(command(&Clock::system()));
-    // A command that a signal has stopped does not wait for the lock that a thread waits for.
+    // The process exits even if a thread waits for a lock, or writes to standard output that nobody reads.
     runtime.shutdown_background();
     outcome
 }

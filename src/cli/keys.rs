@@ -26,7 +26,7 @@ pub(super) enum Command {
         /// Name, 1 to 100 characters
         #[arg(long)]
         name: KeyName,
-        /// Plan
+        /// Plan of the key
         #[arg(long)]
         plan: PlanName,
         #[command(flatten)]
@@ -54,7 +54,7 @@ pub(super) enum Command {
         /// The key's ID
         #[arg(value_parser = options::id)]
         id: i64,
-        /// Plan
+        /// Plan of the key
         plan: PlanName,
         #[command(flatten)]
         limits: EnterpriseLimits,
@@ -133,11 +133,9 @@ impl Command {
                 let last_day = last_day.context("cannot read the usage")?;
                 let today = last_day.filter(|usage| usage.day == now.day().to_string());
                 let used_today = today.map_or(0, |usage| usage.requests);
-                let text = table::text(
-                    report::DETAIL_COLUMNS,
-                    report::details(&record, used_today, now),
-                );
-                print::shown(options.json, || keys::report::key(&record, now), &text)
+                let details = report::details(&record, used_today, now);
+                let text = table::text(report::DETAIL_COLUMNS, details);
+                print::value(options.json, &keys::report::key(&record, now), &text)
             }
             Self::Usage { id, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
@@ -223,7 +221,7 @@ async fn rotate(
 
 fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
     let text = format!("key {} ({}) {done}", record.id, record.name);
-    print::result(json, || keys::report::key(record, now), &text)
+    print::result(json, &keys::report::key(record, now), &text)
 }
 
 /// The message for a key whose secret could not be shown.
@@ -241,12 +239,9 @@ fn print_issued(
     done: &str,
     old_secret: &str,
 ) -> Outcome {
-    print::shown(
-        json,
-        || keys::report::issued(issued, now),
-        issued.secret.reveal(),
-    )
-    .map_err(|_| Failure::Failed(secret_lost(issued.record.id, done)))?;
+    let report = keys::report::issued(issued, now);
+    print::value(json, &report, issued.secret.reveal())
+        .map_err(|_| Failure::Failed(secret_lost(issued.record.id, done)))?;
     if !json {
         let record = &issued.record;
         let limits = record.plan.limits();

@@ -18,12 +18,11 @@ pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
     let (store, _) = options.open(Mode::Migrate, clock).await?;
     let Migration { before, after } = store.migration();
     let database = options.database();
-    let report =
-        || json!({"database": database.to_string(), "formatBefore": before, "format": after});
+    let report = json!({"database": database.to_string(), "formatBefore": before, "format": after});
     let text = match before {
         None => format!("created {database} with format {after}"),
         Some(before) if before == after => format!("{database} already has format {after}"),
         Some(before) => format!("migrated {database} from format {before} to {after}"),
     };
-    print::result(options.json, report, &text)
+    print::result(options.json, &report, &text)
 }

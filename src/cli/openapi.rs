@@ -33,6 +33,6 @@ impl OpenapiCommand {
             true => document.yaml,
             false => document.json,
         };
-        print::all(&text)
+        print::bytes(&text)
     }
 }

@@ -109,7 +109,7 @@ fn print_outcome(
     let order = outcome.map_err(anyhow::Error::from)?;
     let (id, pet, status) = (order.id, order.pet, status.as_str());
     let text = format!("order {id} is {done}: animal {pet} is {status}");
-    print::result(json, || order.report(), &text)
+    print::result(json, &order.report(), &text)
 }
 
 fn row(order: &Order) -> [String; 4] {

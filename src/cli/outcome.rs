@@ -44,5 +44,4 @@ impl From<crate::keys::Error> for Failure {
     }
 }
 
-/// The result of a command.
 pub(super) type Outcome = Result<(), Failure>;

@@ -94,21 +94,14 @@ impl Command {
                 let pets = store.pets(status).take(limit.unwrap_or(usize::MAX));
                 let failure = "cannot read the animals";
                 let row = |pet: &Pet| row(&report(pet));
-                list(
-                    pets.boxed_local(),
-                    failure,
-                    options.json,
-                    report,
-                    COLUMNS,
-                    row,
-                )
-                .await
+                let pets = pets.boxed_local();
+                list(pets, failure, options.json, report, COLUMNS, row).await
             }
             Self::Show(PetArgs { id, options }) => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let pet = get(&store, PetId(id)).await?;
                 let text = table::text(COLUMNS, vec![row(&pet)]);
-                print::shown(options.json, || pet, &text)
+                print::value(options.json, &pet, &text)
             }
             Self::SetStatus {
                 pet: PetArgs { id, options },
@@ -122,9 +115,9 @@ impl Command {
                     .map_err(anyhow::Error::from)?;
                 let (status, before) = (status.as_str(), set.before.as_str());
                 let cancelled = set.order.map(|order| order.id.0);
-                let report = || json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
+                let report = json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
                 let text = format!("animal {id} is {status} (was {before})");
-                print::result(options.json, report, &(text + &order_text(cancelled)))
+                print::result(options.json, &report, &(text + &order_text(cancelled)))
             }
             Self::Remove {
                 pet: PetArgs { id, options },
@@ -149,13 +142,10 @@ impl Command {
                     .context("cannot remove the animal")?
                     .map_err(anyhow::Error::from)?;
                 let cancelled = removed.order.map(|order| order.id.0);
-                let report = || {
-                    let mut report = pet;
-                    report["cancelledOrder"] = cancelled.into();
-                    report
-                };
+                let mut report = pet;
+                report["cancelledOrder"] = cancelled.into();
                 let text = format!("animal {id} ({name}) is removed");
-                print::result(options.json, report, &(text + &order_text(cancelled)))
+                print::result(options.json, &report, &(text + &order_text(cancelled)))
             }
         }
     }

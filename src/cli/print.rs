@@ -29,7 +29,6 @@ pub(super) fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// The failure of a write to standard output.
 pub(super) fn write_failed(error: io::Error) -> Failure {
     failed_with("cannot write to standard output", error)
 }
@@ -42,9 +41,8 @@ fn failed_with(problem: &str, error: io::Error) -> Failure {
     }
 }
 
-/// Prints these bytes to standard output.
-pub(super) fn all(bytes: &[u8]) -> Outcome {
-    write(bytes).map_err(write_failed)
+pub(super) fn bytes(output: &[u8]) -> Outcome {
+    write(output).map_err(write_failed)
 }
 
 fn write(bytes: &[u8]) -> io::Result<()> {
@@ -64,20 +62,20 @@ pub(super) fn counted(count: u64, name: &str) -> String {
 }
 
 /// Prints what was read: as one line of JSON, or as `text`.
-pub(super) fn shown(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
-    all(&line(json, value, text))
+pub(super) fn value(json: bool, json_value: &Value, text: &str) -> Outcome {
+    bytes(&line(json, json_value, text))
 }
 
 /// Prints what was done, in the same way. If that fails, the message says that it was done: a script that runs the command again would
 /// do it twice.
-pub(super) fn result(json: bool, value: impl FnOnce() -> Value, text: &str) -> Outcome {
+pub(super) fn result(json: bool, json_value: &Value, text: &str) -> Outcome {
     let problem = "the command succeeded, but its result could not be written to standard output";
-    write(&line(json, value, text)).map_err(|error| failed_with(problem, error))
+    write(&line(json, json_value, text)).map_err(|error| failed_with(problem, error))
 }
 
-fn line(json: bool, value: impl FnOnce() -> Value, text: &str) -> Vec<u8> {
+fn line(json: bool, json_value: &Value, text: &str) -> Vec<u8> {
     match json {
-        true => format!("{}\n", value()).into_bytes(),
+        true => format!("{json_value}\n").into_bytes(),
         false => format!("{text}\n").into_bytes(),
     }
 }

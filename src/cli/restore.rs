@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::task;
 
@@ -11,13 +12,13 @@ use super::confirm::{confirm_unless_stopped, require_terminal};
 use super::database::CommandOptions;
 use super::outcome::{Failure, Outcome};
 use super::print;
-use super::progress::{BYTES, Bar, watch};
+use super::progress::{BYTES_TEMPLATE, progress_bar, watch};
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
 
 /// The consequence of a signal that stops it.
-const NOTHING: &str = "nothing was restored";
+const NOTHING_RESTORED: &str = "nothing was restored";
 
 /// Replace the embedded database with a backup; no server may use it.
 ///
@@ -50,10 +51,10 @@ impl RestoreCommand {
         let progress = Arc::new(BackupProgress::default());
         let (from, to, watched) = (self.file.clone(), target.clone(), Arc::clone(&progress));
         let preparing = task::spawn_blocking(move || Restore::prepare(&from, &to, &watched));
-        let bar = Bar::new("restoring", BYTES);
+        let bar = progress_bar("restoring", BYTES_TEMPLATE);
         let (prepared, stopped_by) = watch(&bar, &progress, &signals, preparing).await?;
         drop(bar);
-        let stopped = |signal| Failure::Failed(format!("stopped by {signal}: {NOTHING}"));
+        let stopped = |signal| Failure::Failed(format!("stopped by {signal}: {NOTHING_RESTORED}"));
         if let Some(signal) = stopped_by {
             return Err(stopped(signal));
         }
@@ -63,13 +64,13 @@ impl RestoreCommand {
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
             let verb = verb(prepared.replaces());
             let question = format!("{database} will be {verb} {file}{lines}");
-            confirm_unless_stopped(question, &mut signals, NOTHING).await?;
+            confirm_unless_stopped(question, &mut signals, NOTHING_RESTORED).await?;
         }
         let (bytes, format) = (prepared.bytes, prepared.format);
         let now = clock.now();
         let watched = Arc::clone(&progress);
         let replacing = task::spawn_blocking(move || prepared.put_in_place(now, &watched));
-        let bar = Bar::hidden();
+        let bar = ProgressBar::hidden();
         let (done, stopped_by) = watch(&bar, &progress, &signals, replacing).await?;
         let done = done.map_err(|error| match (error, stopped_by) {
             (RestoreError::Interrupted, Some(signal)) => stopped(signal),
@@ -105,18 +106,16 @@ impl RestoreCommand {
             keys.map(|keys| keys.iter().map(row).collect::<Vec<_>>())
                 .into()
         };
-        let report = || {
-            json!({
-                "database": database.to_string(),
-                "file": file.to_string(),
-                "bytes": bytes,
-                "format": format,
-                "kept": kept,
-                "revokedSince": keys(|revived| &revived.revoked),
-                "rotatedSince": keys(|revived| &revived.rotated),
-            })
-        };
-        print::result(self.options.json, report, &text)
+        let report = json!({
+            "database": database.to_string(),
+            "file": file.to_string(),
+            "bytes": bytes,
+            "format": format,
+            "kept": kept,
+            "revokedSince": keys(|revived| &revived.revoked),
+            "rotatedSince": keys(|revived| &revived.rotated),
+        });
+        print::result(self.options.json, &report, &text)
     }
 }
 

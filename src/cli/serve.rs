@@ -5,7 +5,7 @@ use anyhow::{Context, anyhow};
 use super::keys::secret_lost;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
-use super::{allocator, print};
+use super::{allocator, database, print};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
@@ -21,15 +21,7 @@ pub(super) fn run(options: ServeOptions) -> Outcome {
     allocator::reexec_with_immediate_purge();
     // After the step above, which may execute the program again: a socket can be taken only once.
     let manager = ServiceManager::from_env()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    let serving = serve(config, &options, manager, traces);
-    let outcome = runtime.block_on(serving);
-    // A write to standard output that nobody reads must not prevent the process from exiting.
-    runtime.shutdown_background();
-    Ok(outcome?)
+    database::run(async |clock| Ok(serve(config, &options, manager, traces, clock.clone()).await?))
 }
 
 /// Logs which options are accepted, but probably unintended.
@@ -52,10 +44,10 @@ async fn serve(
     options: &ServeOptions,
     manager: ServiceManager,
     traces: Traces,
+    clock: Clock,
 ) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
     let mut signals = Signals::of_server().context("cannot listen for signals")?;
-    let clock = Clock::system();
     let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a thread panicked"),
@@ -87,7 +79,7 @@ async fn serve(
     log_warnings(options);
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {
-        if print::all(startup_message.as_bytes()).is_err()
+        if print::bytes(startup_message.as_bytes()).is_err()
             && let Some(id) = first_key
         {
             tracing::warn!("{}", secret_lost(id, "created"));

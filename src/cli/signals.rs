@@ -1,7 +1,9 @@
-//! SIGTERM and ctrl-c, on a separate thread. The first starts a graceful shutdown; the second ends the process immediately. For a
-//! command, the loss of its terminal (SIGHUP) is one, too; a server reloads its certificate then.
+//! SIGTERM and SIGINT (Ctrl-C), on a separate thread. The first one starts a graceful shutdown, the second one exits immediately.
+//! SIGHUP, the loss of the terminal, stops a command as well; a server reloads its certificate instead.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -16,7 +18,7 @@ const DUPLICATE_WITHIN: Duration = Duration::from_millis(50);
 
 const HANGUP: &str = "SIGHUP";
 
-/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail. By default a signal ends the process, without a message.
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail. By default a signal terminates the process without a message.
 pub(super) fn survive_file_size_limit() -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _context = runtime.enter();
@@ -25,7 +27,6 @@ pub(super) fn survive_file_size_limit() -> io::Result<()> {
     signal(too_large).map(drop)
 }
 
-/// The signals of a process.
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
 impl Signals {
@@ -42,31 +43,31 @@ impl Signals {
     fn listen(with_hangups: bool) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (sender, receiver) = watch::channel(None);
-        let mut ends = {
+        let mut signals = {
             let _context = runtime.enter();
-            Ends {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-                hangup: match with_hangups {
-                    true => Some(signal(SignalKind::hangup())?),
-                    false => None,
-                },
+            let mut signals = vec![
+                ("SIGTERM", signal(SignalKind::terminate())?),
+                ("SIGINT", signal(SignalKind::interrupt())?),
+            ];
+            if with_hangups {
+                signals.push((HANGUP, signal(SignalKind::hangup())?));
             }
+            signals
         };
         let listen = async move {
-            let name = ends.next().await;
+            let name = next(&mut signals).await;
             sender.send_replace(Some(name));
             // Some programs signal both the process and its group, which is one request to shut down.
             let distinct_from = Instant::now() + DUPLICATE_WITHIN;
             let second = loop {
-                let second = ends.next().await;
-                // A terminal that is lost may send several, and nobody is there who asks for anything.
+                let second = next(&mut signals).await;
+                // A lost terminal may send several, and they are not a second request by a user.
                 if second != HANGUP && (second != name || Instant::now() >= distinct_from) {
                     break second;
                 }
             };
             print::error(&format!(
-                "stopped by a second {second}, before the shutdown was complete"
+                "stopped by a second signal ({second}) before it had finished"
             ));
             std::process::exit(1);
         };
@@ -90,28 +91,16 @@ impl Signals {
     }
 }
 
-/// The signals that end a process.
-struct Ends {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Option<Signal>,
-}
-
-impl Ends {
-    /// Waits for the next one and returns its name.
-    async fn next(&mut self) -> &'static str {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => drop(hangup.recv().await),
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            () = hangup => HANGUP,
+/// Waits for the next of these signals and returns its name.
+async fn next(signals: &mut [(&'static str, Signal)]) -> &'static str {
+    poll_fn(|cx| {
+        let mut signals = signals.iter_mut();
+        match signals.find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name)) {
+            Some(name) => Poll::Ready(name),
+            None => Poll::Pending,
         }
-    }
+    })
+    .await
 }
 
 /// Whether the process was started such that it survives the loss of its terminal, as with `nohup`.

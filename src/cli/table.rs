@@ -7,7 +7,7 @@ use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthStr;
 
 /// The width of a column beyond its content: a space on either side, and a border.
-const FRAME: usize = 3;
+const COLUMN_PADDING: usize = 3;
 
 /// The minimum width of a truncated text.
 const MIN_TEXT_WIDTH: usize = 12;
@@ -15,7 +15,6 @@ const MIN_TEXT_WIDTH: usize = 12;
 /// The width if the terminal's is unknown.
 const DEFAULT_WIDTH: u16 = 80;
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     title: &'static str,
@@ -152,7 +151,7 @@ fn table_width(columns: &[Column], rows: &[Vec<String>], max_text: usize) -> usi
         Content::Fixed | Content::Time => column_width(column, rows, index),
     };
     let widths = columns.iter().enumerate().map(width);
-    widths.map(|width| width + FRAME).sum::<usize>() + 1
+    widths.map(|width| width + COLUMN_PADDING).sum::<usize>() + 1
 }
 
 fn column_width(column: &Column, rows: &[Vec<String>], index: usize) -> usize {

@@ -19,7 +19,6 @@ pub(super) fn is_requested(args: &[std::ffi::OsString]) -> bool {
     }
 }
 
-/// Prints the version with its details.
 pub(super) fn run() -> Outcome {
     let features = if cfg!(feature = "otel") {
         "otel"
@@ -34,5 +33,5 @@ pub(super) fn run() -> Outcome {
         embedded = store::FORMATS.0,
         shared = store::FORMATS.1,
     );
-    print::all(text.as_bytes())
+    print::bytes(text.as_bytes())
 }

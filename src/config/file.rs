@@ -2,7 +2,6 @@
 //! wherever it came from.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
@@ -10,18 +9,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::usage_error;
+use crate::files;
 
 /// Makes the file's values the defaults of every subcommand. `source` is the option or variable that named the file. The error is a
 /// message with the line number.
 pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<Command, String> {
     let shown = path.display();
-    let bytes = fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => {
-            format!("{source} {shown}: permission denied: cannot read the file")
-        }
-        ErrorKind::NotFound => format!("{source} {shown}: file not found"),
-        _ => format!("{source} {shown}: {error}"),
-    })?;
+    // Not `files::read`, which rejects pipes.
+    let bytes =
+        fs::read(path).map_err(|error| format!("{source} {shown}: {}", files::described(error)))?;
     let at = |offset: usize, problem: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
         format!("{shown}:{}: {problem}", 1 + lines.count())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::SpanRelativeTo;
 
-use super::{AdminHost, AdminToken, InvalidConfig};
+use super::{AdminToken, InvalidConfig};
 use crate::access::proxy::Cidr;
 use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
@@ -88,8 +88,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
     /// Names, besides IP addresses and localhost, by which browsers reach the admin listener; can be repeated
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) admin_host: Vec<AdminHost>,
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = host_name)]
+    pub(crate) admin_host: Vec<String>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -98,7 +98,7 @@ pub(crate) struct ServeOptions {
     pub(crate) tls_key: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) database: DatabaseOptions,
-    /// Redis in which several nodes share their rate limits: redis://HOST:PORT, or rediss:// with TLS
+    /// Redis server or cluster through which nodes share the counters of rate limits: redis://HOST:PORT, or rediss:// with TLS
     #[arg(long, value_name = "URL", hide_env_values = true)]
     pub(crate) redis: Option<RedisUrl>,
     /// Public URL of the API, ending in /v1, for links and the OpenAPI document; by default links use each request's Host
@@ -236,6 +236,14 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
         .map_err(|_| "must be an IP address and a port, such as 127.0.0.1:8080")
 }
 
+fn host_name(text: &str) -> Result<String, &'static str> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match (1..=253).contains(&text.len()) && text.bytes().all(is_allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a host name without a port, such as admin.example.com"),
+    }
+}
+
 /// Parses the ID of a key, an animal or an order.
 pub(crate) fn id(text: &str) -> Result<i64, &'static str> {
     match text.parse() {
@@ -244,7 +252,6 @@ pub(crate) fn id(text: &str) -> Result<i64, &'static str> {
     }
 }
 
-/// Parses a limit of plan enterprise.
 pub(crate) fn limit(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
         Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
@@ -279,7 +286,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     })
 }
 
-/// Replaces each number by 1.
+/// Replaces each number with 1.
 fn with_ones(text: &str) -> String {
     let mut ones = text.replace(|character: char| character.is_ascii_digit(), "1");
     while ones.contains("11") {
@@ -295,7 +302,6 @@ fn whole_seconds(text: &str) -> Option<Duration> {
     (duration.subsec_nanos() == 0 && duration <= MAX_DURATION).then_some(duration)
 }
 
-/// Parses a duration that is not zero.
 pub(crate) fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0s"),

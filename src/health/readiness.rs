@@ -5,54 +5,37 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::api::ApiError;
 use crate::mutex::lock;
+use crate::names::named;
 
 /// The age of the last checks after which the server is not ready: the background task is stuck then.
-const STALE: Duration = Duration::from_secs(5);
+const MAX_CHECK_AGE: Duration = Duration::from_secs(5);
 
 /// How long after the end of an outage of the store other failures are treated as its consequences.
-const SETTLED: Duration = Duration::from_secs(5);
+const OUTAGE_SETTLE_TIME: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Check {
-    /// The data can be read.
-    Store,
-    /// The thread that writes is alive.
-    Writer,
-    /// The keys in memory are those of the store.
-    Keys,
-    /// Redis responds in time.
-    Redis,
-    /// The clock of this machine agrees with the database's, the reference clock.
-    Clock,
+named! {
+    pub(crate) enum Check {
+        /// The data can be read.
+        Store = "store",
+        /// The thread that writes is alive.
+        Writer = "writer",
+        /// The keys in memory are those of the store.
+        Keys = "keys",
+        /// Redis responds in time.
+        Redis = "redis",
+        /// The clock of this machine agrees with the database's, the reference clock.
+        Clock = "clock",
+    }
 }
 
 impl Check {
-    /// Every check, in the order in which they are listed.
-    const ALL: [Self; 5] = [
-        Self::Store,
-        Self::Writer,
-        Self::Keys,
-        Self::Redis,
-        Self::Clock,
-    ];
-
     /// Whether its result is logged here. The others are logged with their cause where they are detected.
     const fn is_logged_here(self) -> bool {
         matches!(self, Self::Store | Self::Keys | Self::Clock)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Writer => "writer",
-            Self::Keys => "keys",
-            Self::Redis => "redis",
-            Self::Clock => "clock",
-        }
     }
 }
 
@@ -128,7 +111,6 @@ impl Readiness {
         lock(&self.0).checked_at = Instant::now();
     }
 
-    /// Whether the last check of the store has failed.
     pub(crate) fn store_has_failed(&self) -> bool {
         lock(&self.0).store_has_failed()
     }
@@ -170,7 +152,7 @@ impl Readiness {
                 false => not_ready("Not ready. Try again in a moment."),
             };
         }
-        if checks.checked_at.elapsed() > STALE {
+        if checks.checked_at.elapsed() > MAX_CHECK_AGE {
             return not_ready("Not ready: the checks are out of date.");
         }
         Ok(match verbose {
@@ -187,7 +169,7 @@ impl Checks {
     }
 
     fn in_outage(&self) -> bool {
-        let is_recent = |back: Instant| back.elapsed() < SETTLED;
+        let is_recent = |back: Instant| back.elapsed() < OUTAGE_SETTLE_TIME;
         self.store_has_failed() || self.store_back_at.is_some_and(is_recent)
     }
 
@@ -197,7 +179,7 @@ impl Checks {
         let last = self.states[check as usize].as_ref();
         let has_changed = last.map(CheckState::as_str) != Some(state.as_str());
         let logged = &mut self.logged[check as usize];
-        let (check, state_name) = (check.name(), state.as_str());
+        let (check, state_name) = (check.as_str(), state.as_str());
         match state.reason() {
             None if std::mem::take(logged) => {
                 tracing::info!(check, "readiness check passed again");
@@ -217,7 +199,7 @@ impl Checks {
     /// The checks that have a result, by name.
     fn known(&self) -> impl Iterator<Item = (&'static str, &CheckState)> {
         let checks = Check::ALL.into_iter().zip(&self.states);
-        checks.filter_map(|(check, state)| Some((check.name(), state.as_ref()?)))
+        checks.filter_map(|(check, state)| Some((check.as_str(), state.as_ref()?)))
     }
 
     /// All results as the message of an error.
@@ -235,20 +217,16 @@ impl Checks {
 
     fn json(&self) -> Value {
         let states = self.known().map(|(check, state)| (check, state.as_str()));
-        let mut json = json!({"status": "ready", "checks": Map::from_iter(states.map(entry))});
+        let mut json = json!({"status": "ready", "checks": Value::from_iter(states)});
         let reasons = self
             .known()
             .filter_map(|(check, state)| Some((check, state.reason()?)));
-        let reasons = Map::from_iter(reasons.map(entry));
-        if !reasons.is_empty() {
-            json["reasons"] = reasons.into();
+        let reasons = Value::from_iter(reasons);
+        if reasons != json!({}) {
+            json["reasons"] = reasons;
         }
         json
     }
-}
-
-fn entry((name, text): (&str, &str)) -> (String, Value) {
-    (name.to_owned(), text.into())
 }
 
 #[cfg(test)]

@@ -14,20 +14,20 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::connection;
-use super::connections::{Connections, LimitReached, Slot};
+use super::connections::{Connections, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
-use super::timeouts::GRACE;
+use super::service::Worker;
+use super::timeouts::SHUTDOWN_GRACE;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
-use super::worker::Worker;
-use super::{Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
+use super::{ConnectionLimit, Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a failed accept, for example with too many open files.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// How long an accept loop waits at a time for evicted connections to close.
 const CLOSING_WAIT: Duration = Duration::from_millis(1);
@@ -36,7 +36,7 @@ const CLOSING_WAIT: Duration = Duration::from_millis(1);
 const MAX_CLOSING_WAITS: u32 = 50;
 
 /// How long handshakes that had begun before the shutdown are still accepted: the round trip to a distant client.
-const FINAL_ACCEPT: Duration = Duration::from_millis(300);
+const FINAL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// How long a client may take to read the response to a rejected connection.
 const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ pub async fn accept<S: Service + 'static>(
     // socket that stays open is left to the next server, and a filter would stay on the socket.
     if (!stays_open || Fault::FiltersPassedSocket.is_enabled()) && !Fault::DropsQueue.is_enabled() {
         listen::drop_new_syns(&listener);
-        let _ = tokio::time::timeout(FINAL_ACCEPT, acceptor.accept_all(&listener)).await;
+        let _ = tokio::time::timeout(FINAL_ACCEPT_TIMEOUT, acceptor.accept_all(&listener)).await;
     }
     drop(listener);
     let tasks = &acceptor.tasks;
@@ -117,7 +117,7 @@ impl<S: Service + 'static> Acceptor<S> {
                     if outage.fail() {
                         tracing::warn!(%error, "cannot accept connections");
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
@@ -153,7 +153,7 @@ impl<S: Service + 'static> Acceptor<S> {
         };
     }
 
-    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: LimitReached) {
+    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: ConnectionLimit) {
         let Worker { service, ids, .. } = &*self.worker;
         let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
@@ -177,7 +177,7 @@ async fn serve_encrypted<S: Service + 'static>(
     peer: IpAddr,
     worker: &Rc<Worker<S>>,
 ) {
-    match perform_handshake(tls, tcp, slot.activity(), worker, GRACE).await {
+    match perform_handshake(tls, tcp, slot.activity(), worker, SHUTDOWN_GRACE).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
             _ => connection::serve(stream, slot, peer, worker).await,
@@ -202,7 +202,7 @@ async fn reject(
         return send_rejection(tcp, &response).await;
     };
     let exchange = async {
-        if let Ok(stream) = tls.accept_http1(tcp).await {
+        if let Ok(stream) = tls.0.http1_acceptor.accept(tcp).await {
             send_rejection(stream, &response).await;
         }
     };

@@ -46,12 +46,10 @@ impl Activity {
         self.idle_since.store(since, Ordering::Relaxed);
     }
 
-    /// Records that a request is in flight.
     pub(super) fn mark_busy(&self) {
         self.idle_since.store(BUSY, Ordering::Relaxed);
     }
 
-    /// Stores the waker of the task.
     pub(super) fn store_waker(&self, waker: &Waker) {
         self.task.get_or_init(|| waker.clone());
     }
@@ -67,7 +65,6 @@ impl Activity {
         (since != BUSY).then_some(since)
     }
 
-    /// Makes the connection close.
     pub(super) fn evict(&self) {
         self.evicted.store(true, Ordering::Relaxed);
         self.wake();

@@ -79,7 +79,6 @@ impl Asset {
         response
     }
 
-    /// Its content, compressed.
     pub fn compressed(&self) -> Bytes {
         let compressed = self.gzip.get_or_init(|| {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());

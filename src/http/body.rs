@@ -12,12 +12,11 @@ use futures_util::Stream;
 use hyper::body::{Frame, SizeHint};
 
 use super::held::BodyReservation;
-use super::progress::InFlightRequest;
+use super::progress::{InFlightRequest, Phase};
 
 /// The size of a chunk in bytes. Most bodies are one chunk.
-const CHUNK: usize = 8 * 1024;
+const CHUNK_BYTES: usize = 8 * 1024;
 
-/// The body of a response.
 #[derive(Default)]
 pub struct Body {
     /// Before `bytes`, because it must be dropped first.
@@ -30,16 +29,14 @@ pub struct Body {
 /// A body that is generated while it is sent. Its request stays in flight until it ends.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
-    /// Whether it has no end, so that it is complete after any part.
-    is_endless: bool,
     request: Option<InFlightRequest>,
 }
 
 impl Streamed {
-    /// Whether the server is shutting down: it does not wait for a body that may have no end.
+    /// Whether the server is shutting down: it does not wait for a body that has no end.
     fn is_draining(&self) -> bool {
         let request = self.request.as_ref();
-        request.is_some_and(|request| request.progress().is_draining())
+        request.is_some_and(|request| request.progress.draining.get())
     }
 }
 
@@ -53,23 +50,13 @@ impl From<Bytes> for Body {
 }
 
 impl Body {
-    /// A body that is generated while it is sent. An error aborts the connection, so that the client notices the missing rest.
-    pub fn streamed(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
-        Self::generated(parts, false)
-    }
-
-    /// The same for a body without an end, which is complete after any part. At shutdown it ends, where another one is aborted.
+    /// A body without an end that is generated while it is sent. It is complete after any part, and ends at shutdown. An error
+    /// aborts the connection.
     pub fn endless(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
-        Self::generated(parts, true)
-    }
-
-    fn generated(parts: impl Stream<Item = io::Result<Bytes>> + 'static, is_endless: bool) -> Self {
+        let parts = Box::pin(parts);
+        let request = None;
         Self {
-            stream: Some(Box::new(Streamed {
-                parts: Box::pin(parts),
-                is_endless,
-                request: None,
-            })),
+            stream: Some(Box::new(Streamed { parts, request })),
             ..Self::default()
         }
     }
@@ -82,7 +69,6 @@ impl Body {
         is_reserved
     }
 
-    /// The bytes of a body that is not streamed.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -106,15 +92,10 @@ impl Body {
         self.stream.is_some()
     }
 
-    /// Whether it has no end.
-    pub(super) fn is_endless(&self) -> bool {
-        self.stream.as_ref().is_some_and(|it| it.is_endless)
-    }
-
     /// Keeps the request in flight until the body has been sent.
-    pub(super) fn keep(&mut self, request: InFlightRequest) {
+    pub(super) fn hold_request(&mut self, request: InFlightRequest) {
         if let Some(stream) = &mut self.stream {
-            request.progress().stream();
+            request.progress.phase.set(Phase::Streaming);
             stream.request = Some(request);
         }
     }
@@ -131,10 +112,7 @@ impl hyper::body::Body for Body {
         let chunk = match self.bytes.len() {
             0 => {
                 return match &mut self.stream {
-                    Some(stream) if stream.is_draining() => {
-                        let aborted = || Err(io::ErrorKind::ConnectionAborted.into());
-                        Poll::Ready((!stream.is_endless).then(aborted))
-                    }
+                    Some(stream) if stream.is_draining() => Poll::Ready(None),
                     Some(stream) => {
                         let next = stream.parts.as_mut().poll_next(cx);
                         next.map(|part| part.map(|part| part.map(Frame::data)))
@@ -142,11 +120,11 @@ impl hyper::body::Body for Body {
                     None => Poll::Ready(None),
                 };
             }
-            1..=CHUNK => {
+            1..=CHUNK_BYTES => {
                 self.reservation = BodyReservation::default();
                 std::mem::take(&mut self.bytes)
             }
-            _ => self.bytes.split_to(CHUNK),
+            _ => self.bytes.split_to(CHUNK_BYTES),
         };
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
@@ -172,13 +150,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_sent_in_small_chunks_that_share_its_memory() {
-        let bytes = Bytes::from(vec![b'x'; 3 * CHUNK + 1]);
+        let bytes = Bytes::from(vec![b'x'; 3 * CHUNK_BYTES + 1]);
         let mut body = Body::from(bytes.clone());
         assert_eq!(body.size_hint().exact(), Some(bytes.len() as u64));
         let mut sent = 0;
         while let Some(frame) = body.frame().await {
             let chunk = frame.unwrap().into_data().unwrap();
-            assert!((1..=CHUNK).contains(&chunk.len()));
+            assert!((1..=CHUNK_BYTES).contains(&chunk.len()));
             assert_eq!(chunk.as_ptr(), bytes[sent..].as_ptr(), "a copy");
             sent += chunk.len();
         }

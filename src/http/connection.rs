@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 use hyper::server::conn::http1;
@@ -11,9 +12,9 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Slot;
+use super::service::Worker;
 use super::stream::TimeoutStream;
-use super::timeouts::GRACE;
-use super::worker::Worker;
+use super::timeouts::SHUTDOWN_GRACE;
 use super::{Rejection, Service, dispatch, raw};
 
 /// The maximum size of a head, in bytes; a larger one gets hyper's bare 431. Also the size of hyper's write buffer.
@@ -34,14 +35,14 @@ pub(super) async fn serve<S: Service>(
     } = worker;
     let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
     let stream = TimeoutStream::new(io, slot, worker, &timed_out);
-    let progress = stream.progress();
-    let kept = S::Connection::default();
-    let service =
-        service_fn(|request| dispatch::dispatch(request, peer, service, ids, &progress, &kept));
+    let progress = Rc::clone(&stream.progress);
+    let per_connection = S::PerConnection::default();
+    let service = service_fn(|request| {
+        dispatch::dispatch(request, peer, service, ids, &progress, &per_connection)
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .max_buf_size(MAX_HEAD)
-            .writev(false)
             // A client may close its side after its last request, and hyper need not keep reading to detect that (docs/decisions.md).
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
@@ -59,9 +60,9 @@ pub(super) async fn serve<S: Service>(
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        () = tokio::time::sleep(GRACE) => {}
+        () = tokio::time::sleep(SHUTDOWN_GRACE) => {}
     }
-    progress.end();
+    progress.ending.set(true);
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }

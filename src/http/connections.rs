@@ -10,11 +10,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::activity::Activity;
+use super::rejection::ConnectionLimit;
 use crate::mutex::lock;
 use crate::network::network;
 
 /// How many eviction candidates one search finds, because a search visits all connections.
-const CANDIDATES: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 
 /// The maximum number of evicted connections that are still closing.
 const MAX_CLOSING: usize = 16;
@@ -23,7 +24,7 @@ const MAX_CLOSING: usize = 16;
 const MAX_REJECTIONS: usize = 32;
 
 /// How many streams are reserved at a time.
-const STREAMS_AT_A_TIME: usize = 16;
+const STREAM_BATCH: usize = 16;
 
 pub struct ConnectionLimits {
     pub total: usize,
@@ -40,13 +41,13 @@ struct ConnectionTable {
     limits: ConnectionLimits,
     /// The origin of all times.
     epoch: Instant,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     /// Permits to reject a connection with a response.
     rejections: Arc<Semaphore>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     /// Evicted connections that have not closed yet.
     closing: usize,
     by_id: HashMap<u64, Arc<Activity>>,
@@ -60,15 +61,7 @@ struct Open {
     longest_idle: Vec<(u64, u64)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitReached {
-    /// All connections have a request in flight.
-    Total,
-    Address,
-}
-
 impl Connections {
-    /// A listener without connections yet.
     pub fn new(limits: ConnectionLimits) -> Self {
         Self(Arc::new(ConnectionTable {
             limits,
@@ -80,17 +73,17 @@ impl Connections {
 
     /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
     /// been idle longest.
-    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, LimitReached> {
+    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, ConnectionLimit> {
         let ConnectionTable { limits, epoch, .. } = &*self.0;
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
         let mut open = lock(&self.0.open);
         if let Some(network) = network
             && open.by_network.get(&network).copied().unwrap_or(0) >= limits.per_address
         {
-            return Err(LimitReached::Address);
+            return Err(ConnectionLimit::Address);
         }
         if open.by_id.len() >= limits.total && !open.evict() {
-            return Err(LimitReached::Total);
+            return Err(ConnectionLimit::Total);
         }
         let activity = Arc::new(Activity::new(*epoch));
         let id = open.next_id;
@@ -132,7 +125,7 @@ impl Connections {
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Evicts the connection that has been idle longest. Returns false if none is idle.
     fn evict(&mut self) -> bool {
         loop {
@@ -160,9 +153,9 @@ impl Open {
             .iter()
             .filter_map(|(id, connection)| Some((connection.idle_since()?, *id)))
             .collect();
-        if idle.len() > CANDIDATES {
-            idle.select_nth_unstable(CANDIDATES);
-            idle.truncate(CANDIDATES);
+        if idle.len() > MAX_CANDIDATES {
+            idle.select_nth_unstable(MAX_CANDIDATES);
+            idle.truncate(MAX_CANDIDATES);
         }
         idle.sort_unstable_by(|one, other| other.cmp(one));
         self.longest_idle = idle;
@@ -197,12 +190,12 @@ impl Slot {
             let reserved = open.streams_by_network.get(&network).copied();
             let reserved = reserved.unwrap_or(0);
             // The last tenth is for addresses with few streams: ten addresses with many cannot take them all.
-            if reserved >= STREAMS_AT_A_TIME {
+            if reserved >= STREAM_BATCH {
                 left = left.saturating_sub(limits.total / 10);
             }
             left = left.min(limits.per_address.saturating_sub(reserved));
         }
-        let more = left.min(STREAMS_AT_A_TIME);
+        let more = left.min(STREAM_BATCH);
         open.streams += more;
         if let Some(network) = self.network {
             *open.streams_by_network.entry(network).or_default() += more;
@@ -211,14 +204,13 @@ impl Slot {
         streams <= self.reserved.get()
     }
 
-    /// Releases all reserved streams.
     pub(super) fn release(&self) {
         if self.reserved.get() > 0 {
             self.release_from(&mut lock(&self.connections.0.open));
         }
     }
 
-    fn release_from(&self, open: &mut Open) {
+    fn release_from(&self, open: &mut OpenConnections) {
         let reserved = self.reserved.take();
         open.streams -= reserved;
         if let Some(network) = self.network
@@ -249,9 +241,9 @@ impl Drop for Slot {
         }
         // Shrinks maps that a flood has made large.
         if open.by_id.is_empty() && open.closing == 0 {
-            *open = Open {
+            *open = OpenConnections {
                 next_id: open.next_id,
-                ..Open::default()
+                ..OpenConnections::default()
             };
         }
     }
@@ -285,7 +277,7 @@ mod tests {
         for full in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
             assert_eq!(
                 connections.enter(ip(full)).err(),
-                Some(LimitReached::Address)
+                Some(ConnectionLimit::Address)
             );
         }
         kept.push(connections.enter(ip("2001:db8:0:1::1")).unwrap());
@@ -316,7 +308,7 @@ mod tests {
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
         five.activity().mark_busy();
         two.activity().mark_busy();
-        assert_eq!(enter().err(), Some(LimitReached::Total));
+        assert_eq!(enter().err(), Some(ConnectionLimit::Total));
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
         two.activity().mark_idle(later(30));
@@ -336,7 +328,7 @@ mod tests {
         let (one, two, three) = (enter("192.0.2.1"), enter("192.0.2.2"), enter("192.0.2.3"));
         let reserved = |slot: &Slot| (1..).find(|streams| !slot.reserve(*streams)).unwrap() - 1;
         assert_eq!((reserved(&one), reserved(&two)), (100, 80));
-        assert_eq!(reserved(&three), STREAMS_AT_A_TIME);
+        assert_eq!(reserved(&three), STREAM_BATCH);
         one.release();
         assert_eq!(reserved(&three), 100);
     }
@@ -348,7 +340,7 @@ mod tests {
         let evicted = enter().unwrap();
         drop(enter().unwrap());
         let third = enter().unwrap();
-        assert_eq!(enter().err(), Some(LimitReached::Address));
+        assert_eq!(enter().err(), Some(ConnectionLimit::Address));
         drop((evicted, third));
         assert!(lock(&connections.0.open).by_network.is_empty());
     }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -17,8 +18,8 @@ pub(super) async fn dispatch<S: Service>(
     peer: IpAddr,
     service: &S,
     ids: &RequestIds,
-    progress: &Progress,
-    connection: &S::Connection,
+    progress: &Rc<Progress>,
+    connection: &S::PerConnection,
 ) -> Result<hyper::Response<Body>, Infallible> {
     let mut open = progress.begin();
     let (mut parts, incoming) = request.into_parts();
@@ -56,18 +57,18 @@ async fn discard_rest(
         body.discard_rest().await;
     }
     if !body.is_read() {
-        open.progress().linger();
+        open.progress.lingers.set(true);
         response.close = true;
     }
     send(response, id, open)
 }
 
 fn send(mut response: Response, id: &RequestId, open: InFlightRequest) -> hyper::Response<Body> {
-    response.close |= open.progress().is_draining();
+    response.close |= open.progress.draining.get();
     let status = response.status;
     let (headers, mut body) = response.into_parts(id);
     if body.is_streamed() {
-        body.keep(open);
+        body.hold_request(open);
     }
     let mut response = hyper::Response::new(body);
     *response.status_mut() = status;

@@ -4,47 +4,22 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Uri, Version};
 
-/// A header that handlers of requests with a body read. A large head is reduced to these while its body arrives.
-#[derive(Clone, Copy)]
-enum Header {
-    Host,
-    Authorization,
-    ContentType,
-    ContentEncoding,
-    TransferEncoding,
-    IdempotencyKey,
-    RequestId,
-    ForwardedFor,
-    ForwardedProto,
-    /// Not a field of a [`Head`]: looked up by its name.
-    Other,
-}
-
-impl Header {
-    #[inline]
-    fn of(name: &HeaderName) -> Option<Self> {
-        Some(match name.as_str() {
-            "host" => Self::Host,
-            "authorization" => Self::Authorization,
-            "content-type" => Self::ContentType,
-            "content-encoding" => Self::ContentEncoding,
-            "transfer-encoding" => Self::TransferEncoding,
-            "idempotency-key" => Self::IdempotencyKey,
-            "x-request-id" => Self::RequestId,
-            "x-forwarded-for" => Self::ForwardedFor,
-            "x-forwarded-proto" => Self::ForwardedProto,
-            #[cfg(feature = "otel")]
-            "traceparent" | "tracestate" => Self::Other,
-            "accept" | "access-control-request-method" | "cookie" | "expect" | "origin" => {
-                Self::Other
-            }
-            _ => return None,
-        })
+/// Whether handlers of requests with a body read a header. A large head is reduced to these while its body arrives.
+fn is_read(name: &HeaderName) -> bool {
+    match name.as_str() {
+        // The fields of a `Head`.
+        "host" | "authorization" | "content-type" | "content-encoding" | "transfer-encoding"
+        | "idempotency-key" | "x-request-id" | "x-forwarded-for" | "x-forwarded-proto" => true,
+        // Others, which are looked up by their names.
+        "accept" | "access-control-request-method" | "cookie" | "expect" | "origin" => true,
+        #[cfg(feature = "otel")]
+        "traceparent" | "tracestate" => true,
+        _ => false,
     }
 }
 
 /// Heads up to this size in bytes are not reduced.
-const SMALL: usize = 2 * 1024;
+const MAX_SMALL_HEAD_BYTES: usize = 2 * 1024;
 
 /// The head of a request. Without `Debug`, because it holds secrets.
 pub struct Head<'a> {
@@ -78,11 +53,8 @@ pub struct Head<'a> {
 /// A header that may be sent at most once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// The request does not have it.
     Absent,
-    /// The request has it once.
     One(&'a [u8]),
-    /// The request has it more than once.
     Several,
 }
 
@@ -123,19 +95,19 @@ impl<'a> Head<'a> {
         };
         for (name, value) in &parts.headers {
             let value = value.as_bytes();
-            match Header::of(name) {
-                Some(Header::Host) => head.host.add(value),
-                Some(Header::Authorization) => head.authorization.add(value),
-                Some(Header::ContentType) => head.content_type.add(value),
-                Some(Header::ContentEncoding) => {
+            match name.as_str() {
+                "host" => head.host.add(value),
+                "authorization" => head.authorization.add(value),
+                "content-type" => head.content_type.add(value),
+                "content-encoding" => {
                     head.is_encoded |= !value.eq_ignore_ascii_case(b"identity");
                 }
-                Some(Header::TransferEncoding) => head.transfer_encoding.add(value),
-                Some(Header::IdempotencyKey) => head.idempotency_key.add(value),
-                Some(Header::RequestId) => head.request_id.add(value),
-                Some(Header::ForwardedFor) => head.is_forwarded = true,
-                Some(Header::ForwardedProto) => head.forwarded_proto = Some(value),
-                Some(Header::Other) | None => {}
+                "transfer-encoding" => head.transfer_encoding.add(value),
+                "idempotency-key" => head.idempotency_key.add(value),
+                "x-request-id" => head.request_id.add(value),
+                "x-forwarded-for" => head.is_forwarded = true,
+                "x-forwarded-proto" => head.forwarded_proto = Some(value),
+                _ => {}
             }
         }
         head
@@ -163,13 +135,13 @@ pub(super) fn compact(parts: &mut Parts) {
     let of_headers = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
     let size: usize = parts.headers.iter().map(of_headers).sum();
     let target = parts.uri.path_and_query();
-    if size + target.map_or(0, |target| target.as_str().len()) <= SMALL {
+    if size + target.map_or(0, |target| target.as_str().len()) <= MAX_SMALL_HEAD_BYTES {
         return;
     }
     let mut headers = HeaderMap::new();
     for (name, value) in &parts.headers {
         // It was parsed as a value before, so this cannot fail.
-        if Header::of(name).is_some()
+        if is_read(name)
             && let Ok(copy) = HeaderValue::from_bytes(value.as_bytes())
         {
             headers.append(name.clone(), copy);

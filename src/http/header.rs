@@ -13,9 +13,7 @@ pub(super) mod text {
     pub(in crate::http) const REQUEST_ID: &str = "x-request-id";
 }
 
-/// The limit that applies.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static(text::RATE_LIMIT);
-/// The requests left in the window.
 pub const RATE_REMAINING: HeaderName = HeaderName::from_static(text::RATE_REMAINING);
 /// When the window ends, in Unix seconds.
 pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
@@ -23,14 +21,13 @@ pub const RATE_RESET: HeaderName = HeaderName::from_static(text::RATE_RESET);
 pub const REQUEST_ID: HeaderName = HeaderName::from_static(text::REQUEST_ID);
 /// Marks a response that repeats an earlier one.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Since when an operation is deprecated (RFC 9745).
+/// Since when an operation has been deprecated (RFC 9745).
 pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// When an operation is removed (RFC 8594).
 pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
 /// The addresses that a request came through, as proxies write it.
 pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// `application/json`
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 pub const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use crate::mutex::lock;
 
 /// The maximum number of bytes that are held in total.
-const MAX: usize = 64 * 1024 * 1024;
+const MAX_HELD_BYTES: usize = 64 * 1024 * 1024;
 
 /// The maximum number of bytes that are held for one owner.
-const MAX_OF_OWNER: usize = MAX / 4;
+const MAX_HELD_BYTES_PER_OWNER: usize = MAX_HELD_BYTES / 4;
 
 /// Bodies up to this size are not counted: the buffers of a connection are larger.
-pub(super) const SMALL: usize = 16 * 1024;
+const MAX_UNCOUNTED_BYTES: usize = 16 * 1024;
 
 static HELD: Mutex<HeldBodies> = Mutex::new(HeldBodies {
     by_address: BTreeMap::new(),
@@ -50,7 +50,7 @@ pub(super) struct BodyReservation(Option<NonZeroUsize>);
 impl BodyReservation {
     /// Counts a body for an owner, if it is large. `None` if the limit in total or that of the owner is exceeded.
     pub(super) fn new(bytes: &Bytes, owner: i64) -> Option<Self> {
-        if bytes.len() <= SMALL {
+        if bytes.len() <= MAX_UNCOUNTED_BYTES {
             return Some(Self::default());
         }
         let address = bytes.as_ptr().addr();
@@ -98,7 +98,7 @@ impl HeldBodies {
                 self.bytes += size;
                 let of_owner = self.by_owner.entry(owner).or_default();
                 *of_owner += size;
-                self.bytes <= MAX && *of_owner <= MAX_OF_OWNER
+                self.bytes <= MAX_HELD_BYTES && *of_owner <= MAX_HELD_BYTES_PER_OWNER
             }
         }
     }
@@ -141,7 +141,7 @@ mod tests {
         }
         assert!(reserve(5).is_none() && reserve(5).is_none());
         assert!(
-            BodyReservation::new(&bodies[0].1.slice(..SMALL), 1).is_some(),
+            BodyReservation::new(&bodies[0].1.slice(..MAX_UNCOUNTED_BYTES), 1).is_some(),
             "small"
         );
         // Bytes that are held already need no further memory, however many clients read them.

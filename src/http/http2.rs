@@ -4,7 +4,6 @@
 //! The crate h2 is used without hyper: a stream must be given no more data than its client has room for, and hyper hands over a
 //! whole chunk of a body as soon as there is room for one byte of it.
 
-mod context;
 mod frames;
 mod outgoing;
 mod received;
@@ -12,7 +11,7 @@ mod request;
 mod send;
 mod wire;
 
-pub(super) use received::Received;
+pub(super) use received::ReceivedBody;
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -29,14 +28,12 @@ use super::Service;
 use super::connection::MAX_HEAD;
 use super::connections::Slot;
 use super::progress::{Phase, Progress};
-use super::timeouts::{GRACE, Timeouts};
-use super::worker::Worker;
-use context::RequestContext;
+use super::service::Worker;
+use super::timeouts::{SHUTDOWN_GRACE, Timeouts};
 use outgoing::Outgoing;
-use send::CHUNK;
+use send::{CHUNK_BYTES, RequestContext};
 use wire::Wire;
 
-/// The maximum number of concurrent streams of a connection.
 const MAX_STREAMS: u32 = 100;
 
 /// The bytes that a client may send on a stream before they are read: the largest body.
@@ -52,7 +49,7 @@ const MAX_RESET_BY_CLIENT: usize = 20;
 const MAX_RESET_FOR_ERRORS: usize = 128;
 
 /// The maximum number of streams that are remembered after a reset, because the client may not know of it yet.
-const MAX_REMEMBERED: usize = 100;
+const MAX_REMEMBERED_RESETS: usize = 100;
 
 fn builder() -> Builder {
     let mut builder = Builder::new();
@@ -61,10 +58,10 @@ fn builder() -> Builder {
         .max_header_list_size(MAX_HEAD as u32)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buffer_size(CHUNK)
+        .max_send_buffer_size(CHUNK_BYTES)
         .max_pending_accept_reset_streams(MAX_RESET_BY_CLIENT)
         .max_local_error_reset_streams(Some(MAX_RESET_FOR_ERRORS))
-        .max_concurrent_reset_streams(MAX_REMEMBERED);
+        .max_concurrent_reset_streams(MAX_REMEMBERED_RESETS);
     builder
 }
 
@@ -79,7 +76,7 @@ pub(super) async fn serve<S: Service + 'static>(
     let wire = Wire::new(io);
     let progress = Progress::new(slot, &worker.draining, now);
     let outgoing = Rc::new(Outgoing::default());
-    let mut served = Served {
+    let mut served = ServedConnection {
         state: State::Handshake(builder().handshake(wire.clone())),
         wire,
         deadlines: Deadlines {
@@ -90,7 +87,7 @@ pub(super) async fn serve<S: Service + 'static>(
         context: Rc::new(RequestContext {
             worker: Rc::clone(worker),
             peer,
-            connection: S::Connection::default(),
+            per_connection: S::PerConnection::default(),
             progress,
             outgoing: Rc::clone(&outgoing),
         }),
@@ -105,14 +102,14 @@ enum State<IO: AsyncRead + AsyncWrite + Unpin> {
     Serving(Connection<Wire<IO>, Bytes>),
 }
 
-struct Served<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
+struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     state: State<IO>,
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,
     context: Rc<RequestContext<S>>,
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S> {
+impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<'_, IO, S> {
     /// Makes all progress that is possible. Ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let progress = &self.context.progress;
@@ -123,20 +120,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
             return Poll::Ready(());
         }
         let progress = &self.context.progress;
-        let is_sent = match self.wire.poll_send(cx) {
-            Poll::Ready(Ok(())) => true,
+        match self.wire.poll_send(cx) {
+            Poll::Ready(Ok(())) => self.context.outgoing.sent(),
             Poll::Ready(Err(_)) => return Poll::Ready(()),
-            Poll::Pending => false,
-        };
-        if is_sent {
-            self.context.outgoing.sent();
+            Poll::Pending => {}
         }
         progress.release_streams();
-        if progress.activity().is_evicted() {
-            self.send_goaway(cx);
-            return Poll::Ready(());
-        }
-        if self.deadlines.poll(progress, &self.wire, cx).is_ready() {
+        let is_evicted = progress.activity().is_evicted();
+        if is_evicted || self.deadlines.poll(progress, &self.wire, cx).is_ready() {
             self.send_goaway(cx);
             return Poll::Ready(());
         }
@@ -163,8 +154,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> Served<'_, IO, S>
         let State::Serving(connection) = state else {
             return Poll::Pending;
         };
-        if context.progress.is_draining() && deadlines.grace_ends.is_none() {
-            deadlines.grace_ends = Some(Instant::now() + GRACE);
+        if context.progress.draining.get() && deadlines.grace_ends.is_none() {
+            deadlines.grace_ends = Some(Instant::now() + SHUTDOWN_GRACE);
             connection.graceful_shutdown();
             context.outgoing.drain();
         }
@@ -236,9 +227,9 @@ impl Deadlines<'_> {
         let Timeouts { request, idle } = self.timeouts;
         let head = wire.head_since().map(|since| since + request);
         let blocked = wire.blocked_since().map(|since| since + idle);
-        let waiting = match progress.phase() {
-            Phase::New => Some(progress.since() + request),
-            Phase::Idle => Some(progress.since() + idle),
+        let waiting = match progress.phase.get() {
+            Phase::New => Some(progress.since.get() + request),
+            Phase::Idle => Some(progress.since.get() + idle),
             Phase::Head | Phase::Busy | Phase::Streaming => None,
         };
         let grace = self.grace_ends.filter(|_| waiting.is_some());

@@ -10,19 +10,19 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, timeout};
 
 use super::RequestBody;
-use super::timeouts::GRACE;
+use super::timeouts::SHUTDOWN_GRACE;
 
 /// How long the client may pause.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The total time for which the client may continue to send.
-const TOTAL: Duration = Duration::from_secs(10);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum number of connections of one thread that linger at the same time. Others are closed immediately.
-const MAX: usize = 1_024;
+const MAX_LINGERING: usize = 1_024;
 
 /// Bytes read at a time.
-const CHUNK: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 pub(super) struct Linger<'a> {
     count: &'a Cell<usize>,
@@ -33,15 +33,15 @@ pub(super) struct Linger<'a> {
 impl<'a> Linger<'a> {
     /// Begins to linger, unless too many connections do already.
     pub(super) fn begin(count: &'a Cell<usize>) -> Option<Self> {
-        if count.get() >= MAX {
+        if count.get() >= MAX_LINGERING {
             return None;
         }
         count.set(count.get() + 1);
         let now = Instant::now();
         Some(Self {
             count,
-            end: now + TOTAL,
-            silent_until: now + SILENCE,
+            end: now + TOTAL_TIMEOUT,
+            silent_until: now + SILENCE_TIMEOUT,
         })
     }
 
@@ -51,8 +51,9 @@ impl<'a> Linger<'a> {
         let Some(_lingering) = Self::begin(count) else {
             return;
         };
-        let all = async { while let Ok(Ok(Some(_))) = timeout(SILENCE, body.next()).await {} };
-        let _ = timeout(TOTAL, all).await;
+        let all =
+            async { while let Ok(Ok(Some(_))) = timeout(SILENCE_TIMEOUT, body.next()).await {} };
+        let _ = timeout(TOTAL_TIMEOUT, all).await;
     }
 
     /// Reads and discards until the client has closed, or its time has expired. A shutdown shortens it.
@@ -63,7 +64,7 @@ impl<'a> Linger<'a> {
         is_draining: bool,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut discarded = [0; CHUNK];
+        let mut discarded = [0; CHUNK_BYTES];
         let mut read = false;
         loop {
             let mut buffer = ReadBuf::new(&mut discarded);
@@ -75,10 +76,10 @@ impl<'a> Linger<'a> {
         }
         let now = Instant::now();
         if read {
-            self.silent_until = now + SILENCE;
+            self.silent_until = now + SILENCE_TIMEOUT;
         }
         if is_draining {
-            self.end = self.end.min(now + GRACE);
+            self.end = self.end.min(now + SHUTDOWN_GRACE);
         }
         let deadline = self.end.min(self.silent_until);
         if now >= deadline {
@@ -102,8 +103,10 @@ mod tests {
     #[test]
     fn the_number_of_lingering_connections_is_limited() {
         let count = Cell::new(0);
-        let mut lingering: Vec<_> = (0..MAX).filter_map(|_| Linger::begin(&count)).collect();
-        assert_eq!(lingering.len(), MAX);
+        let mut lingering: Vec<_> = (0..MAX_LINGERING)
+            .filter_map(|_| Linger::begin(&count))
+            .collect();
+        assert_eq!(lingering.len(), MAX_LINGERING);
         assert!(Linger::begin(&count).is_none());
         lingering.pop();
         assert!(Linger::begin(&count).is_some());

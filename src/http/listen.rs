@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Unsent bytes that the kernel buffers for a connection. One large response would fill a larger buffer at once, and then a client
 /// that reads slowly but steadily would seem to read nothing for minutes.
-const UNSENT: u32 = 16 * 1024;
+const MAX_UNSENT_BYTES: u32 = 16 * 1024;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -17,7 +17,6 @@ const BACKLOG: i32 = 1024;
 /// open-file limit is reserved for them.
 const OTHER_FILES: u64 = 256;
 
-/// A listening socket.
 pub struct Listener {
     pub(super) socket: TcpListener,
     /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.
@@ -64,7 +63,6 @@ pub fn listen_for_workers(address: SocketAddr, workers: usize) -> io::Result<Vec
     std::iter::once(Ok(first)).chain(rest).collect()
 }
 
-/// Listens with one socket.
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     socket(address, false)
 }
@@ -95,7 +93,7 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 fn set_options(socket: &Socket) -> io::Result<()> {
     // A response is written in one piece: waiting to fill a packet would only delay it.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT)
+    socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)
 }
 
 /// Drops new SYNs, while connections in the queue can still be accepted. The kernel of such a client retries, and reaches the next

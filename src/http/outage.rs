@@ -6,32 +6,27 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long no accept must have failed for an outage to have ended.
-const SETTLED: Duration = Duration::from_secs(5);
+const SETTLE_TIME: Duration = Duration::from_secs(5);
 
-/// The current outage of an accept loop, if there is one.
+/// The failures of an accept loop since the last outage, if any.
 #[derive(Default)]
-pub(super) struct Outage(Option<FailedAccepts>);
-
-struct FailedAccepts {
-    count: u64,
-    last: Instant,
+pub(super) struct Outage {
+    failures: u64,
+    last: Option<Instant>,
 }
 
 impl Outage {
     /// Records a failed accept. Returns true if an outage starts with it.
     pub(super) fn fail(&mut self) -> bool {
-        let last = Instant::now();
-        let count = self.0.as_ref().map_or(0, |failures| failures.count) + 1;
-        self.0 = Some(FailedAccepts { count, last });
-        count == 1
+        self.last = Some(Instant::now());
+        self.failures += 1;
+        self.failures == 1
     }
 
     /// Records an accepted connection. Returns how many accepts have failed, if an outage ends with it.
     pub(super) fn succeed(&mut self) -> Option<u64> {
-        let ended = self
-            .0
-            .take_if(|failures| failures.last.elapsed() >= SETTLED)?;
-        Some(ended.count)
+        self.last.take_if(|last| last.elapsed() >= SETTLE_TIME)?;
+        Some(std::mem::take(&mut self.failures))
     }
 }
 
@@ -46,9 +41,7 @@ mod tests {
         assert!(outage.fail());
         assert_eq!(outage.succeed(), None, "another may follow");
         assert!(!outage.fail());
-        if let Some(failures) = &mut outage.0 {
-            failures.last -= SETTLED;
-        }
+        outage.last = outage.last.map(|last| last - SETTLE_TIME);
         assert_eq!(outage.succeed(), Some(2));
         assert_eq!(outage.succeed(), None);
         assert!(outage.fail());

@@ -1,13 +1,21 @@
 //! Connections that are rejected.
 
-use super::LimitReached;
+use crate::names::named;
 
 /// Why a connection is rejected, without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    TooManyConnections(LimitReached),
+    TooManyConnections(ConnectionLimit),
     /// The head did not arrive in time.
     Timeout,
     /// The listener requires TLS, and the request came without it.
     PlainHttp,
+}
+
+named! {
+    pub enum ConnectionLimit {
+        /// All connections have a request in flight.
+        Total = "total",
+        Address = "address",
+    }
 }

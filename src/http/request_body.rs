@@ -10,14 +10,14 @@ use http::header::{EXPECT, HeaderMap};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Frame, Incoming};
 
-use super::http2::Received;
+use super::http2::ReceivedBody;
 use super::progress::Progress;
 
 /// The maximum number of bytes of a body that are read only to reuse the connection.
-const REMAINDER: usize = 64 * 1024;
+const MAX_REMAINDER_BYTES: usize = 64 * 1024;
 
 /// The maximum number of parts of such a remainder: with one byte in each there would be 60,000 of them.
-const PARTS: usize = 1_000;
+const MAX_REMAINDER_PARTS: usize = 1_000;
 
 /// How long such a remainder may take to arrive. A client may send head and body in two packets.
 const REMAINDER_TIMEOUT: Duration = Duration::from_millis(250);
@@ -27,24 +27,23 @@ pub struct RequestBody {
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
     /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: unlike hyper, h2 does not send it.
-    needs_continue: Option<Rc<Cell<bool>>>,
+    pub(super) needs_continue: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
     /// The progress of its connection, until it has arrived.
-    progress: Option<Progress>,
+    progress: Option<Rc<Progress>>,
     /// hyper takes everything up to the next empty line for trailers, even after a line break that it should reject, and with it the
     /// next request. So nothing can be read after trailers, and the connection has to be closed.
     has_trailers: bool,
 }
 
-/// Whether the client waits for `100 Continue`.
 fn expects_continue(headers: &HeaderMap) -> bool {
     let expect = headers.get(EXPECT);
     expect.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// A body over HTTP/1 or HTTP/2, or one that has arrived completely.
-type AnyBody = Either<Incoming, Either<Received, Full<Bytes>>>;
+type AnyBody = Either<Incoming, Either<ReceivedBody, Full<Bytes>>>;
 type FrameError = <AnyBody as Body>::Error;
 
 /// A body that was aborted by the client, or whose chunks are malformed.
@@ -54,28 +53,27 @@ pub struct Incomplete;
 
 impl RequestBody {
     /// The body of a request with these headers.
-    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, progress: &Progress) -> Self {
+    pub(super) fn new(incoming: Incoming, headers: &HeaderMap, progress: &Rc<Progress>) -> Self {
         Self::arriving(Either::Left(incoming), headers, progress)
     }
 
     /// The body of a request over HTTP/2 with these headers.
-    pub(super) fn over_http2(received: Received, headers: &HeaderMap, progress: &Progress) -> Self {
+    pub(super) fn over_http2(
+        received: ReceivedBody,
+        headers: &HeaderMap,
+        progress: &Rc<Progress>,
+    ) -> Self {
         let mut body = Self::arriving(Either::Right(Either::Left(received)), headers, progress);
         body.needs_continue = body.awaits_continue.then(Rc::default);
         body
     }
 
-    /// Whether a read waits for `100 Continue` to be sent.
-    pub(super) fn needs_continue(&self) -> Option<Rc<Cell<bool>>> {
-        self.needs_continue.clone()
-    }
-
-    fn arriving(incoming: AnyBody, headers: &HeaderMap, progress: &Progress) -> Self {
+    fn arriving(incoming: AnyBody, headers: &HeaderMap, progress: &Rc<Progress>) -> Self {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && expects_continue(headers),
             needs_continue: None,
-            progress: (!ended).then(|| progress.clone()),
+            progress: (!ended).then(|| Rc::clone(progress)),
             ended,
             broken: false,
             has_trailers: false,
@@ -146,7 +144,10 @@ impl RequestBody {
     /// Reads the remainder, if it is small and arrives soon: the connection can then be reused. Otherwise it has to be closed. A body
     /// that waits for `100 Continue` is not requested.
     pub(super) async fn discard_rest(&mut self) {
-        if self.is_read() || self.awaits_continue || self.min_remaining() > REMAINDER as u64 {
+        if self.is_read()
+            || self.awaits_continue
+            || self.min_remaining() > MAX_REMAINDER_BYTES as u64
+        {
             return;
         }
         let all = async {
@@ -154,7 +155,7 @@ impl RequestBody {
             while let Ok(Some(data)) = self.next().await {
                 length += data.len();
                 parts += 1;
-                if length > REMAINDER || parts > PARTS {
+                if length > MAX_REMAINDER_BYTES || parts > MAX_REMAINDER_PARTS {
                     return;
                 }
             }

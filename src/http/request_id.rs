@@ -6,7 +6,6 @@ use http::header::HeaderValue;
 
 use super::Field;
 
-/// The maximum length of an ID.
 const MAX_LENGTH: usize = 64;
 
 /// The ID of a request, stored inline: it is written into a header and into the log, and allocated only for the header.
@@ -25,7 +24,6 @@ impl RequestId {
         Self { bytes, length }
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         // It is always ASCII.
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
@@ -36,7 +34,6 @@ impl RequestId {
         &self.bytes[..self.length]
     }
 
-    /// As the value of a header.
     pub(super) fn value(&self) -> HeaderValue {
         HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static(""))
     }

@@ -1,8 +1,14 @@
 //! The interface between the transport and a service: the API, the admin pages, or the responses during startup.
 
+use std::cell::Cell;
 use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
 
-use super::{Exchange, Head, Rejection, RequestBody, RequestId, Response};
+use tokio::time::Instant;
+
+use super::request_id::RequestIds;
+use super::{Head, Rejection, RequestBody, RequestId, Response, Timeouts};
 use crate::clock::Timestamp;
 
 /// A service that responds to requests. Each thread has its own instance.
@@ -12,16 +18,16 @@ use crate::clock::Timestamp;
 )]
 pub trait Service {
     /// What a service keeps of a connection, from one request to the next.
-    type Connection: Default;
+    type PerConnection: Default;
 
     /// Responds to a request. MUST catch panics of its handlers ([`catch_panic`](super::catch_panic)): one that is not caught
-    /// ends the connection.
+    /// closes the connection.
     async fn respond(
         &self,
         head: &Head<'_>,
         body: &mut RequestBody,
         exchange: &Exchange,
-        connection: &Self::Connection,
+        connection: &Self::PerConnection,
     ) -> Response;
 
     /// Responds to a client whose request is not read. The response MUST have every header that any response of the service has.
@@ -38,12 +44,51 @@ pub trait Service {
     /// Called once, on the thread of the service, before its first request.
     async fn start(&self) {}
 
-    /// Called when a connection is opened.
     fn opened(&self) {}
 
     /// Called when a TLS handshake has failed, or took too long.
     fn handshake_failed(&self) {}
 
-    /// Called when a connection is closed.
     fn closed(&self) {}
+}
+
+/// A request and its response, as a service sees them.
+pub struct Exchange {
+    /// The address of the peer: the client, or a proxy.
+    pub peer: IpAddr,
+    pub id: RequestId,
+    /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this
+    /// one, or respond with a constant.
+    pub is_over_limit: bool,
+    began: Instant,
+    pub(super) ended: Cell<Option<Instant>>,
+}
+
+impl Exchange {
+    /// A request that began to arrive at this time.
+    pub fn new(peer: IpAddr, id: RequestId, began: Instant) -> Self {
+        Self {
+            peer,
+            id,
+            is_over_limit: false,
+            began,
+            ended: Cell::new(None),
+        }
+    }
+
+    /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.
+    pub fn end(&self) -> Duration {
+        let now = Instant::now();
+        self.ended.set(Some(now));
+        now.duration_since(self.began)
+    }
+}
+
+/// State shared by the connections of one thread.
+pub(super) struct Worker<S> {
+    pub(super) service: S,
+    pub(super) ids: RequestIds,
+    pub(super) timeouts: Timeouts,
+    pub(super) draining: Rc<Cell<bool>>,
+    pub(super) lingering: Cell<usize>,
 }

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,13 +13,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::connections::Slot;
 use super::linger::Linger;
 use super::progress::{Phase, Progress};
+use super::service::Worker;
 use super::timeouts::Timeouts;
-use super::worker::Worker;
 
 pub(super) struct TimeoutStream<'a, IO> {
     io: IO,
     timeouts: Timeouts,
-    progress: Progress,
+    pub(super) progress: Rc<Progress>,
     /// The deadline of the client, in phases that have one.
     deadline: Instant,
     /// Fires at or before the deadline: it is re-armed when it fires, not each time the deadline is reset.
@@ -65,17 +66,13 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         }
     }
 
-    pub(super) fn progress(&self) -> Progress {
-        self.progress.clone()
-    }
-
     /// Checks the deadline while waiting for the client.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let (phase, activity) = (self.progress.phase(), self.progress.activity());
+        let (phase, activity) = (self.progress.phase.get(), self.progress.activity());
         let ends = match phase {
-            Phase::New => self.progress.is_ending(),
+            Phase::New => self.progress.ending.get(),
             // A stream that the client does not read ends at shutdown; otherwise its body ends.
-            Phase::Streaming => self.stalled && self.progress.is_draining(),
+            Phase::Streaming => self.stalled && self.progress.draining.get(),
             Phase::Busy | Phase::Idle | Phase::Head => false,
         };
         if ends || activity.is_evicted() {
@@ -113,48 +110,6 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         Poll::Pending
     }
 
-    fn wrote(
-        &mut self,
-        result: Poll<io::Result<usize>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<usize>> {
-        self.stalled = result.is_pending();
-        let is_streaming = self.progress.phase() == Phase::Streaming;
-        let Poll::Ready(done) = result else {
-            let now = Instant::now();
-            if is_streaming && !self.slow {
-                // The time that the service took for this part does not count.
-                self.reset_deadline(now);
-            }
-            if is_streaming || !self.slow {
-                self.progress.activity().mark_writing(now);
-            }
-            self.slow = true;
-            return self.wait(cx).map(Err);
-        };
-        let ready_at = self.progress.since();
-        if ready_at != self.ready_at {
-            // The first write of a new response.
-            self.ready_at = ready_at;
-            self.slow = false;
-            self.written = 0;
-            self.deadline = ready_at + self.timeouts.idle;
-        } else if self.slow {
-            self.written += done.as_ref().map_or(0, |written| *written);
-            let now = Instant::now();
-            if self.written >= self.timeouts.min_bytes() {
-                self.reset_deadline(now);
-            }
-            self.progress.activity().mark_writing(now);
-        }
-        if is_streaming {
-            self.progress.activity().mark_busy();
-        }
-        // A read may be pending since before the response, when there was no deadline; now there is one.
-        let _ = self.wait(cx);
-        Poll::Ready(done)
-    }
-
     /// Resets the deadline after progress of the client.
     fn reset_deadline(&mut self, now: Instant) {
         self.written = 0;
@@ -171,7 +126,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
         let before = buf.filled().len();
         match Pin::new(&mut self.io).poll_read(cx, buf) {
             Poll::Pending => {
-                if self.slow && self.progress.phase() == Phase::Idle {
+                if self.slow && self.progress.phase.get() == Phase::Idle {
                     // hyper waits for the next request, so the response has been written.
                     let now = Instant::now();
                     self.slow = false;
@@ -181,7 +136,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
                 self.wait(cx).map(Err)
             }
             done => {
-                let waits = matches!(self.progress.phase(), Phase::New | Phase::Idle);
+                let waits = matches!(self.progress.phase.get(), Phase::New | Phase::Idle);
                 if buf.filled().len() > before && waits {
                     self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
                 }
@@ -197,25 +152,47 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.io).poll_write(cx, bytes);
-        self.wrote(result, cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
-        self.wrote(result, cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        let this = &mut *self;
+        let result = Pin::new(&mut this.io).poll_write(cx, bytes);
+        this.stalled = result.is_pending();
+        let is_streaming = this.progress.phase.get() == Phase::Streaming;
+        let Poll::Ready(done) = result else {
+            let now = Instant::now();
+            if is_streaming && !this.slow {
+                // The time that the service took for this part does not count.
+                this.reset_deadline(now);
+            }
+            if is_streaming || !this.slow {
+                this.progress.activity().mark_writing(now);
+            }
+            this.slow = true;
+            return this.wait(cx).map(Err);
+        };
+        let ready_at = this.progress.since.get();
+        if ready_at != this.ready_at {
+            // The first write of a new response.
+            this.ready_at = ready_at;
+            this.slow = false;
+            this.written = 0;
+            this.deadline = ready_at + this.timeouts.idle;
+        } else if this.slow {
+            this.written += done.as_ref().map_or(0, |written| *written);
+            let now = Instant::now();
+            if this.written >= this.timeouts.min_bytes() {
+                this.reset_deadline(now);
+            }
+            this.progress.activity().mark_writing(now);
+        }
+        if is_streaming {
+            this.progress.activity().mark_busy();
+        }
+        // A read may be pending since before the response, when there was no deadline; now there is one.
+        let _ = this.wait(cx);
+        Poll::Ready(done)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.slow && self.progress.phase() == Phase::Streaming {
+        if self.slow && self.progress.phase.get() == Phase::Streaming {
             // The client has read all that was streamed, but for what is in the buffer of the socket.
             self.slow = false;
         }
@@ -226,12 +203,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
         let this = &mut *self;
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
-            if this.progress.lingers() {
+            if this.progress.lingers.get() {
                 this.linger = Linger::begin(this.lingering);
             }
         }
         let evicted = this.progress.activity().is_evicted();
-        let is_draining = this.progress.is_draining();
+        let is_draining = this.progress.draining.get();
         match &mut this.linger {
             Some(linger) if !evicted => {
                 let ended = linger.poll(&mut this.io, &mut this.timer, is_draining, cx);

@@ -12,9 +12,9 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::connections::{ConnectionLimits, Connections, LimitReached};
+use super::connections::{ConnectionLimits, Connections};
 use super::request_id::RequestIds;
-use super::worker::Worker;
+use super::service::Worker;
 use super::*;
 use crate::clock::Timestamp;
 
@@ -25,12 +25,12 @@ fn large() -> impl Stream<Item = io::Result<Bytes>> {
     stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 4096])))
 }
 
-/// Responds with a stream of parts. `/broken` fails after the first, `/endless` waits after it, `/large` is `large()`,
+/// Responds with a stream of parts. `/broken` fails after the first, `/events` waits after it, `/large` is `large()`,
 /// `/late` pauses before each part, and `/body` reads the body of the request.
 struct Parts;
 
 impl Service for Parts {
-    type Connection = ();
+    type PerConnection = ();
 
     async fn respond(
         &self,
@@ -42,17 +42,15 @@ impl Service for Parts {
         let first = stream::iter([Ok(Bytes::from_static(b"one"))]);
         let mut response = Response::new(StatusCode::OK);
         response.body = match head.path {
-            "/broken" => Body::streamed(first.chain(stream::once(async {
+            "/broken" => Body::endless(first.chain(stream::once(async {
                 // hyper discards what it has not sent yet.
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(SETTLE_TIME).await;
                 Err(io::ErrorKind::Other.into())
             }))),
-            "/endless" => Body::streamed(first.chain(stream::pending())),
             "/events" => Body::endless(first.chain(stream::pending())),
-            "/large" => Body::streamed(large()),
-            "/large-events" => Body::endless(large()),
-            "/late" => Body::streamed(stream::repeat(()).then(|()| async {
-                tokio::time::sleep(2 * SHORT).await;
+            "/large" => Body::endless(large()),
+            "/late" => Body::endless(stream::repeat(()).then(|()| async {
+                tokio::time::sleep(2 * SHORT_TIMEOUT).await;
                 Ok(Bytes::from_static(&[b'x'; LATE_PART]))
             })),
             "/body" => {
@@ -63,7 +61,7 @@ impl Service for Parts {
                 Bytes::from_static(body.as_bytes()).into()
             }
             "/whole" => Bytes::from(vec![b'x'; 1 << 20]).into(),
-            _ => Body::streamed(stream::iter([
+            _ => Body::endless(stream::iter([
                 Ok(Bytes::from_static(b"one")),
                 Ok(Bytes::from_static(b"two")),
             ])),
@@ -89,20 +87,20 @@ fn connections(total: usize) -> Connections {
 }
 
 /// A timeout that no test waits for.
-const LONG: Duration = Duration::from_secs(30);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A timeout that tests wait for, longer than a pause of the machine.
-const SHORT: Duration = Duration::from_millis(800);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// The size of a part of `/late`: more than the buffers of a connection.
 const LATE_PART: usize = 128 * 1024;
 
 /// A pause after which everything that does not have to wait has happened.
-const PAUSE: Duration = Duration::from_millis(50);
+const SETTLE_TIME: Duration = Duration::from_millis(50);
 
 /// A connection to the service, served by a new task.
 fn connect(connections: &Connections) -> DuplexStream {
-    connect_with(connections, LONG, LONG, &Rc::default())
+    connect_with(connections, LONG_TIMEOUT, LONG_TIMEOUT, &Rc::default())
 }
 
 fn connect_with(
@@ -127,7 +125,7 @@ fn connect_with(
 /// How long it takes until no connection is open.
 async fn until_closed(connections: &Connections) -> Duration {
     let began = Instant::now();
-    while connections.count() > 0 && began.elapsed() < 10 * SHORT {
+    while connections.count() > 0 && began.elapsed() < 10 * SHORT_TIMEOUT {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     began.elapsed()
@@ -182,34 +180,37 @@ async fn a_streamed_body_that_fails_ends_the_connection_without_a_last_chunk() {
 async fn a_connection_is_busy_while_its_body_is_streamed() {
     let connections = connections(1);
     let mut client = connect(&connections);
-    send(&mut client, "/endless").await;
+    send(&mut client, "/events").await;
     read_until(&mut client, "one\r\n").await;
-    assert_eq!(connections.enter(PEER).err(), Some(LimitReached::Total));
+    assert_eq!(connections.enter(PEER).err(), Some(ConnectionLimit::Total));
 }
 
 #[tokio::test(flavor = "local")]
 async fn a_client_that_does_not_read_a_streamed_body_is_disconnected() {
     let connections = connections(1);
-    let mut client = connect_with(&connections, LONG, SHORT, &Rc::default());
+    let mut client = connect_with(&connections, LONG_TIMEOUT, SHORT_TIMEOUT, &Rc::default());
     send(&mut client, "/large").await;
     let took = until_closed(&connections).await;
-    assert!((SHORT..5 * SHORT).contains(&took), "{took:?}");
+    assert!(
+        (SHORT_TIMEOUT..5 * SHORT_TIMEOUT).contains(&took),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(flavor = "local")]
 async fn a_streamed_body_may_pause_and_its_client_has_the_idle_timeout_for_each_part() {
     let connections = connections(1);
-    let mut client = connect_with(&connections, LONG, SHORT, &Rc::default());
+    let mut client = connect_with(&connections, LONG_TIMEOUT, SHORT_TIMEOUT, &Rc::default());
     send(&mut client, "/late").await;
     let mut part = vec![0; LATE_PART];
     for _ in 0..3 {
         // A quarter of a timeout after the part: it does not fit into the buffer, so the server waits for the client.
-        tokio::time::sleep(2 * SHORT + SHORT / 4).await;
+        tokio::time::sleep(2 * SHORT_TIMEOUT + SHORT_TIMEOUT / 4).await;
         client.read_exact(&mut part).await.unwrap();
     }
     assert_eq!(connections.count(), 1);
     let took = until_closed(&connections).await;
-    assert!(took < 6 * SHORT, "{took:?}");
+    assert!(took < 6 * SHORT_TIMEOUT, "{took:?}");
 }
 
 #[tokio::test(flavor = "local")]
@@ -217,36 +218,34 @@ async fn a_client_that_does_not_read_a_streamed_body_is_evicted_for_another() {
     let connections = connections(1);
     let mut client = connect(&connections);
     send(&mut client, "/large").await;
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let _other = connections.enter(PEER).unwrap();
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let mut sent = Vec::new();
     client.read_to_end(&mut sent).await.unwrap();
     assert!(sent.len() <= 64 * 1024, "{}", sent.len());
 }
 
 #[tokio::test(flavor = "local")]
-async fn a_streamed_body_ends_at_shutdown() {
-    for target in ["/endless", "/large", "/large-events"] {
-        let (connections, draining) = (connections(1), Rc::default());
-        let mut client = connect_with(&connections, LONG, LONG, &draining);
-        send(&mut client, target).await;
-        tokio::time::sleep(PAUSE).await;
-        draining.set(true);
-        connections.wake_all();
-        let took = until_closed(&connections).await;
-        assert!(took < LONG / 10, "{target}: {took:?}");
-        let mut sent = Vec::new();
-        client.read_to_end(&mut sent).await.unwrap();
-        assert!(sent.starts_with(b"HTTP/1.1 200 "), "{target}");
-        assert!(!sent.ends_with(b"0\r\n\r\n"), "{target}: as if complete");
-    }
+async fn a_streamed_body_that_is_not_read_is_aborted_at_shutdown() {
+    let (connections, draining) = (connections(1), Rc::default());
+    let mut client = connect_with(&connections, LONG_TIMEOUT, LONG_TIMEOUT, &draining);
+    send(&mut client, "/large").await;
+    tokio::time::sleep(SETTLE_TIME).await;
+    draining.set(true);
+    connections.wake_all();
+    let took = until_closed(&connections).await;
+    assert!(took < LONG_TIMEOUT / 10, "{took:?}");
+    let mut sent = Vec::new();
+    client.read_to_end(&mut sent).await.unwrap();
+    assert!(sent.starts_with(b"HTTP/1.1 200 "));
+    assert!(!sent.ends_with(b"0\r\n\r\n"), "as if complete");
 }
 
 #[tokio::test(flavor = "local")]
 async fn a_body_without_an_end_is_complete_at_shutdown() {
     let (connections, draining) = (connections(1), Rc::default());
-    let mut client = connect_with(&connections, LONG, LONG, &draining);
+    let mut client = connect_with(&connections, LONG_TIMEOUT, LONG_TIMEOUT, &draining);
     send(&mut client, "/events").await;
     read_until(&mut client, "one\r\n").await;
     draining.set(true);
@@ -260,7 +259,7 @@ async fn a_connection_whose_request_body_does_not_arrive_is_evicted_for_another(
     let mut client = connect(&connections);
     let head = "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     let _other = connections.enter(PEER).unwrap();
     let response = read_until(&mut client, "no end").await;
     assert!(response.ends_with("broken"), "{response:?}");
@@ -285,7 +284,7 @@ async fn an_incomplete_head_is_rejected_after_the_timeout() {
     let mut client = connect_with(
         &connections(1),
         Duration::from_millis(20),
-        LONG,
+        LONG_TIMEOUT,
         &Rc::default(),
     );
     client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();

@@ -8,7 +8,7 @@ const MIN_RATE: u64 = 1024;
 
 /// How long a connection that is idle or lingers stays open during shutdown. A request that arrives meanwhile gets its response, with
 /// `Connection: close`.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// The timeouts of a listener.
 #[derive(Clone, Copy, Debug)]

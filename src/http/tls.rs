@@ -7,17 +7,14 @@ mod handshake;
 
 pub(super) use handshake::{Handshake, perform_handshake};
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
-use tokio_rustls::server::TlsStream;
 
 use crate::clock::Timestamp;
 use crate::files::InvalidFile;
@@ -32,37 +29,28 @@ pub(super) const HTTP_2: &[u8] = b"h2";
 
 /// The certificate and the key of a listener, and the files that they come from. Clones share them.
 #[derive(Clone)]
-pub struct Tls(Arc<TlsState>);
+pub struct Tls(pub(super) Arc<TlsState>);
 
-struct TlsState {
+pub(super) struct TlsState {
     cert: PathBuf,
     key: PathBuf,
-    current: Arc<Current>,
+    current: Arc<CurrentPair>,
     /// The content of the files when they were last read, whether it was valid or not.
     seen: Mutex<Digest>,
     acceptor: TlsAcceptor,
     /// Offers only HTTP/1.1.
-    http1_acceptor: TlsAcceptor,
+    pub(super) http1_acceptor: TlsAcceptor,
 }
 
-/// The pair in use.
 #[derive(Debug)]
-struct Current(Mutex<Pair>);
-
-/// The result of reading the files again.
-pub enum Reload {
-    /// The content is what it was when the files were last read.
-    Unchanged,
-    /// New connections use the new pair.
-    Replaced,
-}
+struct CurrentPair(Mutex<Pair>);
 
 impl Tls {
     /// Reads and checks the files.
     pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, String> {
         let (digest, pair) = read_pair(&cert, &key);
         let pair = pair.map_err(|error| error.to_string())?;
-        let current = Arc::new(Current(Mutex::new(pair)));
+        let current = Arc::new(CurrentPair(Mutex::new(pair)));
         let config = config(Arc::clone(&current));
         let mut config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
         let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
@@ -80,40 +68,34 @@ impl Tls {
     }
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
-    pub fn reload(&self, always: bool) -> Result<Reload, InvalidFile> {
+    /// Returns whether new connections use a new pair.
+    pub fn reload(&self, always: bool) -> Result<bool, InvalidFile> {
         let mut seen = lock(&self.0.seen);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
         if digest == *seen && !always {
-            return Ok(Reload::Unchanged);
+            return Ok(false);
         }
         *seen = digest;
         *lock(&self.0.current.0) = pair?;
-        Ok(Reload::Replaced)
+        Ok(true)
     }
 
-    /// When the certificate in use becomes valid.
     pub fn valid_from(&self) -> Timestamp {
         lock(&self.0.current.0).valid_from
     }
 
-    /// When the certificate in use expires.
     pub fn expires_at(&self) -> Timestamp {
         lock(&self.0.current.0).expires_at
     }
-
-    /// Performs a handshake that offers only HTTP/1.1.
-    pub(super) async fn accept_http1(&self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.0.http1_acceptor.accept(tcp).await
-    }
 }
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentPair {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&lock(&self.0).certified))
     }
 }
 
-fn config(current: Arc<Current>) -> Result<ServerConfig, rustls::Error> {
+fn config(current: Arc<CurrentPair>) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

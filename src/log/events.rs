@@ -22,10 +22,10 @@ const MAX_TEXT: usize = 1024;
 
 /// The last events, the latest last.
 #[derive(Debug, Default)]
-pub struct RecentEvents(Mutex<Numbered>);
+pub struct RecentEvents(Mutex<NumberedEvents>);
 
 #[derive(Debug, Default)]
-struct Numbered {
+struct NumberedEvents {
     /// Each with its sequence number; an event that was repeated has that of its last repetition.
     events: VecDeque<(u64, Value)>,
     /// How many events there have been.
@@ -33,7 +33,6 @@ struct Numbered {
 }
 
 impl RecentEvents {
-    /// How many events there have been.
     pub(crate) fn count(&self) -> u64 {
         lock(&self.0).count
     }
@@ -49,7 +48,7 @@ impl RecentEvents {
     /// Adds an event. One that repeats the last one replaces it, so that a flood of one leaves the others in place.
     fn add(&self, mut event: Value) {
         let mut kept = lock(&self.0);
-        let Numbered { events, count } = &mut *kept;
+        let NumberedEvents { events, count } = &mut *kept;
         *count += 1;
         let is_same = |last: &mut (u64, Value)| {
             let names = ["level", "message", "fields"];
@@ -65,7 +64,6 @@ impl RecentEvents {
     }
 }
 
-/// Records the events of `tracing`.
 pub(super) struct Recorder {
     pub(super) events: Arc<RecentEvents>,
     pub(super) clock: Clock,
@@ -73,7 +71,7 @@ pub(super) struct Recorder {
 
 impl<S: Subscriber> Layer<S> for Recorder {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut text = Text::default();
+        let mut text = EventText::default();
         event.record(&mut text);
         self.events.add(json!({
             "time": format::time(self.clock.now()),
@@ -86,12 +84,12 @@ impl<S: Subscriber> Layer<S> for Recorder {
 
 /// The message of an event, and its fields as text.
 #[derive(Default)]
-struct Text {
+struct EventText {
     message: String,
     fields: String,
 }
 
-impl Visit for Text {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }

@@ -25,7 +25,7 @@ pub struct RequestLine<'a> {
     /// The time to the response.
     pub took: Duration,
     pub key: Option<KeyId>,
-    /// Why there was no request: the limit of connections that was reached.
+    /// Why there was no request: the connection limit that was reached.
     pub reason: Option<&'static str>,
 }
 

@@ -99,7 +99,6 @@ impl Sink {
         Ok(sink)
     }
 
-    /// A new buffer of this sink.
     pub fn buffer(&self) -> Buffer {
         let buffer = Buffer {
             lines: Arc::default(),
@@ -131,7 +130,6 @@ impl Drop for Sink {
 }
 
 impl Buffer {
-    /// Adds a line.
     pub fn put(&self, line: &[u8]) {
         self.put_with(|out| out.extend_from_slice(line));
     }
@@ -189,7 +187,6 @@ fn write_some(out: &mut impl Write, bytes: &[u8]) -> usize {
     }
 }
 
-/// The line that reports lost lines.
 fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
     let time = format::time(now);
     match format {

@@ -1,6 +1,6 @@
 //! The requests of single keys by status, counted while a dashboard shows them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ pub(crate) struct WatchedKeys {
 #[derive(Debug, Default)]
 struct Watches {
     last: u64,
-    open: HashMap<u64, (KeyId, HashMap<u16, u64>)>,
+    open: HashMap<u64, (KeyId, BTreeMap<u16, u64>)>,
 }
 
 impl WatchedKeys {
@@ -45,7 +45,7 @@ impl WatchedKeys {
         let mut watches = lock(&self.watches);
         watches.last += 1;
         let id = watches.last;
-        watches.open.insert(id, (key, HashMap::new()));
+        watches.open.insert(id, (key, BTreeMap::new()));
         self.count.store(watches.open.len(), Ordering::Relaxed);
         Watch {
             keys: Arc::clone(self),
@@ -61,17 +61,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The requests since the watch began, by status, ascending.
-    pub(crate) fn counts(&self) -> Vec<(u16, u64)> {
+    /// The requests since the watch began, by status.
+    pub(crate) fn counts(&self) -> BTreeMap<u16, u64> {
         let watches = lock(&self.keys.watches);
-        let counts = watches.open.get(&self.id).map(|(_, counts)| counts);
-        let mut counts: Vec<_> = counts
-            .into_iter()
-            .flatten()
-            .map(|(s, n)| (*s, *n))
-            .collect();
-        counts.sort_unstable();
-        counts
+        let counts = watches.open.get(&self.id).map(|(_, counts)| counts.clone());
+        counts.unwrap_or_default()
     }
 }
 
@@ -102,9 +96,9 @@ mod tests {
         ] {
             keys.record(key.map(KeyId), status);
         }
-        assert_eq!(watch.counts(), [(200, 2), (429, 1)]);
+        assert_eq!(watch.counts(), BTreeMap::from([(200, 2), (429, 1)]));
         drop(watch);
-        assert_eq!(later.counts(), [(200, 2), (429, 1)]);
+        assert_eq!(later.counts(), BTreeMap::from([(200, 2), (429, 1)]));
         drop(later);
         assert_eq!(keys.count.load(Ordering::Relaxed), 0);
         assert!(lock(&keys.watches).open.is_empty());

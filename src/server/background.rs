@@ -97,7 +97,7 @@ async fn repeat(
         match done {
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
-                tracing::debug!(task = task.name(), %error, "background task failed");
+                tracing::debug!(task = task.as_str(), %error, "background task failed");
                 failure.get_or_insert_with(|| TaskFailure {
                     error,
                     at: Instant::now(),
@@ -106,7 +106,7 @@ async fn repeat(
             }
             Ok(()) => {
                 if failure.take().is_some_and(|failure| failure.is_logged) {
-                    tracing::info!(task = task.name(), "background task succeeds again");
+                    tracing::info!(task = task.as_str(), "background task succeeds again");
                 }
             }
         }
@@ -134,6 +134,6 @@ async fn log_unless_outage(
     while shared.readiness.in_outage() {
         sleep(DETECTION_TIME).await;
     }
-    tracing::warn!(task = task.name(), error = %failure.error, "background task failed");
+    tracing::warn!(task = task.as_str(), error = %failure.error, "background task failed");
     failure.is_logged = true;
 }

@@ -20,13 +20,13 @@ use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    Exchange, Head, LimitReached, RateLimitHeaders, Rejection, RequestBody, RequestId, Response,
+    ConnectionLimit, Exchange, Head, RateLimitHeaders, Rejection, RequestBody, RequestId, Response,
     Service, catch_panic,
 };
 use crate::key::KeyHash;
 use crate::limit::{Limiter, Quota};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED, ConnectionLimit, OperationLabel, RequestMetrics};
+use crate::metrics::{CANCELLED_STATUS, OperationLabel, RequestMetrics};
 use crate::percent::decode_path;
 use crate::trace::RequestSpan;
 
@@ -64,7 +64,7 @@ impl Pipeline {
 }
 
 impl Service for Pipeline {
-    type Connection = LastKey;
+    type PerConnection = LastKey;
 
     async fn respond(
         &self,
@@ -90,7 +90,7 @@ impl Service for Pipeline {
             method: Some(method),
             label: OperationLabel::of(&route),
             client: client.address,
-            status: CANCELLED,
+            status: CANCELLED_STATUS,
             reason: None,
             state: RequestState::default(),
             span: request_span::start(&route, &path, head, method, client, &exchange.id),
@@ -146,8 +146,7 @@ impl Service for Pipeline {
         response.rate_limit = Some(rate_limit_headers(access.addresses.quota(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = match reason {
-            Rejection::TooManyConnections(LimitReached::Total) => Some(ConnectionLimit::Total),
-            Rejection::TooManyConnections(LimitReached::Address) => Some(ConnectionLimit::Address),
+            Rejection::TooManyConnections(limit) => Some(limit),
             Rejection::Timeout | Rejection::PlainHttp => None,
         };
         if let Some(limit) = limit {
@@ -163,7 +162,7 @@ impl Service for Pipeline {
             label: OperationLabel::Connection,
             client: peer,
             status: response.status.as_u16(),
-            reason: limit.map(ConnectionLimit::name),
+            reason: limit.map(ConnectionLimit::as_str),
             state: RequestState::default(),
             span: RequestSpan::none(),
         });

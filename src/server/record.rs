@@ -8,7 +8,7 @@ use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
 use crate::limit::Quota;
 use crate::log::{RequestLine, RequestLog};
-use crate::metrics::{CANCELLED, OperationLabel, RequestMetrics};
+use crate::metrics::{CANCELLED_STATUS, OperationLabel, RequestMetrics};
 use crate::trace::RequestSpan;
 
 /// A request, for the metrics, the log and the trace. It is written when this is dropped, so that cancelled requests are recorded too.
@@ -40,7 +40,7 @@ impl Drop for RequestRecord<'_> {
     fn drop(&mut self) {
         let took = self.exchange.map(Exchange::end).unwrap_or_default();
         self.metrics.count(self.label, self.status, took);
-        let is_complete = self.status != CANCELLED;
+        let is_complete = self.status != CANCELLED_STATUS;
         self.span.end(is_complete.then_some(self.status));
         let key = self.state.key.get();
         self.metrics.watched.record(key, self.status);

@@ -14,7 +14,7 @@ use crate::api::url::BaseUrl;
 use crate::http::DRAIN_TIMEOUT;
 use crate::log::Sink;
 use crate::store::{self, Store, StoreError};
-use crate::systemd::{Notifier, ServiceState};
+use crate::systemd::Notifier;
 use crate::trace;
 
 /// The pause before a failed last flush is retried.
@@ -58,8 +58,8 @@ impl Running {
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN_TIMEOUT;
-        let status = ServiceState::Status("Shutting down: completing requests".into());
-        self.notifier.send(&[ServiceState::Stopping, status]);
+        self.notifier
+            .send("STOPPING=1\nSTATUS=Shutting down: completing requests");
         self.shared.readiness.mark_shutting_down();
         self.shutdown.send_replace(true);
         let threads = std::mem::take(&mut self.threads);

@@ -25,7 +25,7 @@ use crate::http::{
     Service, Timeouts, Tls, accept,
 };
 use crate::key::KeyHash;
-use crate::systemd::{Notifier, ServiceState};
+use crate::systemd::Notifier;
 
 /// How long a start takes before requests get responses.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
@@ -101,14 +101,14 @@ pub(super) async fn with_extended_start_timeout<T>(
 ) -> T {
     let mut opening = pin!(opening);
     let mut ticks = interval_at(Instant::now() + STARTUP_GRACE, NOTIFY_INTERVAL);
-    let status = "Opening the database: a migration may be in progress";
+    let notification = format!(
+        "EXTEND_TIMEOUT_USEC={}\nSTATUS=Opening the database: a migration may be in progress",
+        START_TIMEOUT_EXTENSION.as_micros()
+    );
     loop {
         tokio::select! {
             opened = &mut opening => return opened,
-            _ = ticks.tick() => {
-                let status = ServiceState::Status(status.into());
-                notifier.send(&[ServiceState::ExtendTimeout(START_TIMEOUT_EXTENSION), status]);
-            }
+            _ = ticks.tick() => notifier.send(&notification),
         }
     }
 }
@@ -134,7 +134,7 @@ impl StartupService {
 }
 
 impl Service for StartupService {
-    type Connection = ();
+    type PerConnection = ();
 
     async fn respond(
         &self,

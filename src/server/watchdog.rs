@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::systemd::{Notifier, ServiceState};
+use crate::systemd::Notifier;
 
 /// Pings the workers, and reports to the service manager.
 pub(super) struct Watchdog {
@@ -64,7 +64,7 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
             .filter(|responded| responded.load(Ordering::Relaxed) != pinged);
         match stuck.count() {
             0 => {
-                watchdog.notifier.send(&[ServiceState::Watchdog]);
+                watchdog.notifier.send("WATCHDOG=1");
                 is_logged = false;
             }
             workers if !is_logged => {

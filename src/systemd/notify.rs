@@ -1,6 +1,5 @@
 //! Notifications, as sd_notify(3) sends them: lines in a datagram to the socket that NOTIFY_SOCKET names.
 
-use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -10,33 +9,6 @@ use std::time::Duration;
 
 /// How long a notification may wait for a service manager that does not read.
 const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A state of this process.
-#[derive(Clone, Debug)]
-pub enum ServiceState {
-    /// The start is complete.
-    Ready,
-    /// The shutdown has begun.
-    Stopping,
-    /// A keep-alive for the watchdog.
-    Watchdog,
-    /// The start continues: it may take this long until the next notification.
-    ExtendTimeout(Duration),
-    /// One line for people.
-    Status(String),
-}
-
-impl fmt::Display for ServiceState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ready => f.write_str("READY=1"),
-            Self::Stopping => f.write_str("STOPPING=1"),
-            Self::Watchdog => f.write_str("WATCHDOG=1"),
-            Self::ExtendTimeout(time) => write!(f, "EXTEND_TIMEOUT_USEC={}", time.as_micros()),
-            Self::Status(line) => write!(f, "STATUS={line}"),
-        }
-    }
-}
 
 /// Sends notifications, if a service manager expects them.
 #[derive(Clone, Default)]
@@ -62,12 +34,10 @@ impl Notifier {
         Ok(Self(Some(Arc::new(NotifySocket { socket, address }))))
     }
 
-    /// Sends these states in one datagram. A server whose service manager does not listen still serves, and logs it.
-    pub fn send(&self, states: &[ServiceState]) {
+    /// Sends these lines in one datagram. A server whose service manager does not listen still serves, and logs it.
+    pub fn send(&self, lines: &str) {
         let Some(to) = &self.0 else { return };
-        let lines: Vec<String> = states.iter().map(ServiceState::to_string).collect();
-        let datagram = lines.join("\n");
-        if let Err(error) = to.socket.send_to_addr(datagram.as_bytes(), &to.address) {
+        if let Err(error) = to.socket.send_to_addr(lines.as_bytes(), &to.address) {
             tracing::warn!(%error, "cannot notify the service manager at NOTIFY_SOCKET");
         }
     }

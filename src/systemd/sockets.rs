@@ -7,9 +7,8 @@ use listenfd::ListenFd;
 use socket2::SockRef;
 
 /// The name (`FileDescriptorName=`) of the socket of the admin listener.
-const ADMIN: &str = "admin";
+const ADMIN_SOCKET: &str = "admin";
 
-/// The sockets that were passed.
 #[derive(Debug, Default)]
 pub struct PassedSockets {
     pub api: Option<TcpListener>,
@@ -32,7 +31,7 @@ impl PassedSockets {
                 bail!(problem);
             }
             let slot = match name {
-                ADMIN => &mut sockets.admin,
+                ADMIN_SOCKET => &mut sockets.admin,
                 _ => &mut sockets.api,
             };
             if slot.replace(socket).is_some() {

@@ -17,11 +17,9 @@ use crate::files::{self, InvalidFile};
 /// The SHA-256 of the content of both files, or of what prevented reading them.
 pub(crate) type Digest = [u8; 32];
 
-/// A certificate and its key.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) certified: Arc<CertifiedKey>,
-    /// When the certificate becomes valid.
     pub(crate) valid_from: Timestamp,
     pub(crate) expires_at: Timestamp,
 }
@@ -48,7 +46,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidFile
             .ok_or_else(|| "the certificate is malformed".to_owned())
             .map_err(failed(cert))?;
         let private = PrivateKeyDer::from_pem_slice(&key_pem)
-            .map_err(|_| "contains no private key in PEM format that is not encrypted".to_owned())
+            .map_err(|_| "contains no unencrypted private key in PEM format".to_owned())
             .map_err(failed(key))?;
         match CertifiedKey::from_der(chain, private, &ring::default_provider()) {
             Ok(certified) => Ok(Pair {

@@ -13,7 +13,8 @@ use opentelemetry::{Array, Context, KeyValue, StringValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
-use super::{Dropped, NewRequest, System};
+use super::{NewRequest, System};
+use crate::counter::Counter;
 
 /// The longest time that the last spans delay the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,6 +29,27 @@ struct InstalledTraces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     dropped: Arc<Dropped>,
+}
+
+/// The number of spans that no collector has received, for each reason.
+#[derive(Debug, Default)]
+pub(crate) struct Dropped {
+    /// Too many spans waited for the collector.
+    pub(crate) queue_full: Counter,
+    /// The collector was not reached, or returned an error.
+    pub(crate) export_failed: Counter,
+    /// The collector accepted only the other spans of an export.
+    pub(crate) rejected: Counter,
+}
+
+impl Dropped {
+    pub(crate) fn by_reason(&self) -> [(&'static str, u64); 3] {
+        [
+            ("queue_full", self.queue_full.get()),
+            ("export_failed", self.export_failed.get()),
+            ("rejected", self.rejected.get()),
+        ]
+    }
 }
 
 /// Records spans from now on. Called once in a process.

@@ -47,21 +47,21 @@ fn every_change_is_one_line_in_the_log() {
     });
     let lines = log.lines().filter_map(|line| line.split_once(" INFO "));
     let mut changes: Vec<&str> = lines.map(|(_, rest)| rest.trim()).collect();
-    changes.retain(|line| line.contains(" what=") || line.starts_with("logged"));
+    changes.retain(|line| line.contains(" subject=") || line.starts_with("logged"));
     let expected = [
-        r#"key created what="key 1""#,
+        r#"key created subject="key 1""#,
         "logged in to the dashboard",
-        r#"plan changed what="key 1, pro, 300 per minute, 10000 per day""#,
-        r#"key rotated what="key 1""#,
-        r#"key unbanned what="key 1, which was not banned""#,
-        r#"key revoked what="key 1""#,
-        r#"order placed what="order 1, animal 1""#,
-        r#"order completed what="order 1, animal 1""#,
-        r#"order placed what="order 2, animal 2""#,
-        r#"order cancelled what="order 2, animal 2""#,
-        r#"order placed what="order 3, animal 2""#,
-        r#"status set what="animal 2, sold, order 3 cancelled""#,
-        r#"logged out of the dashboard what="""#,
+        r#"plan changed subject="key 1, pro, 300 per minute, 10000 per day""#,
+        r#"key rotated subject="key 1""#,
+        r#"key unbanned subject="key 1, which was not banned""#,
+        r#"key revoked subject="key 1""#,
+        r#"order placed subject="order 1, animal 1""#,
+        r#"order completed subject="order 1, animal 1""#,
+        r#"order placed subject="order 2, animal 2""#,
+        r#"order cancelled subject="order 2, animal 2""#,
+        r#"order placed subject="order 3, animal 2""#,
+        r#"status set subject="animal 2, sold, order 3 cancelled""#,
+        "logged out of the dashboard",
     ];
     assert_eq!(
         changes,

@@ -1,4 +1,4 @@
-//! The pages outside `/v1`, without a key and without rate headers. The client checks that in every response.
+//! The pages outside `/v1`, without a key and without rate limit headers. The client checks that in every response.
 
 use harness::App;
 use serde_json::{Value, json};

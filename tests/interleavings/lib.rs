@@ -3,5 +3,7 @@
 #[path = "../../src/clock.rs"]
 pub mod clock;
 pub mod limit;
+#[path = "../../src/names.rs"]
+mod names;
 #[path = "../../src/plan.rs"]
 pub mod plan;

@@ -28,9 +28,9 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Modules that any layer may use, even the transport. They use only each other.
-const LEAVES: [&str; 12] = [
-    "clock", "counter", "fault", "files", "hosts", "mutex", "network", "new_file", "percent",
-    "systemd", "tls", "trace",
+const LEAVES: [&str; 13] = [
+    "clock", "counter", "fault", "files", "hosts", "mutex", "names", "network", "new_file",
+    "percent", "systemd", "tls", "trace",
 ];
 
 /// The transport is separate: it uses only the leaves, and only the services use all of it.
@@ -46,7 +46,7 @@ const MESSAGES: [&str; 6] = [
     "http::request_body",
     "http::response",
 ];
-const USE_MESSAGES: [&str; 3] = ["health", "api", "access"];
+const USE_MESSAGES: [&str; 4] = ["health", "metrics", "api", "access"];
 
 /// Crates that only the transport uses.
 const TRANSPORT_CRATES: [&str; 3] = ["h2", "hyper", "hyper_util"];

@@ -45,7 +45,7 @@ fn a_hundred_429s_within_a_minute_are_tolerated_and_the_101st_is_a_ban_of_5_minu
     rejected(&key, 100);
     let ban = banned(&key);
     assert_eq!(retry_after(&ban), secs(300));
-    assert!(ban.message().contains(" 300 seconds"), "{ban}");
+    assert!(ban.message().contains(" 300 s."), "{ban}");
 }
 
 #[test]

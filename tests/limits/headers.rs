@@ -1,4 +1,4 @@
-//! Which window the rate headers show.
+//! Which window the rate limit headers show.
 
 use harness::{App, enterprise};
 

@@ -97,7 +97,7 @@ fn during_a_ban_the_wait_is_for_an_exhausted_window_if_that_ends_later() {
     rejected(&key, 1);
     let begin = banned(&key);
     assert_eq!(retry_after(&begin).as_secs(), 43_190, "the day outlasts it");
-    assert!(begin.message().contains(" 43190 seconds"), "{begin}");
+    assert!(begin.message().contains(" 43190 s."), "{begin}");
     app.clock.advance(millis(1_000));
     let later = banned(&key);
     assert_eq!(retry_after(&later).as_secs(), 43_189);
@@ -159,5 +159,5 @@ fn the_message_has_the_same_seconds() {
     app.clock.advance(Duration::from_secs(7));
     let rejection = rejected(&key, 1);
     assert_eq!(retry_after(&rejection).as_secs(), 43);
-    assert!(rejection.message().contains(" 43 seconds"), "{rejection}");
+    assert!(rejection.message().contains(" 43 s."), "{rejection}");
 }

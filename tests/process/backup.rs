@@ -298,7 +298,7 @@ fn an_interrupted_backup_leaves_nothing() {
     std::io::Read::read_to_string(&mut errors, &mut line).expect("text");
     assert_eq!(
         line,
-        "animal-store: stopped by SIGINT: there is no backup\n"
+        "animal-store: stopped by SIGINT: no backup was made\n"
     );
     assert_eq!(names(folder.path()), before);
 }

@@ -60,9 +60,17 @@ fn a_file_that_is_not_pem_is_refused() {
             "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n",
             "malformed",
         ),
-        ("key.pem", "", "no private key in PEM format"),
-        ("key.pem", "hello\n", "no private key in PEM format"),
-        ("key.pem", &certificate.pem, "no private key in PEM format"),
+        ("key.pem", "", "no unencrypted private key in PEM format"),
+        (
+            "key.pem",
+            "hello\n",
+            "no unencrypted private key in PEM format",
+        ),
+        (
+            "key.pem",
+            &certificate.pem,
+            "no unencrypted private key in PEM format",
+        ),
     ] {
         let folder = folder();
         certificate.write(folder.path());

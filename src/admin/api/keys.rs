@@ -9,7 +9,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdminApi, AdminCall, ApiResult, invalid, query, respond_json as respond};
+use super::{Admin, AdminCall, ApiResult, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};
@@ -20,12 +20,14 @@ use crate::keys::{self, Confirmation, KeyName, KeyRejection, report};
 use crate::plan::{Plan, PlanName};
 use crate::store::{KeyRecord, UsageRow};
 
-/// How many days the list shows for each key, and how many one key.
-const DAYS_OF_LIST: u64 = 30;
-const DAYS_OF_KEY: u64 = 90;
+/// How many days of usage the list shows for each key.
+const LIST_USAGE_DAYS: u64 = 30;
+
+/// The same for one key.
+const KEY_USAGE_DAYS: u64 = 90;
 
 /// The number of all keys that match.
-const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -56,10 +58,13 @@ struct RotateKey {
     confirm: bool,
 }
 
-impl AdminApi {
+impl Admin {
     pub(super) async fn list_keys(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::parse_key_query(call.head.query, call.now)?;
-        let (store, since) = (Arc::clone(self.store()), first_day(call.now, DAYS_OF_LIST));
+        let (store, since) = (
+            Arc::clone(self.store()),
+            first_day(call.now, LIST_USAGE_DAYS),
+        );
         let (list, usage) = off_thread(async move || {
             let list = store.key_list(&query).await?;
             let ids: Vec<KeyId> = list.keys.iter().map(|key| key.id).collect();
@@ -76,7 +81,7 @@ impl AdminApi {
             let usage = by_key.get(&key.id).unwrap_or(&none);
             let mut row = self.key(key, usage, call.now);
             let on = |day: String| usage.iter().find(|row| row.day == day);
-            let days = (0..DAYS_OF_LIST as i64).map(|day| {
+            let days = (0..LIST_USAGE_DAYS as i64).map(|day| {
                 let day = Day::from_number(since.number() + day).to_string();
                 on(day).map_or(0, |row| row.requests)
             });
@@ -84,17 +89,12 @@ impl AdminApi {
             row
         });
         let total = HeaderValue::from(list.total);
-        Ok(respond(StatusCode::OK, &rows.collect()).with(TOTAL, total))
-    }
-
-    /// The key with this ID, which must exist.
-    pub(super) async fn record(&self, id: KeyId) -> Result<KeyRecord, ApiError> {
-        Ok(keys::get(self.store(), id).await?)
+        Ok(respond(StatusCode::OK, &rows.collect()).with(TOTAL_COUNT, total))
     }
 
     pub(super) async fn show_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
-        let record = self.record(id).await?;
-        let since = first_day(call.now, DAYS_OF_KEY);
+        let record = keys::get(self.store(), id).await?;
+        let since = first_day(call.now, KEY_USAGE_DAYS);
         let usage = self.store().usage_since(&[id], since).await?;
         let mut key = self.key(&record, &usage, call.now);
         key["lastBanAt"] = report::text(record.ban.map(|ban| ban.started_at)).into();
@@ -113,10 +113,8 @@ impl AdminApi {
         let expires = expires.map_err(|error| invalid("expires", error))?;
         let issued = keys::create(self.store(), name, plan, expires, call.now).await?;
         call.log("key created", &format!("key {}", issued.record.id));
-        Ok(respond(
-            StatusCode::CREATED,
-            &report::issued(&issued, call.now),
-        ))
+        let report = report::issued(&issued, call.now);
+        Ok(respond(StatusCode::CREATED, &report))
     }
 
     pub(super) async fn set_plan(&self, id: KeyId, call: &mut AdminCall<'_>) -> ApiResult {

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::pets::with_next;
-use super::{AdminApi, AdminCall, ApiResult, invalid, query, respond_json as respond};
+use super::{Admin, AdminCall, ApiResult, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::query::parse_order_query;
 use crate::order::{Order, OrderId};
@@ -20,7 +20,7 @@ struct PlaceOrder {
     ship_date: Option<String>,
 }
 
-impl AdminApi {
+impl Admin {
     /// All orders, cancelled ones too, or those in one state, as `orders list` lists them.
     pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = parse_order_query(call.head.query)?;

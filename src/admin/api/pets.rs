@@ -5,15 +5,16 @@ use http::header::HeaderName;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{AdminApi, AdminCall, ApiResult, invalid, respond_json as respond};
+use super::{Admin, AdminCall, ApiResult, invalid, respond_json as respond};
 use crate::api::{ApiError, query};
 use crate::http::{Response, header};
+use crate::order::Order;
 use crate::order::action::ActionRejection;
 use crate::page::{Cursor, Scope};
 use crate::pet::{PetId, PetStatus};
 
 /// The cursor of the next page, if there is one.
-const NEXT: HeaderName = HeaderName::from_static("x-next-cursor");
+const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +25,7 @@ struct SetStatus {
     force: bool,
 }
 
-impl AdminApi {
+impl Admin {
     pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
         let query = query::parse_pet_query(call.head.query)?;
         let page = self.store().current_page(query).await?;
@@ -40,24 +41,17 @@ impl AdminApi {
 
     pub(super) async fn set_status(&self, id: PetId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: SetStatus = self.read(call).await?;
-        let status: PetStatus = body
-            .status
-            .parse()
-            .map_err(|error| invalid("status", error))?;
+        let status = body.status.parse::<PetStatus>();
+        let status = status.map_err(|error| invalid("status", error))?;
         let set = self.store().set_status(id, status, body.force, call.now);
         let set = set.await??;
-        let order = set
-            .order
-            .map(|order| format!(", order {} cancelled", order.id));
-        let subject = format!(
-            "animal {id}, {}{}",
-            status.as_str(),
-            order.unwrap_or_default()
-        );
-        call.log("status set", &subject);
+        let cancelled = |order: Order| format!(", order {} cancelled", order.id);
+        let order = set.order.map(cancelled).unwrap_or_default();
+        let status = status.as_str();
+        call.log("status set", &format!("animal {id}, {status}{order}"));
         let report = json!({
             "id": id.0,
-            "status": status.as_str(),
+            "status": status,
             "before": set.before.as_str(),
             "cancelledOrder": set.order.map(|order| order.id.0),
         });
@@ -70,7 +64,7 @@ pub(super) fn with_next(mut response: Response, next: Option<Cursor>, scope: Sco
     if let Some(next) = next {
         let text = next.bound_to(scope).text();
         let text = String::from_utf8_lossy(&text).into_owned();
-        response.add(NEXT, header::value(text));
+        response.add(NEXT_CURSOR, header::value(text));
     }
     response
 }

@@ -1,4 +1,4 @@
-//! The query parameters of the admin API. Unknown ones are ignored, each is given at most once.
+//! The query parameters of the admin API. Unknown ones are ignored; each may be given at most once.
 
 use crate::api::ApiError;
 use crate::clock::Timestamp;
@@ -15,17 +15,10 @@ pub(super) fn parse_key_query(
     query: Option<&str>,
     now: Timestamp,
 ) -> Result<KeyListQuery, ApiError> {
-    let state = one(
-        query,
-        "state",
-        "active, banned, expired or revoked",
-        |text| {
-            KeyState::ALL
-                .into_iter()
-                .find(|state| state.as_str() == text)
-        },
-    )?;
-    let sort = one(query, "sort", "id, name, plan, lastUsed or today", |text| {
+    let states = "active, banned, expired or revoked";
+    let find = |text: &str| KeyState::ALL.into_iter().find(|it| it.as_str() == text);
+    let state = parse_parameter(query, "state", states, find)?;
+    let sort = parse_parameter(query, "sort", "id, name, plan, lastUsed or today", |text| {
         Some(match text {
             "id" => KeySort::Id,
             "name" => KeySort::Name,
@@ -35,20 +28,19 @@ pub(super) fn parse_key_query(
             _ => return None,
         })
     })?;
-    let descending = one(query, "order", "asc or desc", |text| match text {
+    let descending = parse_parameter(query, "order", "asc or desc", |text| match text {
         "asc" => Some(false),
         "desc" => Some(true),
         _ => None,
     })?;
-    let search = one(query, "q", "text of at most 100 characters", |text| {
+    let search = parse_parameter(query, "q", "text of at most 100 characters", |text| {
         let fits = text.chars().count() <= 100 && !text.contains(char::is_control);
         fits.then(|| text.to_owned())
     })?;
-    let offset = one(query, "offset", "a whole number", |text| text.parse().ok())?;
-    let limit = one(query, "limit", "between 1 and 200", |text| {
-        text.parse()
-            .ok()
-            .filter(|limit| (1..=MAX_KEYS).contains(limit))
+    let offset = parse_parameter(query, "offset", "a whole number", |text| text.parse().ok())?;
+    let limit = parse_parameter(query, "limit", "between 1 and 200", |text| {
+        let limit = text.parse().ok();
+        limit.filter(|limit| (1..=MAX_KEYS).contains(limit))
     })?;
     Ok(KeyListQuery {
         search: search.filter(|text| !text.is_empty()),
@@ -63,21 +55,17 @@ pub(super) fn parse_key_query(
 
 /// Parses `key`, the ID of a key.
 pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
-    one(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
+    parse_parameter(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
 }
 
 /// Parses `status`, the state of an order.
 pub(super) fn order_state(query: Option<&str>) -> Result<Option<OrderState>, ApiError> {
-    one(
-        query,
-        "status",
-        "open, complete or cancelled",
-        OrderState::from_name,
-    )
+    let states = "open, complete or cancelled";
+    parse_parameter(query, "status", states, OrderState::from_name)
 }
 
 /// Parses a parameter that is given at most once. The error says what its value `must be`.
-fn one<T>(
+fn parse_parameter<T>(
     query: Option<&str>,
     name: &'static str,
     must_be: &str,

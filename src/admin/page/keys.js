@@ -235,7 +235,7 @@ $("key-unban").addEventListener("click", () => changeKey("unban", {
 }));
 $("key-revoke").addEventListener("click", () => changeKey("revoke", {
   title: ["Revoke ", nameOf(shownKey), "?"],
-  text: `Key ${shownKey.id} stops working within a second, for good. This cannot be undone.`,
+  text: `Key ${shownKey.id} stops working within a second. This cannot be undone.`,
   submit: "Revoke",
   danger: true,
 }));

@@ -228,7 +228,7 @@ document.addEventListener("click", (event) => {
   if (!event.target.closest(".search")) found.hidden = true;
 });
 
-// The budget: the rate headers of the last response.
+// The budget: the rate limit headers of the last response.
 const budget = one(".budget");
 const gauge = one(".gauge", budget);
 let reset = 0;

@@ -7,13 +7,14 @@ use std::pin::pin;
 
 use anyhow::Context;
 use futures_util::TryStreamExt;
+use indicatif::ProgressBar;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::super::database::CommandOptions;
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::{ANIMALS, Bar};
+use super::super::progress::{ANIMALS_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
 use super::format::{FileFormat, RowFormat, reject_database};
 use super::writer::RowWriter;
@@ -23,7 +24,7 @@ use crate::pet::{Pet, PetStatus};
 use crate::store::{Mode, RowStream};
 
 /// How many animals are written between two updates of the bar.
-const REDRAW: u64 = 1_000;
+const ROWS_PER_REDRAW: u64 = 1_000;
 
 /// Export all animals as they are at one point in time.
 ///
@@ -51,18 +52,18 @@ impl ExportCommand {
         let file = FileFormat::of(&self.file, self.format)?;
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
-            true => Bar::hidden(),
-            false => Bar::new("exporting", ANIMALS),
+            true => ProgressBar::hidden(),
+            false => progress_bar("exporting", ANIMALS_TEMPLATE),
         };
         let failure = "cannot read the animals";
-        if bar.is_shown() {
+        if !bar.is_hidden() {
             let counts = store.count_pets().await.context(failure)?;
-            bar.set(0, total(counts, self.status));
+            bar.set_length(total(counts, self.status));
         }
         let pets = store.pets_snapshot(self.status).await.context(failure)?;
         let Some(path) = &file.path else {
             let writer = RowWriter::new(io::stdout(), &file).map_err(print::write_failed)?;
-            // A signal ends the process: there is nothing to clean up, and a write to a pipe that nobody reads would not notice it.
+            // A signal terminates the process: there is nothing to clean up, and a blocked write to a pipe would keep it from being handled.
             write(pets, writer, &bar, pending(), &print::write_failed).await?;
             return Ok(());
         };
@@ -79,10 +80,10 @@ impl ExportCommand {
         new.publish()?;
         drop(bar);
         let (file, seconds) = (path.display(), began.elapsed().as_secs_f64());
-        let report = || json!({"file": file.to_string(), "animals": animals, "seconds": print::rounded(seconds)});
+        let report = json!({"file": file.to_string(), "animals": animals, "seconds": print::rounded(seconds)});
         let animals = print::counted(animals, "animal");
         let text = format!("exported {animals} to {file} in {seconds:.1} s");
-        print::result(self.options.json, report, &text)
+        print::result(self.options.json, &report, &text)
     }
 }
 
@@ -97,7 +98,7 @@ fn total(counts: [i64; PetStatus::ALL.len()], status: Option<PetStatus>) -> u64 
 async fn write(
     mut pets: RowStream<'_, Pet>,
     mut writer: RowWriter<impl Write>,
-    bar: &Bar,
+    bar: &ProgressBar,
     stopped: impl Future<Output = &'static str>,
     failed: &impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
@@ -114,8 +115,8 @@ async fn write(
         let Some(pet) = next else { break };
         writer.write(&pet).map_err(failed)?;
         animals += 1;
-        if animals.is_multiple_of(REDRAW) {
-            bar.set_done(animals);
+        if animals.is_multiple_of(ROWS_PER_REDRAW) {
+            bar.set_position(animals);
         }
     }
     writer.finish().map_err(failed)?;

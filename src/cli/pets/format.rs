@@ -12,7 +12,6 @@ pub(crate) enum RowFormat {
     Csv,
 }
 
-/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     None,

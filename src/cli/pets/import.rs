@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use indicatif::ProgressBar;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::super::database::{CommandOptions, print_wait};
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::Bar;
+use super::super::progress::{BYTES_TEMPLATE, STREAM_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
 use super::format::{FileFormat, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
@@ -28,16 +29,16 @@ use crate::pet::PetIds;
 use crate::store::{Conflict, Import, ImportError, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
-const BATCH: usize = 2_000;
+const BATCH_ROWS: usize = 2_000;
 
 /// How many batches are read ahead.
-const READ_AHEAD: usize = 4;
+const READ_AHEAD_BATCHES: usize = 4;
 
 /// How long a database may still take to be created after a signal.
-const LAST_STEP: Duration = Duration::from_millis(500);
+const OPEN_GRACE: Duration = Duration::from_millis(500);
 
 /// How many bad lines are printed without --verbose.
-const MAX_PRINTED: u64 = 20;
+const MAX_PRINTED_LINES: u64 = 20;
 
 /// Import animals from a file, even while the server is running.
 ///
@@ -82,7 +83,12 @@ impl ImportCommand {
         }
         let found = file.path.as_ref().and_then(|path| path.metadata().ok());
         let length = found.filter(Metadata::is_file).map(|file| file.len());
-        let bar = Bar::of_file("importing", length);
+        let template = match length {
+            Some(_) => BYTES_TEMPLATE,
+            None => STREAM_TEMPLATE,
+        };
+        let bar = progress_bar("importing", template);
+        bar.set_length(length.unwrap_or(0));
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut source = RowSource::open(file, ids).context("cannot start a thread")?;
         let mut bad = BadLines {
@@ -116,10 +122,8 @@ impl ImportCommand {
         let bad = bad.count;
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
-        let report = || {
-            let publishing = print::rounded(publishing.as_secs_f64());
-            json!({"imported": imported, "bad": bad, "seconds": print::rounded(seconds), "publishSeconds": publishing})
-        };
+        let publishing = print::rounded(publishing.as_secs_f64());
+        let report = json!({"imported": imported, "bad": bad, "seconds": print::rounded(seconds), "publishSeconds": publishing});
         let animals = print::counted(imported, "animal");
         let mut text = format!("imported {animals} from {name} in {seconds:.1} s");
         match bad {
@@ -127,7 +131,7 @@ impl ImportCommand {
             1 => text.push_str("; 1 bad line was left out"),
             _ => text.push_str(&format!("; {bad} bad lines were left out")),
         }
-        print::result(self.options.json, report, &text)
+        print::result(self.options.json, &report, &text)
     }
 }
 
@@ -136,7 +140,7 @@ fn cannot_import(name: &str) -> String {
 }
 
 fn print_import_wait() {
-    print::notice("animal-store: waiting for another import to end");
+    print::notice("animal-store: waiting for another import to finish");
 }
 
 /// Stages these and all other good rows and copies them: everything but the commit. Also returns when all were staged.
@@ -156,7 +160,8 @@ async fn copy(
         let staged = import.stage(&batch, &mut conflict).await;
         staged.with_context(failure)?;
         bad.check()?;
-        bad.bar.set_done(source.bytes_read.load(Ordering::Relaxed));
+        bad.bar
+            .set_position(source.bytes_read.load(Ordering::Relaxed));
         // The next batch may have been read already: a signal is noticed here.
         yield_now().await;
         rows = source.good_rows(bad).await?;
@@ -184,7 +189,7 @@ async fn interruptible<T>(
     }
 }
 
-/// Opens the database, and creates it if it is missing. After a signal, opening gets `LAST_STEP` to finish, so that a database it has
+/// Opens the database, and creates it if it is missing. After a signal, opening gets `OPEN_GRACE` to finish, so that a database it has
 /// created can be removed; it no longer waits for other processes.
 async fn open_unless_stopped(
     signals: &mut Signals,
@@ -196,7 +201,7 @@ async fn open_unless_stopped(
         opened = &mut opening => return opened,
         _ = signals.first() => {}
     }
-    if let Ok(opened) = timeout(LAST_STEP, opening).await {
+    if let Ok(opened) = timeout(OPEN_GRACE, opening).await {
         opened?.0.discard();
     }
     interruptible(signals, pending()).await
@@ -211,7 +216,7 @@ struct RowSource {
 
 impl RowSource {
     fn open(file: FileFormat, ids: PetIds) -> std::io::Result<Self> {
-        let (sender, batches) = mpsc::channel(READ_AHEAD);
+        let (sender, batches) = mpsc::channel(READ_AHEAD_BATCHES);
         let bytes_read = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes_read);
         let read = move || match RowReader::open(&file, ids, counted) {
@@ -256,8 +261,8 @@ impl RowSource {
 fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>) {
     let mut ended = None;
     while ended.is_none() {
-        let mut batch = Vec::with_capacity(BATCH);
-        while batch.len() < BATCH && ended.is_none() {
+        let mut batch = Vec::with_capacity(BATCH_ROWS);
+        while batch.len() < BATCH_ROWS && ended.is_none() {
             match reader.next() {
                 Ok(Some(row)) => batch.push(row),
                 Ok(None) => ended = Some(Ok(())),
@@ -278,7 +283,7 @@ fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow
 /// Lines that cannot be imported.
 struct BadLines<'a> {
     name: &'a str,
-    bar: &'a Bar,
+    bar: &'a ProgressBar,
     skip: bool,
     verbose: bool,
     count: u64,
@@ -312,8 +317,8 @@ impl BadLines<'_> {
                     "{name}, line {line}: {problem}: nothing was imported; --skip-bad leaves out such lines"
                 ))
             });
-        } else if self.verbose || self.count <= MAX_PRINTED {
-            self.bar.notice(&format!("line {line}: {problem}"));
+        } else if self.verbose || self.count <= MAX_PRINTED_LINES {
+            self.notice(&format!("line {line}: {problem}"));
         }
     }
 
@@ -323,11 +328,15 @@ impl BadLines<'_> {
     }
 
     fn print_rest(&self) {
-        if !self.verbose && self.count > MAX_PRINTED {
-            let rest = print::counted(self.count - MAX_PRINTED, "more bad line");
-            self.bar
-                .notice(&format!("{rest}: use --verbose to see them"));
+        if !self.verbose && self.count > MAX_PRINTED_LINES {
+            let rest = print::counted(self.count - MAX_PRINTED_LINES, "more bad line");
+            self.notice(&format!("{rest}: use --verbose to see them"));
         }
+    }
+
+    /// Prints a notice above the bar.
+    fn notice(&self, text: &str) {
+        self.bar.suspend(|| print::notice(text));
     }
 }
 

@@ -11,9 +11,9 @@ use super::zstd::ZstdReader;
 use crate::pet::{CsvColumns, PetIds, PetRow};
 
 /// The maximum length of a line: that of the body of a request.
-const MAX_LINE: usize = 16 * 1024;
+const MAX_LINE_BYTES: usize = 16 * 1024;
 
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What some programs write at the beginning of a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -40,7 +40,7 @@ impl RowReader {
             Some(path) => Box::new(File::open(path).map_err(|error| error.to_string())?),
             None => Box::new(io::stdin()),
         };
-        let input = BufReader::with_capacity(BUFFER, Counted { input, bytes_read });
+        let input = BufReader::with_capacity(BUFFER_BYTES, Counted { input, bytes_read });
         let mut lines = Lines {
             input: decompressed(input, file)?,
             number: 0,
@@ -90,13 +90,13 @@ impl Lines {
             let number = self.number;
             let at = |error: io::Error| format!("line {number}: {error}");
             self.text.clear();
-            let mut limited = (&mut self.input).take(MAX_LINE as u64 + 1);
+            let mut limited = (&mut self.input).take(MAX_LINE_BYTES as u64 + 1);
             if limited.read_until(b'\n', &mut self.text).map_err(at)? == 0 {
                 return Ok(None);
             }
-            if self.text.len() > MAX_LINE && !self.text.ends_with(b"\n") {
+            if self.text.len() > MAX_LINE_BYTES && !self.text.ends_with(b"\n") {
                 skip_line(&mut self.input).map_err(at)?;
-                let problem = format!("more than {MAX_LINE} bytes");
+                let problem = format!("more than {MAX_LINE_BYTES} bytes");
                 return Ok(Some((number, Err(problem))));
             }
             if number == 1 && self.text.starts_with(BYTE_ORDER_MARK) {
@@ -159,7 +159,7 @@ fn decompressed(
 }
 
 fn buffered(input: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
-    Box::new(BufReader::with_capacity(BUFFER, Decompressed(input)))
+    Box::new(BufReader::with_capacity(BUFFER_BYTES, Decompressed(input)))
 }
 
 /// A decompressor whose errors say what failed.

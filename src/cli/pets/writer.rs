@@ -8,7 +8,7 @@ use super::format::{Compression, FileFormat, RowFormat};
 use super::zstd::ZstdWriter;
 use crate::pet::{CsvColumns, Pet};
 
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Writes animals in a format.
 pub(super) enum RowWriter<W: Write> {
@@ -25,12 +25,12 @@ impl<W: Write> RowWriter<W> {
         };
         match file.format {
             RowFormat::Ndjson => {
-                let output = BufWriter::with_capacity(BUFFER, output);
+                let output = BufWriter::with_capacity(BUFFER_BYTES, output);
                 Ok(Self::Ndjson(output, Vec::new()))
             }
             RowFormat::Csv => {
                 let mut builder = csv::WriterBuilder::new();
-                let mut output = builder.buffer_capacity(BUFFER).from_writer(output);
+                let mut output = builder.buffer_capacity(BUFFER_BYTES).from_writer(output);
                 output.write_record(CsvColumns::NAMES).map_err(io_error)?;
                 Ok(Self::Csv(Box::new(output)))
             }

@@ -8,7 +8,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 /// The content of a frame: larger ones compress hardly better.
-const FRAME: usize = 1024 * 1024;
+const FRAME_BYTES: usize = 1024 * 1024;
 
 /// Decompresses all frames.
 pub(super) struct ZstdReader<R: BufRead> {
@@ -113,7 +113,7 @@ impl<W: Write> ZstdWriter<W> {
     pub(super) fn new(output: W) -> Self {
         Self {
             output,
-            content: Vec::with_capacity(FRAME),
+            content: Vec::with_capacity(FRAME_BYTES),
         }
     }
 
@@ -131,9 +131,9 @@ impl<W: Write> ZstdWriter<W> {
 
 impl<W: Write> Write for ZstdWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let length = bytes.len().min(FRAME - self.content.len());
+        let length = bytes.len().min(FRAME_BYTES - self.content.len());
         self.content.extend_from_slice(&bytes[..length]);
-        if self.content.len() == FRAME {
+        if self.content.len() == FRAME_BYTES {
             self.write_frame()?;
         }
         Ok(length)
@@ -150,7 +150,14 @@ mod tests {
 
     #[test]
     fn what_is_compressed_is_decompressed_whatever_its_size() {
-        for size in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME + 77] {
+        for size in [
+            0,
+            1,
+            FRAME_BYTES - 1,
+            FRAME_BYTES,
+            FRAME_BYTES + 1,
+            3 * FRAME_BYTES + 77,
+        ] {
             let content: Vec<u8> = (0..size).map(|at| (at * at / 7) as u8).collect();
             let mut writer = ZstdWriter::new(Vec::new());
             writer.write_all(&content).unwrap();

@@ -4,7 +4,6 @@
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
 
-/// The size of a frame header.
 const FRAME_HEADER: usize = 9;
 
 const HEADERS: u8 = 1;
@@ -22,7 +21,6 @@ pub(super) struct Frames {
     awaits_continuation: bool,
     /// Whether the payload of the current frame is a part of a head.
     within_head: bool,
-    /// How many heads have arrived.
     heads: u64,
 }
 

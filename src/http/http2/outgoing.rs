@@ -34,7 +34,6 @@ impl Outgoing {
         }
     }
 
-    /// Records that the server is shutting down.
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.changed.notify_waiters();

@@ -7,14 +7,13 @@ use bytes::Bytes;
 use h2::RecvStream;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The body of a request over HTTP/2.
-pub(in crate::http) struct Received {
+pub(in crate::http) struct ReceivedBody {
     pub(super) stream: RecvStream,
     /// The bytes still to arrive, if the client has announced a length. h2 resets a stream with more or fewer.
     pub(super) remaining: Option<u64>,
 }
 
-impl Body for Received {
+impl Body for ReceivedBody {
     type Data = Bytes;
     type Error = h2::Error;
 

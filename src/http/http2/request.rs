@@ -16,11 +16,10 @@ use super::super::head::compact;
 use super::super::header::{self, LastValue, last_value};
 use super::super::linger::Linger;
 use super::super::progress::InFlightRequest;
-use super::super::worker::Worker;
+use super::super::service::Worker;
 use super::super::{Exchange, Head, RequestBody, RequestId, Response, Service};
-use super::context::RequestContext;
-use super::received::Received;
-use super::send::send_body;
+use super::received::ReceivedBody;
+use super::send::{RequestContext, send_body};
 use crate::clock::Timestamp;
 
 /// Starts a request. Most end immediately; the others become tasks.
@@ -47,7 +46,7 @@ async fn serve<S: Service>(
     let Worker { service, ids, .. } = &*context.worker;
     let (mut parts, stream) = request.into_parts();
     let remaining = content_length(&parts.headers);
-    let received = Received { stream, remaining };
+    let received = ReceivedBody { stream, remaining };
     let mut body = RequestBody::over_http2(received, &parts.headers, &context.progress);
     if !body.is_read() {
         compact(&mut parts);
@@ -56,9 +55,10 @@ async fn serve<S: Service>(
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let mut exchange = Exchange::new(context.peer, id, open.began);
     exchange.is_over_limit = is_over_limit;
-    let needs_continue = body.needs_continue();
+    let needs_continue = body.needs_continue.clone();
     let response = {
-        let mut response = pin!(service.respond(&head, &mut body, &exchange, &context.connection));
+        let mut response =
+            pin!(service.respond(&head, &mut body, &exchange, &context.per_connection));
         let respond = &mut respond;
         poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),

@@ -2,6 +2,8 @@
 //! stream is reset, as a connection of HTTP/1 is closed if its client does not read.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,12 +11,23 @@ use h2::{Reason, SendStream};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::super::progress::Progress;
+use super::super::service::Worker;
 use super::super::{Body, Service, Timeouts};
-use super::GRACE;
-use super::context::RequestContext;
+use super::SHUTDOWN_GRACE;
+use super::outgoing::Outgoing;
 
 /// The maximum number of bytes of a response that are passed to h2 at a time.
-pub(super) const CHUNK: usize = 8 * 1024;
+pub(super) const CHUNK_BYTES: usize = 8 * 1024;
+
+/// What the requests of a connection share.
+pub(super) struct RequestContext<S: Service> {
+    pub(super) worker: Rc<Worker<S>>,
+    pub(super) peer: IpAddr,
+    pub(super) per_connection: S::PerConnection,
+    pub(super) progress: Rc<Progress>,
+    pub(super) outgoing: Rc<Outgoing>,
+}
 
 /// Sends a body to its end, or until the client no longer reads.
 pub(super) async fn send_body<S: Service>(
@@ -66,10 +79,7 @@ impl<S: Service> Sending<'_, S> {
             let part = tokio::select! {
                 biased;
                 // The next part may never arrive.
-                () = outgoing.draining() => match body.is_endless() {
-                    true => None,
-                    false => return None,
-                },
+                () = outgoing.draining() => None,
                 part = body.frame() => part,
             };
             let Some(part) = part else {
@@ -78,7 +88,7 @@ impl<S: Service> Sending<'_, S> {
             let part = part.ok()?.into_data().unwrap_or_default();
             let not_read = async {
                 outgoing.draining().await;
-                sleep(GRACE).await;
+                sleep(SHUTDOWN_GRACE).await;
             };
             tokio::select! {
                 sent = self.send_part(part) => sent?,
@@ -108,7 +118,7 @@ impl<S: Service> Sending<'_, S> {
 
     /// Waits until the client has room for a part of the body. Returns how many bytes it has room for, at most those that are left.
     async fn room(&mut self, left: usize) -> Option<usize> {
-        let length = left.min(CHUNK);
+        let length = left.min(CHUNK_BYTES);
         self.stream.reserve_capacity(length);
         loop {
             if let capacity @ 1.. = self.stream.capacity() {

@@ -54,7 +54,6 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         })))
     }
 
-    /// Sends what was collected.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
         ready!(inner.poll_send(cx))?;

@@ -10,13 +10,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use super::super::activity::Activity;
-use super::super::worker::Worker;
+use super::super::service::Worker;
 use super::Tls;
 
 /// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
-const BUFFER: usize = 16 * 1024;
+const MAX_BUFFERED_BYTES: usize = 16 * 1024;
 
-/// How a handshake ended.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is matched at once, and not stored"
@@ -48,7 +47,7 @@ pub(in crate::http) async fn perform_handshake<S>(
             None => return Handshake::Ended,
         }
         let accepted = tls.0.acceptor.accept_with(tcp, |session| {
-            session.set_buffer_limit(Some(BUFFER));
+            session.set_buffer_limit(Some(MAX_BUFFERED_BYTES));
         });
         match accepted.await {
             Ok(stream) => Handshake::Done(stream),

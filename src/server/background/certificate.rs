@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::TlsFiles;
-use crate::http::{Reload, Tls};
+use crate::http::Tls;
 use crate::metrics::BackgroundTask;
 use crate::server::shared::Shared;
 
@@ -68,8 +68,8 @@ pub(super) async fn run(shared: &Shared) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         match read {
-            Ok(Ok(Reload::Unchanged)) | Err(_) => {}
-            Ok(Ok(Reload::Replaced)) => {
+            Ok(Ok(false)) | Err(_) => {}
+            Ok(Ok(true)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
                 publish_expiry(tls, shared);
             }

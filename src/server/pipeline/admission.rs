@@ -7,7 +7,6 @@ use super::super::shared::Shared;
 use super::{Pipeline, Request};
 use crate::access::{Authentication, Credentials, DirectoryKey};
 use crate::api::ApiError;
-use crate::api::error::ExceededLimit;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::{Admission, BanChange};
@@ -42,8 +41,7 @@ impl Pipeline {
             Authentication::TooManyFailures(quota) => {
                 state.quota.set(Some(quota));
                 self.metrics.count_rejection(RejectedBy::Address);
-                Err(ApiError::RateLimited {
-                    by: ExceededLimit::Failures,
+                Err(ApiError::TooManyFailures {
                     retry_after: quota.reset.seconds_from(now),
                 })
             }
@@ -78,7 +76,7 @@ impl Pipeline {
             Admission::RateLimited { by, until } => {
                 self.metrics.count_rejection(RejectedBy::Window);
                 Err(ApiError::RateLimited {
-                    by: by.into(),
+                    by,
                     retry_after: until.seconds_from(now),
                 })
             }

@@ -1,22 +1,21 @@
 //! The state of a key.
 
 use crate::clock::Timestamp;
+use crate::names::named;
 use crate::store::KeyRecord;
 
-/// Whether a key can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// It can be used.
-    Active,
-    Banned,
-    Expired,
-    Revoked,
+named! {
+    /// Whether a key can be used.
+    pub enum KeyState {
+        /// It can be used.
+        Active = "active",
+        Banned = "banned",
+        Expired = "expired",
+        Revoked = "revoked",
+    }
 }
 
 impl KeyState {
-    /// Every state.
-    pub const ALL: [Self; 4] = [Self::Active, Self::Banned, Self::Expired, Self::Revoked];
-
     /// The state of a key at this time. `sql` is the same in SQL.
     pub fn of(key: &KeyRecord, now: Timestamp) -> Self {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|time| time <= now);
@@ -28,16 +27,6 @@ impl KeyState {
             Self::Banned
         } else {
             Self::Active
-        }
-    }
-
-    /// Its name, for people.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Banned => "banned",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
         }
     }
 

@@ -36,7 +36,7 @@ impl Response {
             .unwrap_or_else(|_| panic!("{name} is not a number: {self}"))
     }
 
-    /// Limit, remaining and reset, from the rate headers.
+    /// Limit, remaining and reset, from the rate limit headers.
     pub fn rate(&self) -> (i64, i64, i64) {
         (
             self.number("x-ratelimit-limit"),
