@@ -1,5 +1,4 @@
-//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the wall clock,
-//! except for the age of a staging file (`store/sqlite/import.rs`).
+//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the wall clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The point in time this many milliseconds after the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// The point in time this many seconds after the epoch.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1000))
     }
@@ -32,12 +29,10 @@ impl Timestamp {
         -((-self.0).div_euclid(1000))
     }
 
-    /// The point in time this much later.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// The point in time this much earlier.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
@@ -57,7 +52,6 @@ impl Timestamp {
             .unwrap_or_default()
     }
 
-    /// Its UTC day.
     pub const fn day(self) -> Day {
         Day(self.0.div_euclid(86_400_000))
     }
@@ -109,7 +103,6 @@ impl Day {
         self.0
     }
 
-    /// When the day begins.
     pub const fn start(self) -> Timestamp {
         Timestamp(self.0 * 86_400_000)
     }
@@ -148,24 +141,23 @@ enum TimeSource {
 /// system's clock changes nothing.
 struct Correction {
     started: Instant,
-    /// The reference time at `started`; [`UNKNOWN`] before the first sample.
+    /// The reference time at `started`; [`UNKNOWN_BASE`] before the first sample.
     base: AtomicI64,
     /// How many milliseconds the system's clock was ahead at the last sample.
     ahead: AtomicI64,
 }
 
-const UNKNOWN: i64 = i64::MIN;
+const UNKNOWN_BASE: i64 = i64::MIN;
 
 /// Differences in milliseconds that are ignored, beyond the uncertainty of a sample: otherwise two clocks that agree would be corrected
 /// by a millisecond, back and forth.
-const TOLERANCE: u64 = 5;
+const TOLERANCE_MILLIS: u64 = 5;
 
 impl Clock {
-    /// The clock of the operating system.
     pub fn system() -> Self {
         Self(TimeSource::System(Arc::new(Correction {
             started: Instant::now(),
-            base: AtomicI64::new(UNKNOWN),
+            base: AtomicI64::new(UNKNOWN_BASE),
             ahead: AtomicI64::new(0),
         })))
     }
@@ -210,7 +202,6 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward.
     pub fn advance(&self, duration: Duration) {
         self.set(self.now().plus(duration));
     }
@@ -219,7 +210,7 @@ impl Clock {
 impl Correction {
     fn now(&self) -> Timestamp {
         match self.base.load(Ordering::Relaxed) {
-            UNKNOWN => system_time(),
+            UNKNOWN_BASE => system_time(),
             base => Timestamp(base.saturating_add(millis(self.started.elapsed()))),
         }
     }
@@ -231,12 +222,12 @@ impl Correction {
     fn correct_at(&self, sample: ClockSample, system: Timestamp, elapsed: Duration) {
         let base_of = |time: Timestamp| time.minus(elapsed).as_millis();
         let base = match self.base.load(Ordering::Relaxed) {
-            UNKNOWN => base_of(system),
+            UNKNOWN_BASE => base_of(system),
             base => base,
         };
         let half = sample.round_trip / 2;
         let measured = base_of(sample.time.plus(half));
-        let tolerance = millis(half).unsigned_abs().saturating_add(TOLERANCE);
+        let tolerance = millis(half).unsigned_abs().saturating_add(TOLERANCE_MILLIS);
         let base = match measured.abs_diff(base) > tolerance {
             true => measured,
             false => base,
@@ -311,7 +302,7 @@ mod tests {
     fn correction() -> Correction {
         Correction {
             started: Instant::now(),
-            base: AtomicI64::new(UNKNOWN),
+            base: AtomicI64::new(UNKNOWN_BASE),
             ahead: AtomicI64::new(0),
         }
     }

@@ -173,8 +173,8 @@ impl TryFrom<ServeOptions> for Config {
             trusted_proxies: TrustedProxies::new(options.trusted_proxy),
             cors: Cors::new(options.cors_origin),
             bans: BanPolicy {
-                after: options.ban_after,
-                first: options.ban_for,
+                max_rejections: options.ban_after,
+                first_duration: options.ban_for,
             },
             keep_usage: options.keep_usage,
             backups,

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms that any layer may change and the metrics page reads. They have no names, labels or format.
+//! Counters, gauges and histograms that any layer may change and `/metrics` reads. They have no names, labels or format.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -18,12 +18,12 @@ impl fmt::Display for KeyId {
 }
 
 const SCHEME: &str = "as_";
-const RANDOM: usize = 32;
-const CHECK: usize = 6;
-const CHECKED: usize = SCHEME.len() + RANDOM;
+const RANDOM_LENGTH: usize = 32;
+const CHECKSUM_LENGTH: usize = 6;
+const CHECKED_LENGTH: usize = SCHEME.len() + RANDOM_LENGTH;
 /// The length of every key, in bytes.
-pub const KEY_LENGTH: usize = CHECKED + CHECK;
-const PREFIX: usize = 8;
+pub const KEY_LENGTH: usize = CHECKED_LENGTH + CHECKSUM_LENGTH;
+const PREFIX_LENGTH: usize = 8;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The secret of a key. It has no `Display`, and its `Debug` reveals nothing.
@@ -35,15 +35,15 @@ impl Secret {
         let mut text = String::with_capacity(KEY_LENGTH);
         text.push_str(SCHEME);
         let mut bytes = [0_u8; 64];
-        while text.len() < CHECKED {
+        while text.len() < CHECKED_LENGTH {
             getrandom::fill(&mut bytes)?;
             // 248 is the largest multiple of 62 in a byte: larger values would bias towards the first characters.
             let fair = bytes.iter().filter(|byte| **byte < 248);
-            for byte in fair.take(CHECKED - text.len()) {
+            for byte in fair.take(CHECKED_LENGTH - text.len()) {
                 text.push(char::from(BASE62[usize::from(byte % 62)]));
             }
         }
-        let check = check_characters(text.as_bytes());
+        let check = checksum(text.as_bytes());
         text.extend(check.map(char::from));
         Ok(Self(text))
     }
@@ -53,14 +53,13 @@ impl Secret {
         &self.0
     }
 
-    /// Its hash, which is stored.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(&self.0).into())
     }
 
     /// Its first eight characters, by which a holder recognizes a key in a list.
     pub fn prefix(&self) -> &str {
-        &self.0[..PREFIX]
+        &self.0[..PREFIX_LENGTH]
     }
 }
 
@@ -72,7 +71,7 @@ impl fmt::Debug for Secret {
 
 /// The SHA-256 of a secret, which is all that is stored of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyHash([u8; 32]);
+pub struct KeyHash(pub [u8; 32]);
 
 /// Only the bytes: their number is always the same.
 impl Hash for KeyHash {
@@ -87,25 +86,15 @@ impl KeyHash {
         Self::looks_like_a_key(text).then(|| Self(Sha256::digest(text).into()))
     }
 
-    /// Whether a text has the length and prefix of a key, possibly a mistyped one.
+    /// Whether a text has the length of a key and begins like one (`as_`); it may be mistyped.
     pub fn looks_like_a_key(text: &[u8]) -> bool {
         text.len() == KEY_LENGTH && text.starts_with(SCHEME.as_bytes())
     }
 
-    /// Whether a text that looks like a key has the check characters of one: a mistyped key does not.
+    /// Whether a text that looks like a key has the checksum of one: a mistyped key does not.
     pub fn has_valid_checksum(text: &[u8]) -> bool {
-        let split = text.split_at_checked(CHECKED);
-        split.is_some_and(|(checked, check)| check == check_characters(checked))
-    }
-
-    /// A stored hash.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The bytes to store.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
+        let split = text.split_at_checked(CHECKED_LENGTH);
+        split.is_some_and(|(checked, check)| check == checksum(checked))
     }
 }
 
@@ -116,9 +105,9 @@ impl fmt::Debug for KeyHash {
 }
 
 /// CRC-32 in six base62 characters, the most significant first.
-fn check_characters(checked: &[u8]) -> [u8; CHECK] {
+fn checksum(checked: &[u8]) -> [u8; CHECKSUM_LENGTH] {
     let mut rest = crc32fast::hash(checked) as usize;
-    let mut check = [0; CHECK];
+    let mut check = [0; CHECKSUM_LENGTH];
     for character in check.iter_mut().rev() {
         *character = BASE62[rest % 62];
         rest /= 62;
@@ -158,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn the_check_characters_are_crc_32_in_base62() {
+    fn the_checksum_is_crc_32_in_base62() {
         // CRC-32 of "123456789" is 0xCBF43926 = 3421780262.
-        assert_eq!(&check_characters(b"123456789"), b"3jZRME");
+        assert_eq!(&checksum(b"123456789"), b"3jZRME");
     }
 
     #[test]

@@ -17,12 +17,10 @@ use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, St
 /// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule forbids it.
     #[error(transparent)]
     Rejected(#[from] KeyRejection),
     #[error("cannot access the keys: {0}")]
     Store(#[from] StoreError),
-    /// No secret could be generated.
     #[error("the operating system provided no random numbers: {0}")]
     NoRandomness(getrandom::Error),
 }
@@ -30,7 +28,6 @@ pub enum Error {
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRejection {
-    /// The key does not exist.
     #[error("unknown key {0}: see keys list")]
     Unknown(KeyId),
     /// A revoked key stays as it is.
@@ -86,7 +83,7 @@ pub(crate) async fn create(
 ) -> Result<Issued, Error> {
     let secret = Secret::generate().map_err(Error::NoRandomness)?;
     let key = NewKey {
-        name: name.into(),
+        name: name.0,
         plan,
         created_at: now,
         expires_at: expires.map(|span| now.plus(span)),
@@ -158,7 +155,7 @@ pub async fn revoke(store: &Store, id: KeyId, now: Timestamp) -> Result<KeyRecor
     Ok(changed.after)
 }
 
-/// Unbans a key and resets the length of its next ban. Returns the ban that this ended, if any.
+/// Unbans a key and resets the duration of its next ban. Returns the ban that this ended, if any.
 pub async fn unban(
     store: &Store,
     id: KeyId,

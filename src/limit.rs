@@ -17,7 +17,7 @@ pub use usage::DayUsage;
 pub use window::{Period, Quota};
 
 // The `sync` whose `Mutex` `memory` uses; `tests/interleavings` substitutes one that its scheduler controls.
-use std::sync;
+use std::sync::{self, Arc};
 
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -28,7 +28,7 @@ pub enum Limiter {
     /// The counters are in this process, in the meter of each key.
     Memory(BanPolicy),
     /// The counters are in Redis, for all nodes.
-    Redis(RedisLimiter),
+    Redis(Arc<RedisLimiter>),
 }
 
 impl Limiter {

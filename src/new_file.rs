@@ -18,7 +18,7 @@ pub use access::ChangedAccess;
 use access::FileAccess;
 
 /// The suffix of the temporary name, before a random number.
-pub(crate) const UNFINISHED: &str = ".new-";
+pub(crate) const TEMPORARY_SUFFIX: &str = ".new-";
 
 /// The suffixes of the files that SQLite has next to a database.
 const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
@@ -26,7 +26,6 @@ const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 /// The interval at which a file is synced while it is written.
 const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether a file that exists may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     Yes,
@@ -37,16 +36,12 @@ pub enum Overwrite {
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum NewFileError {
-    /// There is a file, which must not be replaced.
     #[error("{0} already exists: choose another name, or use --force to replace it")]
     Exists(PathBuf),
-    /// There is something that is not a file.
     #[error("{0} is not a regular file: choose another name")]
     NotAFile(PathBuf),
-    /// There is a symbolic link to nothing.
     #[error("{0} is a symbolic link to a file that does not exist: name that file")]
     Dangling(PathBuf),
-    /// The system reports an error.
     #[error("cannot write {0}: {1}")]
     Failed(PathBuf, io::Error),
 }
@@ -65,7 +60,7 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Creates an empty file, which only its owner can read. A symbolic link stays: the file that it leads to is replaced.
     pub(crate) fn create(target: &Path, overwrite: Overwrite) -> Result<Self, NewFileError> {
-        let cannot = |error: io::Error| NewFileError::Failed(target.into(), error);
+        let failed = |error: io::Error| NewFileError::Failed(target.into(), error);
         match target.metadata() {
             Ok(found) if !found.is_file() => return Err(NewFileError::NotAFile(target.into())),
             Ok(_) if overwrite == Overwrite::No => return Err(NewFileError::Exists(target.into())),
@@ -75,27 +70,30 @@ impl NewFile {
             _ => {}
         }
         let real = match target.is_symlink() {
-            true => target.canonicalize().map_err(cannot)?,
+            true => target.canonicalize().map_err(failed)?,
             false => target.into(),
         };
         let target = &real;
-        let invalid = || cannot(ErrorKind::InvalidFilename.into());
+        let invalid = || failed(ErrorKind::InvalidFilename.into());
         let name = target.file_name().ok_or_else(invalid)?;
         // Absolute, so that no name is mistaken for a URI.
-        let folder = folder(target).canonicalize().map_err(cannot)?;
+        let folder = folder(target).canonicalize().map_err(failed)?;
         remove_leftovers(&folder, |leftover| *leftover == *name);
         let (temporary, file) = loop {
             let mut random = [0; 8];
-            getrandom::fill(&mut random).map_err(|error| cannot(error.into()))?;
+            getrandom::fill(&mut random).map_err(|error| failed(error.into()))?;
             let mut unfinished = name.to_owned();
-            unfinished.push(format!("{UNFINISHED}{:016x}", u64::from_ne_bytes(random)));
+            unfinished.push(format!(
+                "{TEMPORARY_SUFFIX}{:016x}",
+                u64::from_ne_bytes(random)
+            ));
             let temporary = folder.join(unfinished);
             let file = OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .mode(0o600)
                 .open(&temporary)
-                .map_err(cannot)?;
+                .map_err(failed)?;
             // While this lock is held, no process treats the file as a leftover. Where there are no locks, no leftovers are removed.
             let held = flock(&file, FlockOperation::NonBlockingLockExclusive);
             // Another process may have removed the file as a leftover before the lock was taken.
@@ -128,9 +126,9 @@ impl NewFile {
         other: &Metadata,
     ) -> Result<Option<ChangedAccess>, NewFileError> {
         let before = FileAccess::of(other);
-        let given = before.give_to(&self.file);
-        let now = given.map_err(|error| self.cannot(error))?;
-        Ok((now != before).then_some(ChangedAccess { before, now }))
+        let applied = before.apply_to(&self.file);
+        let after = applied.map_err(|error| self.write_error(error))?;
+        Ok((after != before).then_some(ChangedAccess { before, after }))
     }
 
     /// Syncs at an interval what `write` writes. One sync of a large file at its end would delay the syncs of others on the same
@@ -156,9 +154,11 @@ impl NewFile {
     /// earlier one lost.
     pub(crate) fn sync(&self) -> Result<(), NewFileError> {
         if let Some(error) = self.failed_sync.get() {
-            return Err(self.cannot(io::Error::new(error.kind(), error.to_string())));
+            return Err(self.write_error(io::Error::new(error.kind(), error.to_string())));
         }
-        self.file.sync_all().map_err(|error| self.cannot(error))
+        self.file
+            .sync_all()
+            .map_err(|error| self.write_error(error))
     }
 
     /// Gives it its name, after a last [`NewFile::sync`], and waits until the name is on disk.
@@ -171,14 +171,14 @@ impl NewFile {
             if self.overwrite == Overwrite::No {
                 let _ = std::fs::remove_file(&self.target);
             }
-            self.cannot(error)
+            self.write_error(error)
         })
     }
 
     fn rename(&self) -> Result<(), NewFileError> {
         let (from, to) = (&self.temporary, &self.target);
         if self.overwrite == Overwrite::Yes {
-            return std::fs::rename(from, to).map_err(|error| self.cannot(error));
+            return std::fs::rename(from, to).map_err(|error| self.write_error(error));
         }
         let named = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
             // A file system that cannot rename without overwriting may support hard links.
@@ -189,11 +189,11 @@ impl NewFile {
         };
         named.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => NewFileError::Exists(to.clone()),
-            _ => self.cannot(error),
+            _ => self.write_error(error),
         })
     }
 
-    fn cannot(&self, error: io::Error) -> NewFileError {
+    fn write_error(&self, error: io::Error) -> NewFileError {
         NewFileError::Failed(self.target.clone(), error)
     }
 }
@@ -214,7 +214,9 @@ impl Drop for NewFile {
 pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((target, random)) = name.to_str().and_then(|name| name.rsplit_once(UNFINISHED))
+        let Some((target, random)) = name
+            .to_str()
+            .and_then(|name| name.rsplit_once(TEMPORARY_SUFFIX))
         else {
             continue;
         };
@@ -224,7 +226,7 @@ pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         let random = of_sqlite.unwrap_or(random);
         let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_random && is_ours(target) {
-            let file = folder.join(format!("{target}{UNFINISHED}{random}"));
+            let file = folder.join(format!("{target}{TEMPORARY_SUFFIX}{random}"));
             remove_unless_held(&file);
             if !file.exists() {
                 remove_sqlite_files(&file);

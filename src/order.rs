@@ -60,7 +60,6 @@ pub(crate) struct NewOrder {
 }
 
 impl NewOrder {
-    /// The open order with this ID.
     pub(crate) fn with_id(self, id: OrderId) -> Order {
         Order {
             id,
@@ -72,7 +71,6 @@ impl NewOrder {
 }
 
 impl Order {
-    /// Appends the order's JSON object.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         // Writing to a Vec cannot fail, and no part of an order needs escaping.
         let _ = write!(

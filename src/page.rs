@@ -14,7 +14,6 @@ use crate::pet::PetStatus;
 pub struct PageSize(u8);
 
 impl PageSize {
-    /// The size as a number.
     pub const fn get(self) -> usize {
         self.0 as usize
     }
@@ -43,7 +42,6 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// A request for a page of animals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PetQuery {
     pub limit: PageSize,
@@ -53,13 +51,11 @@ pub struct PetQuery {
 }
 
 impl PetQuery {
-    /// The scope of its cursors.
     pub const fn scope(&self) -> Scope {
         Scope::Pets(self.status)
     }
 }
 
-/// A request for a page of orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OrderQuery {
     pub limit: PageSize,

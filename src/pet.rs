@@ -47,7 +47,7 @@ pub struct PetName(String);
 
 impl PetName {
     /// The maximum number of scalar values.
-    pub const MAX: usize = 255;
+    pub const MAX_LENGTH: usize = 255;
 
     /// Returns the text as a name, or all rules that it breaks.
     pub fn new(text: String) -> Result<Self, String> {
@@ -64,8 +64,8 @@ impl PetName {
         let rules = [
             (text.chars().all(is_blank), "must not be blank"),
             (
-                text.chars().nth(Self::MAX).is_some(),
-                "must have at most 255 characters",
+                text.chars().nth(Self::MAX_LENGTH).is_some(),
+                "must be at most 255 characters long",
             ),
             (
                 text.chars().any(char::is_control),
@@ -83,7 +83,6 @@ impl PetName {
         }
     }
 
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -117,14 +116,13 @@ impl FromStr for PetStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPet {
     pub name: PetName,
-    /// Its category: any int64: the API does not define categories.
+    /// Its category, any int64: the API does not define categories.
     pub category_id: i64,
     /// Its status; `available` by default.
     pub status: PetStatus,
 }
 
 impl NewPet {
-    /// Returns the animal with this ID.
     pub fn with_id(self, id: PetId) -> Pet {
         Pet {
             id,
@@ -146,7 +144,6 @@ pub struct Pet {
 }
 
 impl Pet {
-    /// Appends the animal's JSON object.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         write_json(
             out,

@@ -20,7 +20,6 @@ pub const MAX_LIMIT: u32 = 1_000_000_000;
 pub(crate) const INVALID_LIMIT: &str = "must be between 1 and 1000000000";
 
 impl Limits {
-    /// Returns limits, if both are valid.
     pub const fn new(per_minute: u32, per_day: u32) -> Result<Self, &'static str> {
         if per_minute == 0 || per_minute > MAX_LIMIT || per_day == 0 || per_day > MAX_LIMIT {
             return Err(INVALID_LIMIT);
@@ -31,12 +30,10 @@ impl Limits {
         })
     }
 
-    /// Requests per minute.
     pub const fn per_minute(self) -> u32 {
         self.per_minute
     }
 
-    /// Requests per day.
     pub const fn per_day(self) -> u32 {
         self.per_day
     }
@@ -55,26 +52,15 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The limits that apply.
     pub const fn limits(self) -> Limits {
         match self {
-            Self::Free => Limits {
-                per_minute: 60,
-                per_day: 1_000,
-            },
-            Self::Pro => Limits {
-                per_minute: 300,
-                per_day: 10_000,
-            },
-            Self::Business => Limits {
-                per_minute: 1_000,
-                per_day: 100_000,
-            },
+            Self::Free => fixed(60, 1_000),
+            Self::Pro => fixed(300, 10_000),
+            Self::Business => fixed(1_000, 100_000),
             Self::Enterprise(limits) => limits,
         }
     }
 
-    /// The plan's name.
     pub const fn name(self) -> PlanName {
         match self {
             Self::Free => PlanName::Free,
@@ -82,6 +68,13 @@ impl Plan {
             Self::Business => PlanName::Business,
             Self::Enterprise(_) => PlanName::Enterprise,
         }
+    }
+}
+
+const fn fixed(per_minute: u32, per_day: u32) -> Limits {
+    Limits {
+        per_minute,
+        per_day,
     }
 }
 
@@ -98,7 +91,11 @@ named! {
 
 impl PlanName {
     /// Returns the plan of this name, with these limits if it is enterprise.
-    pub fn with(self, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, String> {
+    pub fn with_limits(
+        self,
+        per_minute: Option<u32>,
+        per_day: Option<u32>,
+    ) -> Result<Plan, String> {
         match (self, per_minute, per_day) {
             (Self::Enterprise, Some(per_minute), Some(per_day)) => {
                 let limits = Limits::new(per_minute, per_day);
@@ -154,14 +151,14 @@ mod tests {
 
     #[test]
     fn only_enterprise_has_custom_limits_and_it_needs_both() {
-        let plan = PlanName::Enterprise.with(Some(7), Some(9)).unwrap();
+        let plan = PlanName::Enterprise.with_limits(Some(7), Some(9)).unwrap();
         assert_eq!(
             (plan.limits().per_minute(), plan.limits().per_day()),
             (7, 9)
         );
-        assert!(PlanName::Enterprise.with(Some(7), None).is_err());
-        assert!(PlanName::Enterprise.with(Some(0), Some(1)).is_err());
-        assert!(PlanName::Free.with(Some(7), None).is_err());
-        assert!(PlanName::Pro.with(None, None).is_ok());
+        assert!(PlanName::Enterprise.with_limits(Some(7), None).is_err());
+        assert!(PlanName::Enterprise.with_limits(Some(0), Some(1)).is_err());
+        assert!(PlanName::Free.with_limits(Some(7), None).is_err());
+        assert!(PlanName::Pro.with_limits(None, None).is_ok());
     }
 }

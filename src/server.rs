@@ -2,7 +2,6 @@
 //! listening socket, one for the admin listener, and one for background tasks.
 
 mod background;
-mod certificate;
 mod failure_log;
 mod listeners;
 mod pace;
@@ -33,17 +32,17 @@ use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
 use crate::systemd::{Notifier, ServiceManager};
+use background::certificate;
 use listeners::Listeners;
 use pipeline::Pipeline;
 use shared::Shared;
-use startup::Startup;
 use watchdog::Watchdog;
 
 pub use running::Running;
 pub(crate) use traces::Traces;
 
 /// Connections to the admin listener: a few scrapers and people.
-const ADMIN_CONNECTIONS: usize = 64;
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// A server that has opened its sockets and its store, and does not serve yet.
 pub struct Server {
@@ -71,7 +70,7 @@ impl Server {
             background::backups::check(backups).await?;
         }
         let listeners = Listeners::open(config, manager.sockets)?;
-        let startup = Startup::begin(config, &listeners, tls.as_ref(), &clock)?;
+        let startup = startup::begin(config, &listeners, tls.as_ref(), &clock)?;
         let waiting = config.max_waiting_writes;
         let mode = Mode::Serve {
             migrate: config.migrate,
@@ -100,21 +99,14 @@ impl Server {
 
     /// Starts all threads.
     pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
-        let Self {
-            store,
-            clock,
-            listeners,
-            tls,
-            redis,
-            notifier,
-            watchdog,
-        } = self;
-        let (address, admin_address) = listeners.addresses()?;
-        let local_url = format!("{}://{}/v1", scheme(tls.as_ref()), reachable(address));
+        let (address, admin_address) = self.listeners.addresses()?;
+        let local_url = format!("{}://{}/v1", scheme(self.tls.as_ref()), reachable(address));
         let local_url: BaseUrl = local_url.parse().map_err(anyhow::Error::msg)?;
         let (shutdown, receiver) = watch::channel(false);
-        let workers = listeners.api.len();
-        let shared = Shared::new(config, store, clock, tls, &local_url, workers, receiver)?;
+        let workers = self.listeners.api.len();
+        let shared = Shared::new(
+            config, self.store, self.clock, self.tls, &local_url, workers, receiver,
+        )?;
         let shared = Arc::new(shared);
         if let Some(tls) = &shared.tls {
             certificate::publish_expiry(tls, &shared);
@@ -137,10 +129,12 @@ impl Server {
         };
         let (ended, end_reasons) = mpsc::unbounded_channel();
         let mut threads = Vec::new();
-        let mut watchdog = watchdog.map(|time| Watchdog::new(time, notifier.clone()));
-        for (number, socket) in listeners.api.into_iter().enumerate() {
+        let notifier = self.notifier;
+        let new_watchdog = |time| Watchdog::new(time, notifier.clone());
+        let mut watchdog = self.watchdog.map(new_watchdog);
+        for (number, socket) in self.listeners.api.into_iter().enumerate() {
             let log = RequestLog::new(&sink, config.log, config.log_level);
-            let limiter = limiter(config, redis.as_ref(), &shared, &deployment.0);
+            let limiter = limiter(config, self.redis.as_ref(), &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
             let tls = shared.tls.clone();
@@ -148,7 +142,7 @@ impl Server {
             let echo = watchdog.as_mut().map(Watchdog::echo);
             threads.push(threads::spawn(&name, ended.clone(), async move || {
                 if let Some(echo) = echo {
-                    drop(tokio::task::spawn_local(echo.run()));
+                    drop(tokio::task::spawn_local(echo));
                 }
                 http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
             })?);
@@ -165,7 +159,7 @@ impl Server {
             started: shared.clock.now(),
         };
         let admin_connections = Connections::new(ConnectionLimits {
-            total: ADMIN_CONNECTIONS,
+            total: MAX_ADMIN_CONNECTIONS,
             // At the total limit, the connection that has waited longest for its client is closed to make room, so that health checks
             // get through. A limit per address would reject them instead.
             per_address: usize::MAX,
@@ -184,7 +178,7 @@ impl Server {
         let admin_url = format!("{}://{admin_address}", scheme(admin_tls.as_ref()));
         threads.push(threads::spawn("admin", ended.clone(), async move || {
             http::accept(
-                listeners.admin,
+                self.listeners.admin,
                 admin_tls,
                 admin,
                 admin_connections,

@@ -59,7 +59,8 @@ pub struct Store {
 impl Store {
     /// Opens the data, or returns an error of one line. At most `max_waiting` creations wait.
     pub async fn open(database: &Database, mode: Mode, max_waiting: usize) -> anyhow::Result<Self> {
-        Self::open_with(database, mode, max_waiting, None).await
+        let opened = Engine::open(database, mode, max_waiting, None).await;
+        opened.map(Self::new)
     }
 
     /// Opens the data for a command, which waits up to 30 s for the lock that another process holds on an embedded file. `notice`
@@ -70,22 +71,17 @@ impl Store {
         notice: fn(),
     ) -> anyhow::Result<Self> {
         // A command writes one thing at a time.
-        Self::open_with(database, mode, 1, Some(notice)).await
+        let opened = Engine::open(database, mode, 1, Some(notice)).await;
+        opened.map(Self::new)
     }
 
-    async fn open_with(
-        database: &Database,
-        mode: Mode,
-        max_waiting: usize,
-        notice: Option<fn()>,
-    ) -> anyhow::Result<Self> {
-        let (engine, migration) = Engine::open(database, mode, max_waiting, notice).await?;
-        Ok(Self {
+    fn new((engine, migration): (Engine, Migration)) -> Self {
+        Self {
             engine,
             cache: Cache::new(),
             misses: Counter::default(),
             migration,
-        })
+        }
     }
 
     /// The migration that opening it carried out, if any.
@@ -156,7 +152,10 @@ impl Store {
     }
 
     pub(crate) fn writer(&self) -> &WriterMonitor {
-        self.engine.writer()
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.writer(),
+            Engine::Postgres(engine) => engine.writer(),
+        }
     }
 
     /// The size of the write-ahead log, where the data is embedded.

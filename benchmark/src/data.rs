@@ -123,11 +123,7 @@ impl Data {
             for number in 0..count {
                 stop::check()?;
                 let secret = Secret::generate()?;
-                insert.execute(params![
-                    number as i64,
-                    secret.prefix(),
-                    secret.hash().as_bytes()
-                ])?;
+                insert.execute(params![number as i64, secret.prefix(), secret.hash().0])?;
                 secrets.push(secret.reveal().to_owned());
             }
         }

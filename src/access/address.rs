@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::directory::IdentityHasher;
 use crate::clock::Timestamp;
 use crate::limit::Quota;
-use crate::limit::window::Minute;
+use crate::limit::window::MinuteWindow;
 use crate::mutex::lock;
 use crate::network::network;
 
@@ -20,7 +20,7 @@ const SHARDS: usize = 16;
 
 /// The maximum number of addresses of a shard in a minute. Those beyond it share one count, so that a flood of addresses takes no
 /// memory.
-const CAPACITY: usize = 4_096;
+const SHARD_CAPACITY: usize = 4_096;
 
 /// The failures of each address in this minute.
 #[derive(Debug, Default)]
@@ -37,10 +37,10 @@ struct Shard(Mutex<Failures>);
 #[derive(Debug, Default)]
 struct Failures {
     /// The minute of all counts, which are by address: the counter of this window stays at zero.
-    minute: Minute,
+    minute: MinuteWindow,
     /// By the hash of the address.
     counts: HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>,
-    /// The count that the addresses beyond [`CAPACITY`] share.
+    /// The count that the addresses beyond [`SHARD_CAPACITY`] share.
     overflow: u8,
 }
 
@@ -86,13 +86,13 @@ impl Failures {
     fn count(&self, hash: u64) -> u8 {
         match self.counts.get(&hash) {
             Some(count) => *count,
-            None if self.counts.len() < CAPACITY => 0,
+            None if self.counts.len() < SHARD_CAPACITY => 0,
             None => self.overflow,
         }
     }
 
     fn count_mut(&mut self, hash: u64) -> &mut u8 {
-        if self.counts.len() >= CAPACITY && !self.counts.contains_key(&hash) {
+        if self.counts.len() >= SHARD_CAPACITY && !self.counts.contains_key(&hash) {
             return &mut self.overflow;
         }
         self.counts.entry(hash).or_default()
@@ -166,14 +166,14 @@ mod tests {
         let table = AddressTable::default();
         let now = Timestamp::from_secs(0);
         // Until every shard is full. The shared counts are exhausted by then.
-        for n in 0..2 * u32::try_from(SHARDS * CAPACITY).unwrap() {
+        for n in 0..2 * u32::try_from(SHARDS * SHARD_CAPACITY).unwrap() {
             let _ = table.record_failure(IpAddr::from(n.to_be_bytes()), now);
         }
         let lengths = table
             .shards
             .each_ref()
             .map(|shard| shard.0.lock().unwrap().counts.len());
-        assert_eq!(lengths, [CAPACITY; SHARDS]);
+        assert_eq!(lengths, [SHARD_CAPACITY; SHARDS]);
         assert!(table.record_failure(ip("203.0.113.1"), now).is_err());
         assert!(table.exhausted(ip("203.0.113.2"), now).is_some());
         assert_eq!(
@@ -186,13 +186,16 @@ mod tests {
     #[test]
     fn addresses_beyond_the_table_have_sixty_failures_together() {
         let mut failures = Failures::default();
-        for hash in 0..CAPACITY as u64 {
+        for hash in 0..SHARD_CAPACITY as u64 {
             *failures.count_mut(hash) += 1;
         }
-        let (one, other) = (CAPACITY as u64, u64::MAX);
+        let (one, other) = (SHARD_CAPACITY as u64, u64::MAX);
         *failures.count_mut(one) += 7;
         assert_eq!((failures.count(one), failures.count(other)), (7, 7));
-        assert_eq!((failures.count(0), failures.counts.len()), (1, CAPACITY));
+        assert_eq!(
+            (failures.count(0), failures.counts.len()),
+            (1, SHARD_CAPACITY)
+        );
     }
 
     #[test]
@@ -216,7 +219,7 @@ mod tests {
             overflow: 7,
             ..Failures::default()
         };
-        for hash in 1..CAPACITY as u64 {
+        for hash in 1..SHARD_CAPACITY as u64 {
             *failures.count_mut(hash) += 1;
         }
         assert_eq!(failures.count(0), 0, "the table is not full");

@@ -12,11 +12,9 @@ use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::store::KeyRecord;
 
-/// A key as one of its secrets gives access to it: until when, with the limits of the key, and the meter that all its secrets
-/// share.
+/// What one secret of a key grants: the key and its limits, until when, and the meter that all secrets of the key share.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryKey {
-    /// The key's ID.
     pub id: KeyId,
     pub limits: Limits,
     meter: MeterIndex,
@@ -36,7 +34,6 @@ impl DirectoryKey {
         now < self.valid_until
     }
 
-    /// Whether an operator has revoked it.
     pub(super) fn is_revoked(&self) -> bool {
         self.valid_until == REVOKED
     }
@@ -133,14 +130,14 @@ impl Directory {
             };
             secrets.insert(hash, key);
         }
-        let now = DirectoryEntry {
+        let entry = DirectoryEntry {
             revision: record.revision,
             meter,
             hash: record.hash,
             old_hash: old.map(|(hash, _)| Box::new(hash)),
         };
-        let before = keys.insert(record.id, now);
-        let ended = before
+        let previous = keys.insert(record.id, entry);
+        let ended = previous
             .iter()
             .flat_map(DirectoryEntry::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
@@ -164,7 +161,7 @@ impl Directory {
         let mut windows = self.meters.get(meter).node_state().windows;
         windows.minute.enter(now);
         windows.day.enter(now);
-        Some((windows.minute.used(), windows.day.used()))
+        Some((windows.minute.used, windows.day.used))
     }
 
     fn lock_shard(&self, id: KeyId) -> MutexGuard<'_, ById> {
@@ -189,7 +186,7 @@ pub(super) mod tests {
     use crate::plan::Plan;
 
     fn hash(byte: u8) -> KeyHash {
-        KeyHash::from_bytes([byte; 32])
+        KeyHash([byte; 32])
     }
 
     pub(in crate::access) fn record(revision: i64) -> KeyRecord {

@@ -69,20 +69,20 @@ impl MetricSources {
     }
 
     fn writes(&self, page: &mut Exposition) {
-        let commits = &self.store.writer().state.commits;
+        let writer = &self.store.writer().state;
         metrics! { page;
-            counter "animal_store_commits_total"         "Committed transactions" commits.done.get();
-            counter "animal_store_commit_failures_total" "Failed transactions"    commits.failed.get();
+            counter "animal_store_commits_total"         "Committed transactions" writer.done.get();
+            counter "animal_store_commit_failures_total" "Failed transactions"    writer.failed.get();
         }
         page.histograms(
             "animal_store_commit_rows",
             "Animals created per transaction",
             1.0,
-            [([], &commits.rows)],
+            [([], &writer.rows)],
         );
         metrics! { page;
-            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" self.store.writer().state.waiting() as f64;
-            counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" commits.rejected.get();
+            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" writer.waiting() as f64;
+            counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" writer.rejected.get();
         }
         if let Some(bytes) = self.store.wal_bytes() {
             metrics! { page;

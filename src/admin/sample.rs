@@ -91,7 +91,7 @@ impl Counts {
                 }
             }
         }
-        let commits = &sources.store.writer().state.commits;
+        let writer = &sources.store.writer().state;
         Self {
             at: Instant::now(),
             outcomes,
@@ -99,8 +99,8 @@ impl Counts {
             reads,
             misses: sources.store.cache_misses(),
             bans: requests.bans.get(),
-            commits: commits.done.get(),
-            rows: commits.rows.sum(),
+            commits: writer.done.get(),
+            rows: writer.rows.sum(),
             connections: requests.open_connections.get(),
         }
     }

@@ -99,7 +99,7 @@ pub(super) struct EnterpriseLimits {
 
 impl EnterpriseLimits {
     fn plan(&self, name: PlanName) -> Result<Plan, Failure> {
-        name.with(self.per_minute, self.per_day)
+        name.with_limits(self.per_minute, self.per_day)
             .map_err(|error| Failure::Usage(format!("--per-minute and --per-day: {error}")))
     }
 }

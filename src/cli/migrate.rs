@@ -16,13 +16,13 @@ pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
     let sink = Sink::stderr(format, clock.clone()).context("cannot start the log")?;
     log::init(&sink, format, LogLevel::INFO, clock.clone());
     let (store, _) = options.open(Mode::Migrate, clock).await?;
-    let Migration { before, now } = store.migration();
+    let Migration { before, after } = store.migration();
     let database = options.database();
-    let report = json!({"database": database.to_string(), "formatBefore": before, "format": now});
+    let report = json!({"database": database.to_string(), "formatBefore": before, "format": after});
     let text = match before {
-        None => format!("created {database} with format {now}"),
-        Some(before) if before == now => format!("{database} already has format {now}"),
-        Some(before) => format!("migrated {database} from format {before} to {now}"),
+        None => format!("created {database} with format {after}"),
+        Some(before) if before == after => format!("{database} already has format {after}"),
+        Some(before) => format!("migrated {database} from format {before} to {after}"),
     };
     print::result(options.json, &report, &text)
 }

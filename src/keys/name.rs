@@ -7,7 +7,7 @@ const MAX_LENGTH: usize = 100;
 
 /// A name of 1 to 100 characters, not blank, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyName(String);
+pub(crate) struct KeyName(pub(super) String);
 
 impl KeyName {
     /// The name of the key that a new database starts with.
@@ -31,12 +31,6 @@ impl FromStr for KeyName {
     }
 }
 
-impl From<KeyName> for String {
-    fn from(name: KeyName) -> Self {
-        name.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,7 +38,7 @@ mod tests {
     #[test]
     fn a_name_has_1_to_100_characters_is_not_blank_and_has_no_control_characters() {
         for good in ["a", "Ann's “key” 🐶", &"é".repeat(MAX_LENGTH)] {
-            assert_eq!(String::from(good.parse::<KeyName>().unwrap()), good);
+            assert_eq!(good.parse::<KeyName>().unwrap().0, good);
         }
         for bad in ["", "  ", "a\tb", "a\nb", &"é".repeat(MAX_LENGTH + 1)] {
             assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");

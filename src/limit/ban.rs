@@ -1,10 +1,10 @@
-//! The temporary ban of a key that continues after being rate limited: when it begins and how long it lasts. Pure arithmetic.
+//! The temporary ban of a key that sends more requests after being rate limited: when it begins and how long it lasts. Pure arithmetic.
 
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-const MAX_LENGTH: Duration = Duration::from_secs(60 * 60);
+const MAX_BAN_DURATION: Duration = Duration::from_secs(60 * 60);
 
 /// A further ban within this time of the previous one lasts twice as long.
 const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -12,12 +12,11 @@ const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 /// A ban, active or expired: the length of the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ban {
-    pub began: Timestamp,
+    pub started_at: Timestamp,
     pub until: Timestamp,
 }
 
 impl Ban {
-    /// Whether it has not expired.
     pub fn is_active(&self, now: Timestamp) -> bool {
         now < self.until
     }
@@ -25,9 +24,9 @@ impl Ban {
     /// The same ban from now on, if a clock that ran ahead has dated it into the future: a ban is never active for longer than
     /// its length from now.
     pub fn moved_to(self, now: Timestamp) -> Option<Self> {
-        let ahead = self.began.as_millis().saturating_sub(now.as_millis());
+        let ahead = self.started_at.as_millis().saturating_sub(now.as_millis());
         (ahead > 0).then(|| Self {
-            began: now,
+            started_at: now,
             until: Timestamp::from_millis(self.until.as_millis().saturating_sub(ahead)),
         })
     }
@@ -50,20 +49,19 @@ impl From<Ban> for BanChange {
     }
 }
 
-/// The rules of bans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
     /// Rejected requests within one minute without a ban; one more results in a ban. Zero disables bans.
-    pub after: u32,
-    /// The length of a first ban.
-    pub first: Duration,
+    pub max_rejections: u32,
+    /// The duration of a first ban.
+    pub first_duration: Duration,
 }
 
 impl Default for BanPolicy {
     fn default() -> Self {
         Self {
-            after: 100,
-            first: Duration::from_secs(300),
+            max_rejections: 100,
+            first_duration: Duration::from_secs(300),
         }
     }
 }
@@ -71,27 +69,27 @@ impl Default for BanPolicy {
 impl BanPolicy {
     /// Whether this number of rejected requests within one minute results in a ban.
     pub const fn exceeded(&self, rejections: u32) -> bool {
-        self.after > 0 && rejections > self.after
+        self.max_rejections > 0 && rejections > self.max_rejections
     }
 
     /// The ban that begins now, given the last one: twice as long if that began within 24 hours, one hour at most
-    /// (or the length of a first ban, if that is configured to be longer).
+    /// (or the duration of a first ban, if that is configured to be longer).
     pub fn next(&self, last: Option<Ban>, now: Timestamp) -> Ban {
-        let length = match last {
-            Some(last) if now < last.began.plus(DOUBLING_PERIOD) => {
+        let duration = match last {
+            Some(last) if now < last.started_at.plus(DOUBLING_PERIOD) => {
                 let before = last
                     .until
                     .as_millis()
-                    .saturating_sub(last.began.as_millis());
+                    .saturating_sub(last.started_at.as_millis());
                 let twice =
                     Duration::from_millis(u64::try_from(before).unwrap_or(0).saturating_mul(2));
-                twice.min(MAX_LENGTH).max(self.first)
+                twice.min(MAX_BAN_DURATION).max(self.first_duration)
             }
-            _ => self.first,
+            _ => self.first_duration,
         };
         Ban {
-            began: now,
-            until: now.plus(length),
+            started_at: now,
+            until: now.plus(duration),
         }
     }
 }
@@ -108,30 +106,33 @@ mod tests {
         let mut minutes = Vec::new();
         for _ in 0..6 {
             let ban = policy.next(last, now);
-            minutes.push((ban.until.as_millis() - ban.began.as_millis()) / 60_000);
+            minutes.push((ban.until.as_millis() - ban.started_at.as_millis()) / 60_000);
             now = ban.until;
             last = Some(ban);
         }
         assert_eq!(minutes, [5, 10, 20, 40, 60, 60]);
-        let day_later = last.unwrap().began.plus(Duration::from_secs(86_400));
+        let day_later = last.unwrap().started_at.plus(Duration::from_secs(86_400));
         assert_eq!(
             policy.next(last, day_later).until,
-            day_later.plus(policy.first)
+            day_later.plus(policy.first_duration)
         );
         let before = day_later.minus(Duration::from_millis(1));
-        assert_eq!(policy.next(last, before).until, before.plus(MAX_LENGTH));
+        assert_eq!(
+            policy.next(last, before).until,
+            before.plus(MAX_BAN_DURATION)
+        );
     }
 
     #[test]
     fn a_ban_dated_into_the_future_begins_now_with_its_own_length() {
         let at = Timestamp::from_secs;
         let ban = Ban {
-            began: at(100),
+            started_at: at(100),
             until: at(400),
         };
         assert_eq!(ban.moved_to(at(100)), None);
         let moved = Ban {
-            began: at(10),
+            started_at: at(10),
             until: at(310),
         };
         assert_eq!(ban.moved_to(at(10)), Some(moved));
@@ -143,7 +144,7 @@ mod tests {
         assert!(BanPolicy::default().exceeded(101));
         assert!(
             !BanPolicy {
-                after: 0,
+                max_rejections: 0,
                 ..BanPolicy::default()
             }
             .exceeded(u32::MAX)

@@ -9,7 +9,7 @@ local REQUEST, STATE, REPLY = '>i8i8i8i8i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8', 
 local ADMITTED, RATE_LIMITED, BANNED, NEWLY_BANNED = 0, 1, 2, 3
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
 
--- The time, or zero for this server's; the limits; the rejections until a ban, and the length of a first ban; and the state of the
+-- The time, or zero for this server's; the limits; the rejections until a ban, and the duration of a first ban; and the state of the
 -- requesting node: number and count of its minute and of its day, the last ban, the last unban.
 local now, per_minute, per_day, ban_after, first_ban,
     node_minute, node_in_minute, node_day, node_in_day, node_banned_at, node_banned_until, node_unbanned_at =

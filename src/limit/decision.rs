@@ -5,10 +5,8 @@ use super::window::{Period, Quota, Windows};
 use crate::clock::Timestamp;
 use crate::plan::Limits;
 
-/// The decision about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the request is served.
     pub admission: Admission,
     /// The window that its headers show.
     pub quota: Quota,
@@ -20,14 +18,12 @@ pub struct Decision {
     pub moved: Option<BanChange>,
 }
 
-/// Whether a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Served, and counted in both windows.
     Admitted,
     /// Rejected: a window is exhausted.
     RateLimited {
-        /// The window.
         by: Period,
         /// The time from which a request is served again.
         until: Timestamp,
@@ -106,7 +102,7 @@ mod tests {
 
     fn ban_until(secs: i64) -> Ban {
         Ban {
-            began: Timestamp::from_secs(0),
+            started_at: Timestamp::from_secs(0),
             until: Timestamp::from_secs(secs),
         }
     }

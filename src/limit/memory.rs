@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use super::ban::{Ban, BanChange, BanPolicy};
 use super::decision::{Admission, Decision, NodeState, SharedDecision};
 use super::sync::{Mutex, MutexGuard};
-use super::usage::{DayUsage, UnstoredUsage};
+use super::usage::{self, DayUsage};
 use super::window::Windows;
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
@@ -28,7 +28,7 @@ struct KeyCounters {
     unbanned_at: Option<Timestamp>,
     /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
     stored: Option<Timestamp>,
-    unstored: UnstoredUsage,
+    unstored: Vec<DayUsage>,
 }
 
 impl Meter {
@@ -57,7 +57,7 @@ impl Meter {
         };
 
         let day = state.windows.day.start().day();
-        state.unstored.count(admission, day, now);
+        usage::count(&mut state.unstored, admission, day, now);
         Decision {
             admission,
             quota: admission.quota(&state.windows, limits),
@@ -92,7 +92,7 @@ impl Meter {
         };
         // On the day of the decision, whatever day this node's own clock has reached.
         let day = decided.windows.day.start().day();
-        state.unstored.count(admission, day, decided.now);
+        usage::count(&mut state.unstored, admission, day, decided.now);
         Decision {
             admission,
             quota: admission.quota(&decided.windows, limits),
@@ -113,23 +113,22 @@ impl Meter {
     /// operator. The store keeps no ban that its unban has ended.
     pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
-        let began = |ban: Option<Ban>| ban.map(|ban| ban.began);
+        let start_of = |ban: Option<Ban>| ban.map(|ban| ban.started_at);
         // An unban is applied once, however often it is read: one dated into the future must not end the bans that follow.
         if unbanned_at > state.unbanned_at {
             state.rejections = 0;
-            state.ban = state.ban.filter(|ban| Some(ban.began) > unbanned_at);
+            state.ban = state.ban.filter(|ban| Some(ban.started_at) > unbanned_at);
         }
         state.unbanned_at = unbanned_at;
-        let before = std::mem::replace(&mut state.stored, began(stored));
+        let before = std::mem::replace(&mut state.stored, start_of(stored));
         let is_new = stored.is_some() && before != state.stored;
-        if is_new && (state.stored > began(state.ban) || before == began(state.ban)) {
+        if is_new && (state.stored > start_of(state.ban) || before == start_of(state.ban)) {
             state.ban = stored;
         }
     }
 
-    /// Takes the usage that is not stored yet.
     pub fn take_unstored(&self) -> Vec<DayUsage> {
-        self.lock().unstored.take()
+        std::mem::take(&mut self.lock().unstored)
     }
 
     fn lock(&self) -> MutexGuard<'_, KeyCounters> {
@@ -149,10 +148,10 @@ impl KeyCounters {
     /// Advances to the windows of a shared decision.
     fn catch_up(&mut self, decided: &SharedDecision) {
         self.enter(decided.now);
-        let minute = self.windows.minute.number();
+        let minute = self.windows.minute.number;
         self.windows.minute.catch_up(&decided.windows.minute);
         self.windows.day.catch_up(&decided.windows.day);
-        if self.windows.minute.number() != minute {
+        if self.windows.minute.number != minute {
             self.rejections = 0;
         }
     }
@@ -164,7 +163,7 @@ impl KeyCounters {
         self.ban = Some(moved);
         Some(BanChange {
             ban: moved,
-            replaces: Some(ban.began),
+            replaces: Some(ban.started_at),
         })
     }
 
@@ -172,7 +171,7 @@ impl KeyCounters {
     fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
         // An unban that this node has read since it sent the request is newer than the decision.
         let is_overtaken = self.unbanned_at > decided.unban_known;
-        let is_ended = |ban: &Ban| is_overtaken && Some(ban.began) <= self.unbanned_at;
+        let is_ended = |ban: &Ban| is_overtaken && Some(ban.started_at) <= self.unbanned_at;
         let ban = decided.ban.filter(|ban| !is_ended(ban));
         let before = std::mem::replace(&mut self.ban, ban);
         if before == ban {
@@ -182,10 +181,10 @@ impl KeyCounters {
         self.rejections = 0;
         let (before, ban) = (before?, ban?);
         let is_moved =
-            before.began > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
+            before.started_at > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
         is_moved.then_some(BanChange {
             ban,
-            replaces: Some(before.began),
+            replaces: Some(before.started_at),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::Meter;
 use crate::mutex::lock;
 
 /// Meters in a block: 32 KiB.
-const BLOCK: usize = 256;
+const BLOCK_SIZE: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct Meters {
@@ -22,18 +22,17 @@ impl Meters {
     /// Adds a meter that has counted nothing.
     pub fn add(&self) -> MeterIndex {
         let mut count = lock(&self.count);
-        if count.is_multiple_of(BLOCK) {
+        if count.is_multiple_of(BLOCK_SIZE) {
             self.blocks
-                .push((0..BLOCK).map(|_| Meter::default()).collect());
+                .push((0..BLOCK_SIZE).map(|_| Meter::default()).collect());
         }
         let index = MeterIndex(*count);
         *count += 1;
         index
     }
 
-    /// Returns a meter that was added here.
     pub fn get(&self, MeterIndex(index): MeterIndex) -> &Meter {
-        &self.blocks[index / BLOCK][index % BLOCK]
+        &self.blocks[index / BLOCK_SIZE][index % BLOCK_SIZE]
     }
 }
 
@@ -44,7 +43,7 @@ mod tests {
     #[test]
     fn every_meter_has_two_separate_cache_lines() {
         let meters = Meters::default();
-        let addresses: Vec<_> = (0..2 * BLOCK + 1)
+        let addresses: Vec<_> = (0..2 * BLOCK_SIZE + 1)
             .map(|_| std::ptr::from_ref(meters.get(meters.add())).addr())
             .collect();
         assert_eq!(size_of::<Meter>(), 128);

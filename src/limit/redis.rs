@@ -46,9 +46,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The limiter of one thread. It has one connection, which all requests of the thread share.
-pub struct RedisLimiter(Arc<ThreadLimiter>);
-
-struct ThreadLimiter {
+pub struct RedisLimiter {
     client: RedisClient,
     script: Script,
     bans: BanPolicy,
@@ -72,8 +70,8 @@ impl RedisLimiter {
         bans: BanPolicy,
         clock: Clock,
         health: Arc<RedisHealth>,
-    ) -> Self {
-        Self(Arc::new(ThreadLimiter {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             client,
             script: Script::new(deployment, bans),
             bans,
@@ -83,44 +81,37 @@ impl RedisLimiter {
             connection: Mutex::default(),
             last_failed_key: AtomicI64::default(),
             timers: TimerWheel::default(),
-        }))
+        })
     }
 
     /// Connects, before the first request needs it, and maintains the connection from then on.
-    pub async fn begin(&self) {
-        let connected = match timeout(START_TIMEOUT, self.0.connect(START_TIMEOUT)).await {
-            Ok(connected) => connected,
-            Err(_) => Err(timed_out(START_TIMEOUT)),
-        };
-        if let Err(cause) = connected {
-            self.0.open_breaker(&cause);
+    pub async fn begin(self: &Arc<Self>) {
+        if let Err(cause) = within(START_TIMEOUT, self.connect(START_TIMEOUT)).await {
+            self.open_breaker(&cause);
         }
-        tokio::task::spawn_local(Arc::clone(&self.0).run_probes());
-        tokio::task::spawn_local(Arc::clone(&self.0).enforce_timeout());
+        tokio::task::spawn_local(Arc::clone(self).run_probes());
+        tokio::task::spawn_local(Arc::clone(self).enforce_timeout());
     }
 
-    /// Decides about one request of a key.
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
-        let limiter = &self.0;
-        let connection = lock(&limiter.connection).clone();
+        let connection = lock(&self.connection).clone();
         if let Some(connection) = connection {
             let span = QuerySpan::start(System::Redis, "EVALSHA", "");
-            let decided = limiter.decide(connection, key, meter, limits).await;
+            let decided = self.request(connection, key, meter, limits).await;
             span.end(decided.as_ref().err().map(|_| "unavailable"));
             match decided {
                 Ok(decided) => return meter.adopt(limits, &decided),
                 Err(error) => {
-                    limiter.last_failed_key.store(key.0, Ordering::Relaxed);
-                    limiter.open_breaker(&error.to_string());
+                    self.last_failed_key.store(key.0, Ordering::Relaxed);
+                    self.open_breaker(&error.to_string());
                 }
             }
         }
-        meter.decide(limits, &limiter.bans, limiter.clock.now())
+        meter.decide(limits, &self.bans, self.clock.now())
     }
-}
 
-impl ThreadLimiter {
-    async fn decide(
+    /// Requests a decision from Redis.
+    async fn request(
         &self,
         mut connection: RedisConnection,
         key: KeyId,
@@ -167,7 +158,7 @@ impl ThreadLimiter {
         within(probe_timeout, self.script.decide(&mut connection, &request)).await?;
         *lock(&self.connection) = Some(connection);
         if self.thread_health.mark_healthy(&self.health) {
-            tracing::info!("Redis is available again: limits are shared by all nodes again");
+            tracing::info!("Redis is available again: limits are shared by all nodes");
         }
         Ok(())
     }
@@ -199,9 +190,9 @@ impl ThreadLimiter {
 }
 
 /// Waits for Redis, up to this time. The error is the cause to log.
-async fn within<T>(
+async fn within<T, E: ToString>(
     time: Duration,
-    work: impl Future<Output = RedisResult<T>>,
+    work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, String> {
     match timeout(time, work).await {
         Ok(response) => response.map_err(|error| error.to_string()),

@@ -15,34 +15,21 @@ pub struct DayUsage {
     pub last: Timestamp,
 }
 
-/// The usage to store, by day, the latest last.
-#[derive(Debug, Default)]
-pub(super) struct UnstoredUsage(Vec<DayUsage>);
-
-impl UnstoredUsage {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// Counts a request in the usage to store, by day, the latest last.
+pub(super) fn count(unstored: &mut Vec<DayUsage>, admission: Admission, day: Day, now: Timestamp) {
+    if unstored.last().is_none_or(|last| last.day != day) {
+        unstored.push(DayUsage {
+            day,
+            requests: 0,
+            rejected: 0,
+            last: now,
+        });
     }
-
-    pub(super) fn count(&mut self, admission: Admission, day: Day, now: Timestamp) {
-        if self.0.last().is_none_or(|last| last.day != day) {
-            self.0.push(DayUsage {
-                day,
-                requests: 0,
-                rejected: 0,
-                last: now,
-            });
-        }
-        let last = self.0.len() - 1;
-        let today = &mut self.0[last];
-        today.last = today.last.max(now);
-        match admission {
-            Admission::Admitted => today.requests += 1,
-            _ => today.rejected += 1,
-        }
-    }
-
-    pub(super) fn take(&mut self) -> Vec<DayUsage> {
-        std::mem::take(&mut self.0)
+    let last = unstored.len() - 1;
+    let today = &mut unstored[last];
+    today.last = today.last.max(now);
+    match admission {
+        Admission::Admitted => today.requests += 1,
+        _ => today.rejected += 1,
     }
 }

@@ -8,11 +8,12 @@ use crate::plan::Limits;
 /// ran ahead and has been corrected, and the count is moved to the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const MILLIS: i64> {
-    number: i64,
-    used: u32,
+    /// Counted from the epoch.
+    pub(crate) number: i64,
+    pub(crate) used: u32,
 }
 
-pub(crate) type Minute = Window<60_000>;
+pub(crate) type MinuteWindow = Window<60_000>;
 
 pub(crate) type DayWindow = Window<86_400_000>;
 
@@ -42,15 +43,6 @@ impl<const MILLIS: i64> Window<MILLIS> {
         }
     }
 
-    /// Its number, counted from the epoch.
-    pub const fn number(&self) -> i64 {
-        self.number
-    }
-
-    pub const fn used(&self) -> u32 {
-        self.used
-    }
-
     pub const fn start(&self) -> Timestamp {
         Timestamp::from_millis(self.number.saturating_mul(MILLIS))
     }
@@ -67,11 +59,8 @@ impl<const MILLIS: i64> Window<MILLIS> {
 /// A limit, its remaining requests, and its reset: what the three rate limit headers show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The limit that applies.
     pub limit: u32,
-    /// Requests left in the window.
     pub remaining: u32,
-    /// When the window ends.
     pub reset: Timestamp,
 }
 
@@ -91,14 +80,13 @@ impl Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     Minute,
-    /// The UTC day.
     Day,
 }
 
 /// The minute and the day of one key, decided together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Windows {
-    pub minute: Minute,
+    pub minute: MinuteWindow,
     pub day: DayWindow,
 }
 
@@ -180,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_window_is_aligned_and_never_goes_back() {
-        let mut minute = Minute::default();
+        let mut minute = MinuteWindow::default();
         assert!(minute.enter(Timestamp::from_millis(119_999)));
         minute.count(1);
         assert_eq!(minute.start(), Timestamp::from_secs(60));
@@ -196,22 +184,22 @@ mod tests {
             !minute.enter(Timestamp::from_millis(0)),
             "time stepped back"
         );
-        assert_eq!(minute.used(), 1);
+        assert_eq!(minute.used, 1);
         assert!(minute.enter(Timestamp::from_millis(120_000)));
-        assert_eq!(minute.used(), 0);
+        assert_eq!(minute.used, 0);
     }
 
     #[test]
     fn a_window_more_than_one_ahead_of_the_clock_becomes_the_current_one_with_its_count() {
-        let mut minute = Minute::default();
+        let mut minute = MinuteWindow::default();
         minute.enter(Timestamp::from_secs(240));
         minute.count(1);
         assert!(!minute.enter(Timestamp::from_secs(180)), "one ahead");
-        assert_eq!((minute.number(), minute.used()), (4, 1));
+        assert_eq!((minute.number, minute.used), (4, 1));
         assert!(!minute.enter(Timestamp::from_millis(179_999)), "two ahead");
-        assert_eq!((minute.number(), minute.used()), (2, 1));
+        assert_eq!((minute.number, minute.used), (2, 1));
         assert!(minute.enter(Timestamp::from_secs(180)));
-        assert_eq!((minute.number(), minute.used()), (3, 0));
+        assert_eq!((minute.number, minute.used), (3, 0));
     }
 
     #[test]
@@ -227,8 +215,8 @@ mod tests {
             windows.minute.catch_up(&other.minute);
             windows.day.catch_up(&other.day);
             for found in [
-                (windows.minute.number(), windows.minute.used()),
-                (windows.day.number(), windows.day.used()),
+                (windows.minute.number, windows.minute.used),
+                (windows.day.number, windows.day.used),
             ] {
                 assert_eq!(found, expected);
             }
@@ -242,7 +230,7 @@ mod tests {
             let mut windows = Windows::at((0, minute), (0, day));
             assert_eq!(windows.admit(limits), admitted);
             let more = u32::from(admitted);
-            let used = (windows.minute.used(), windows.day.used());
+            let used = (windows.minute.used, windows.day.used);
             assert_eq!(used, (minute + more, day + more));
         }
     }

@@ -22,22 +22,24 @@ impl FileAccess {
         }
     }
 
-    /// Gives a file of this process as much of it as the process may, and nobody more. Returns what the file has then.
-    pub(super) fn give_to(self, file: &File) -> io::Result<Self> {
+    /// Applies this access to a file of this process as far as the process may, without giving anybody more access. Returns the
+    /// access that the file then has.
+    pub(super) fn apply_to(self, file: &File) -> io::Result<Self> {
         // Only root gives files away, but others may choose one of their groups.
         let _ = fchown(file, Some(self.owner), Some(self.group))
             .or_else(|_| fchown(file, None, Some(self.group)));
-        let given = Self::of(&file.metadata()?);
-        let mode = match given.group == self.group {
+        let applied = Self::of(&file.metadata()?);
+        let mode = match applied.group == self.group {
             true => self.mode,
-            // Members of either group are others of the other file: they get what both the group and others had.
+            // A member of the old group counts as one of the others on the new file, and vice versa: both get only what the group
+            // and others both had.
             false => {
                 let both = self.mode & (self.mode >> 3) & 0o7;
                 self.mode & 0o700 | both << 3 | both
             }
         };
         file.set_permissions(Permissions::from_mode(mode))?;
-        Ok(Self { mode, ..given })
+        Ok(Self { mode, ..applied })
     }
 }
 
@@ -53,21 +55,21 @@ impl fmt::Display for FileAccess {
 #[derive(Clone, Copy, Debug)]
 pub struct ChangedAccess {
     pub(super) before: FileAccess,
-    pub(super) now: FileAccess,
+    pub(super) after: FileAccess,
 }
 
 impl ChangedAccess {
     /// A warning about this file, with the commands that give it what it had. User and group are numbers, because not every system
     /// lists the names of all.
     pub fn warning(&self, file: impl fmt::Display) -> String {
-        let Self { before, now } = self;
+        let Self { before, after } = self;
         let FileAccess { owner, group, mode } = before;
         let mut commands = format!("chown {owner}:{group} {file}");
-        if now.mode != *mode {
+        if after.mode != *mode {
             commands.push_str(&format!(" && chmod {mode:o} {file}"));
         }
         format!(
-            "{file} belonged to {before}, and now belongs to {now}: unless the server has access to it, run as root `{commands}`"
+            "{file} belonged to {before}, and now belongs to {after}: unless the server has access to it, run as root `{commands}`"
         )
     }
 }

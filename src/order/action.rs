@@ -57,13 +57,10 @@ pub struct ActionOutcome {
 /// Why an action is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionRejection {
-    /// There is no animal with this ID.
     #[error("unknown animal {0}: see pets list")]
     UnknownPet(PetId),
-    /// There is no order with this ID.
     #[error("unknown order {0}: see orders list")]
     UnknownOrder(OrderId),
-    /// The animal of an order was removed.
     #[error("cannot change order {}, which is {}: its animal {} was removed", .0.id, .0.state.as_str(), .0.pet)]
     RemovedPet(Order),
     /// The animal has an open order, which the action would contradict.
@@ -73,10 +70,8 @@ pub enum ActionRejection {
         id = .0.id
     )]
     OpenOrder(Order),
-    /// The ship date has passed.
     #[error("the ship date {0} is in the past")]
     ShipDatePast(Timestamp),
-    /// The state of the animal or its order does not allow it.
     #[error(transparent)]
     InvalidTransition(#[from] InvalidTransition),
 }

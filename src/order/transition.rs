@@ -28,7 +28,6 @@ pub enum Action {
     },
     Complete(OrderId),
     Cancel(OrderId),
-    /// Sets the status of an animal.
     SetStatus {
         pet: PetId,
         to: PetStatus,
@@ -43,22 +42,17 @@ pub enum Action {
     },
 }
 
-/// A transition that is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
     /// Only an available animal can be ordered.
     #[error("the animal is not available: it is {}", .0.as_str())]
     NotAvailable(PetStatus),
-    /// There is nothing to complete or to cancel.
     #[error("the animal has no open order")]
     NoOrder,
-    /// A complete order stays complete.
     #[error("the order is already complete")]
     AlreadyComplete,
-    /// A cancelled order stays cancelled.
     #[error("the order was cancelled")]
     WasCancelled,
-    /// The status would contradict the open order.
     #[error("the animal has an open order")]
     HasOpenOrder,
 }
@@ -72,35 +66,28 @@ pub fn next(
 ) -> Result<(Option<PetStatus>, Option<OrderState>), InvalidTransition> {
     use OrderState::{Cancelled, Complete, Open};
     use PetStatus::{Available, Pending, Sold};
-    let (status, order) = match (action, order) {
-        (Action::Remove { force: true, .. }, Some(Open)) => return Ok((None, Some(Cancelled))),
-        (Action::Remove { force: false, .. }, Some(Open)) => {
-            return Err(InvalidTransition::HasOpenOrder);
+    Ok(match (action, order) {
+        (Action::Place { .. }, _) if order == Some(Open) || status != Available => {
+            return Err(InvalidTransition::NotAvailable(status));
         }
-        (Action::Remove { .. }, _) => return Ok((None, order)),
-        (Action::Place { .. }, Some(Open)) => Err(InvalidTransition::NotAvailable(status)),
-        (Action::Place { .. }, _) if status == Available => Ok((Pending, Some(Open))),
-        (Action::Place { .. }, _) => Err(InvalidTransition::NotAvailable(status)),
-        (Action::Complete(_), Some(Open)) => Ok((Sold, Some(Complete))),
-        (Action::Cancel(_), Some(Open)) => Ok((Available, Some(Cancelled))),
-        (Action::Complete(_) | Action::Cancel(_), Some(Complete)) => {
-            Err(InvalidTransition::AlreadyComplete)
+        (Action::Place { .. }, _) => (Some(Pending), Some(Open)),
+        (Action::Complete(_), Some(Open)) => (Some(Sold), Some(Complete)),
+        (Action::Cancel(_), Some(Open)) => (Some(Available), Some(Cancelled)),
+        (Action::Complete(_) | Action::Cancel(_), ended) => {
+            return Err(match ended {
+                Some(Complete) => InvalidTransition::AlreadyComplete,
+                Some(Cancelled) => InvalidTransition::WasCancelled,
+                _ => InvalidTransition::NoOrder,
+            });
         }
-        (Action::Complete(_) | Action::Cancel(_), Some(Cancelled)) => {
-            Err(InvalidTransition::WasCancelled)
-        }
-        (Action::Complete(_) | Action::Cancel(_), None) => Err(InvalidTransition::NoOrder),
-        (Action::SetStatus { to: Pending, .. }, Some(Open)) => Ok((Pending, order)),
+        (Action::SetStatus { to: Pending, .. }, Some(Open)) => (Some(Pending), order),
         (
-            Action::SetStatus {
-                to, force: true, ..
-            },
+            Action::SetStatus { force: false, .. } | Action::Remove { force: false, .. },
             Some(Open),
-        ) => Ok((to, Some(Cancelled))),
-        (Action::SetStatus { force: false, .. }, Some(Open)) => {
-            Err(InvalidTransition::HasOpenOrder)
-        }
-        (Action::SetStatus { to, .. }, _) => Ok((to, order)),
-    }?;
-    Ok((Some(status), order))
+        ) => return Err(InvalidTransition::HasOpenOrder),
+        (Action::SetStatus { to, .. }, Some(Open)) => (Some(to), Some(Cancelled)),
+        (Action::SetStatus { to, .. }, _) => (Some(to), order),
+        (Action::Remove { .. }, Some(Open)) => (None, Some(Cancelled)),
+        (Action::Remove { .. }, _) => (None, order),
+    })
 }

@@ -71,13 +71,13 @@ pub struct BoundCursor {
 }
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-const CHECKS: &[u8; 16] = b"ghijklmnopqrstuv";
+const CHECK_LETTERS: &[u8; 16] = b"ghijklmnopqrstuv";
 
 /// The length of a cursor's text in bytes.
-const LENGTH: usize = 34;
+const TEXT_LENGTH: usize = 34;
 
-const INVALID: &str = "must be the value from a Link header of this service, unchanged";
-const FOREIGN: &str =
+const INVALID_CURSOR: &str = "must be the value from a Link header of this service, unchanged";
+const WRONG_SCOPE: &str =
     "belongs to another list or another status filter: follow the Link header unchanged";
 
 impl BoundCursor {
@@ -86,17 +86,17 @@ impl BoundCursor {
         if self.scope == scope {
             Ok(self.cursor)
         } else {
-            Err(FOREIGN)
+            Err(WRONG_SCOPE)
         }
     }
 
-    pub fn text(self) -> [u8; LENGTH] {
-        let mut text = [0; LENGTH];
+    pub fn text(self) -> [u8; TEXT_LENGTH] {
+        let mut text = [0; TEXT_LENGTH];
         let (code, pairs) = text.split_at_mut(2);
         code.copy_from_slice(&self.scope.code());
         for (index, pair) in pairs.chunks_exact_mut(2).rev().enumerate() {
             let digit = (self.cursor.0 >> (index * 4) & 15) as usize;
-            pair.copy_from_slice(&[DIGITS[digit], CHECKS[digit]]);
+            pair.copy_from_slice(&[DIGITS[digit], CHECK_LETTERS[digit]]);
         }
         text
     }
@@ -106,25 +106,25 @@ impl FromStr for BoundCursor {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let text: &[u8; LENGTH] = text.as_bytes().try_into().map_err(|_| INVALID)?;
+        let text: &[u8; TEXT_LENGTH] = text.as_bytes().try_into().map_err(|_| INVALID_CURSOR)?;
         let (code, pairs) = text.split_at(2);
         let scope = Scope::ALL
             .into_iter()
             .find(|scope| scope.code() == *code)
-            .ok_or(INVALID)?;
+            .ok_or(INVALID_CURSOR)?;
         let mut id = 0_u64;
         for pair in pairs.chunks_exact(2) {
             let digit = DIGITS
                 .iter()
                 .position(|digit| *digit == pair[0])
-                .ok_or(INVALID)?;
-            if CHECKS[digit] != pair[1] {
-                return Err(INVALID);
+                .ok_or(INVALID_CURSOR)?;
+            if CHECK_LETTERS[digit] != pair[1] {
+                return Err(INVALID_CURSOR);
             }
             id = id << 4 | digit as u64;
         }
         if i64::try_from(id).is_err() {
-            return Err(INVALID);
+            return Err(INVALID_CURSOR);
         }
         Ok(Cursor(id).bound_to(scope))
     }
@@ -150,7 +150,7 @@ mod tests {
                     let expected = if other == scope {
                         Ok(Cursor::after(id))
                     } else {
-                        Err(FOREIGN)
+                        Err(WRONG_SCOPE)
                     };
                     assert_eq!(read.within(other), expected, "{text}");
                 }

@@ -36,7 +36,7 @@ impl NewPet {
         // The whole body first: a parser that skips an unknown field would skip invalid UTF-8 in it too.
         let text = std::str::from_utf8(body)
             .map_err(|_| InvalidBody(format!("The body is not valid UTF-8. {NOT_AN_OBJECT}")))?;
-        let mut fields = Fields::parse(text).map_err(|error| {
+        let mut fields: Fields<'_> = serde_json::from_str(text).map_err(|error| {
             InvalidBody(match error.classify() {
                 serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
                 _ => {
@@ -56,12 +56,7 @@ impl NewPet {
     }
 }
 
-impl<'a> Fields<'a> {
-    /// Parses the object of an animal.
-    pub(super) fn parse(text: &'a str) -> serde_json::Result<Self> {
-        serde_json::from_str(text)
-    }
-
+impl Fields<'_> {
     /// The animal of these fields, or all problems with them. `to_name` has the rules for its name.
     pub(super) fn checked(
         &mut self,
@@ -322,7 +317,7 @@ mod tests {
         let long = format!(r#"{{"name":"{}\u0001","categoryId":1}}"#, "x".repeat(300));
         let message = problem(&long);
         assert!(
-            message.contains("255 characters and must not contain control characters"),
+            message.contains("255 characters long and must not contain control characters"),
             "{message}"
         );
     }

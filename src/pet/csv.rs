@@ -6,17 +6,19 @@ use std::cmp::Ordering;
 
 use super::PetIds;
 
-const NOT_CLOSED: &str =
+const UNCLOSED_QUOTE: &str =
     "a quote is not closed: close it, and leave out line breaks in fields, even in quoted ones";
 
-const TEXT_AFTER: &str =
+const TEXT_AFTER_QUOTE: &str =
     "text after a closing quote: put the whole field in quotes, and write each quote in it twice";
 
-const QUOTE_INSIDE: &str = "a quote in a field without quotes: put the whole field in quotes, and write each quote in it twice";
+const QUOTE_IN_UNQUOTED_FIELD: &str = "a quote in a field without quotes: put the whole field in quotes, and write each quote in it twice";
 
-const FEWER: &str = "fewer fields than the header line: leave a field empty, but write its comma";
+const TOO_FEW_FIELDS: &str =
+    "fewer fields than the header line: leave a field empty, but write its comma";
 
-const MORE: &str = "more fields than the header line: put a field with a comma in quotes";
+const TOO_MANY_FIELDS: &str =
+    "more fields than the header line: put a field with a comma in quotes";
 
 /// The fields of a line, or what is wrong with it.
 fn fields(line: &[u8]) -> Result<Vec<Cow<'_, str>>, &'static str> {
@@ -31,7 +33,7 @@ fn fields(line: &[u8]) -> Result<Vec<Cow<'_, str>>, &'static str> {
         rest = match after.strip_prefix(',') {
             Some(next) => next,
             None if after.is_empty() => return Ok(fields),
-            None => return Err(TEXT_AFTER),
+            None => return Err(TEXT_AFTER_QUOTE),
         };
     }
 }
@@ -40,7 +42,7 @@ fn fields(line: &[u8]) -> Result<Vec<Cow<'_, str>>, &'static str> {
 fn plain_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let (field, rest) = text.split_at(text.find([',', '"']).unwrap_or(text.len()));
     match rest.starts_with('"') {
-        true => Err(QUOTE_INSIDE),
+        true => Err(QUOTE_IN_UNQUOTED_FIELD),
         false => Ok((field.into(), rest)),
     }
 }
@@ -49,7 +51,7 @@ fn plain_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
 fn quoted_field(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let mut from = 0;
     loop {
-        let quote = from + text[from..].find('"').ok_or(NOT_CLOSED)?;
+        let quote = from + text[from..].find('"').ok_or(UNCLOSED_QUOTE)?;
         let (field, rest) = (&text[..quote], &text[quote + 1..]);
         if rest.starts_with('"') {
             from = quote + 2;
@@ -109,9 +111,9 @@ impl CsvColumns {
     pub(super) fn fields<'a>(&self, line: &'a [u8]) -> Result<Vec<Cow<'a, str>>, &'static str> {
         let fields = fields(line)?;
         match fields.len().cmp(&self.count) {
-            Ordering::Less => Err(FEWER),
+            Ordering::Less => Err(TOO_FEW_FIELDS),
             Ordering::Equal => Ok(fields),
-            Ordering::Greater => Err(MORE),
+            Ordering::Greater => Err(TOO_MANY_FIELDS),
         }
     }
 }
@@ -135,14 +137,14 @@ mod tests {
             assert_eq!(found, wanted, "{line}");
         }
         for (line, problem) in [
-            ("\"Rex,1", NOT_CLOSED),
-            ("1,\"", NOT_CLOSED),
-            ("\"a\"\",1", NOT_CLOSED),
-            ("\"Rex\"x,1", TEXT_AFTER),
-            ("\"Rex\" ,1", TEXT_AFTER),
-            ("Rex \"x\",1", QUOTE_INSIDE),
-            (" \"Rex\",1", QUOTE_INSIDE),
-            ("Rex\"", QUOTE_INSIDE),
+            ("\"Rex,1", UNCLOSED_QUOTE),
+            ("1,\"", UNCLOSED_QUOTE),
+            ("\"a\"\",1", UNCLOSED_QUOTE),
+            ("\"Rex\"x,1", TEXT_AFTER_QUOTE),
+            ("\"Rex\" ,1", TEXT_AFTER_QUOTE),
+            ("Rex \"x\",1", QUOTE_IN_UNQUOTED_FIELD),
+            (" \"Rex\",1", QUOTE_IN_UNQUOTED_FIELD),
+            ("Rex\"", QUOTE_IN_UNQUOTED_FIELD),
         ] {
             assert_eq!(fields(line.as_bytes()), Err(problem), "{line}");
         }
@@ -156,7 +158,7 @@ mod tests {
             ("1,Rex,2,sold", PetIds::New, "column name,"),
             ("name,categoryId", PetIds::Kept, "column id,"),
             ("name,name,categoryId", PetIds::New, "column name twice"),
-            ("name,\"categoryId", PetIds::New, NOT_CLOSED),
+            ("name,\"categoryId", PetIds::New, UNCLOSED_QUOTE),
         ] {
             let error = CsvColumns::find(header.as_bytes(), ids).unwrap_err();
             assert!(error.contains(problem), "{header}: {error}");
@@ -166,8 +168,8 @@ mod tests {
     #[test]
     fn a_line_has_as_many_fields_as_the_header_line() {
         let columns = CsvColumns::find(b"x,name,categoryId", PetIds::New).unwrap();
-        assert_eq!(columns.fields(b"Rex,1"), Err(FEWER));
-        assert_eq!(columns.fields(b",Rex,1,"), Err(MORE));
+        assert_eq!(columns.fields(b"Rex,1"), Err(TOO_FEW_FIELDS));
+        assert_eq!(columns.fields(b",Rex,1,"), Err(TOO_MANY_FIELDS));
         assert!(columns.fields(b",\"Rex, Tom\",1").is_ok());
     }
 }

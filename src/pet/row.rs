@@ -16,13 +16,14 @@ impl PetRow {
     /// Parses a JSON object, or returns all problems with it.
     pub fn from_json(line: &[u8], ids: PetIds) -> Result<Self, String> {
         let text = std::str::from_utf8(line).map_err(|_| "not valid UTF-8")?;
-        let mut fields = Fields::parse(text).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => "not a JSON object".to_owned(),
-            _ => {
-                let problem = syntax::problem(text, &error).replace("line 1, ", "");
-                format!("not valid JSON: {problem}")
-            }
-        })?;
+        let mut fields: Fields<'_> =
+            serde_json::from_str(text).map_err(|error| match error.classify() {
+                serde_json::error::Category::Data => "not a JSON object".to_owned(),
+                _ => {
+                    let problem = syntax::problem(text, &error).replace("line 1, ", "");
+                    format!("not valid JSON: {problem}")
+                }
+            })?;
         let mut problems = Vec::new();
         let id = ids.id(fields.id.map(|raw| raw.get()), &mut problems);
         let pet = fields.checked(ids.to_name(), &mut problems);

@@ -4,10 +4,10 @@
 //! stops with it.
 
 pub(super) mod backups;
+pub(super) mod certificate;
 mod checks;
 mod heartbeat;
 mod poll;
-mod reload;
 mod sweep;
 
 use std::future::pending;
@@ -25,7 +25,7 @@ use crate::store::{self, DeploymentId, Revisions};
 use sweep::SteadyClock;
 
 /// How often usage and bans are stored.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the checks take at most to detect an outage of the store.
 const DETECTION_TIME: Duration = Duration::from_secs(1);
@@ -57,10 +57,10 @@ pub(super) async fn run(
     let tasks = async {
         tokio::join!(
             repeat(BackgroundTask::Poll, poll_interval, shared, poll),
-            repeat(BackgroundTask::Flush, FLUSH, shared, flush),
+            repeat(BackgroundTask::Flush, FLUSH_INTERVAL, shared, flush),
             repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
-            reload::run(shared),
+            certificate::run(shared),
             backups::run(shared, deployment),
             repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
             watchdog::run(watchdog, shared.shutdown.clone()),

@@ -35,7 +35,6 @@ impl Listeners {
         Ok(Self { api, admin })
     }
 
-    /// The addresses of the API and of the admin listener.
     pub(super) fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
         let api = self.api.first().context("no socket")?;
         Ok((api.local_addr()?, self.admin.local_addr()?))

@@ -36,15 +36,12 @@ const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
 /// The maximum length of path and query, in bytes.
 const MAX_TARGET: usize = 8 * 1024;
 
-/// The pipeline of one worker.
 pub(super) struct Pipeline {
     shared: Arc<Shared>,
-    /// The number of the worker.
     worker: usize,
     metrics: Arc<RequestMetrics>,
     limiter: Limiter,
     log: RequestLog,
-    /// Whether the listener uses TLS.
     https: bool,
 }
 
@@ -128,7 +125,8 @@ impl Service for Pipeline {
         };
         if route.is_api() {
             let counted = record.state.quota.get();
-            let quota = counted.unwrap_or_else(|| self.shared.access.quota_of(client.address, now));
+            let quota =
+                counted.unwrap_or_else(|| self.shared.access.addresses.quota(client.address, now));
             response.rate_limit = Some(rate_limit_headers(quota));
         }
         self.shared.cors.allow(head, &mut response);
@@ -145,7 +143,7 @@ impl Service for Pipeline {
         } = &*self.shared;
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
-        response.rate_limit = Some(rate_limit_headers(access.quota_of(peer, now)));
+        response.rate_limit = Some(rate_limit_headers(access.addresses.quota(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = match reason {
             Rejection::TooManyConnections(limit) => Some(limit),
@@ -211,7 +209,6 @@ struct Request<'a> {
 }
 
 impl Pipeline {
-    /// The steps of a request through the layers.
     async fn steps(
         &self,
         request: &Request<'_>,

@@ -18,11 +18,11 @@ use crate::systemd::Notifier;
 use crate::trace;
 
 /// The pause before a failed last flush is retried.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// How long before the end of the drain timeout writes cease to wait for an import. One that is suspended would block them for minutes,
 /// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
-const LAST_WRITES: Duration = Duration::from_secs(5);
+const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 
 pub struct Running {
     pub(super) shared: Arc<Shared>,
@@ -30,13 +30,9 @@ pub struct Running {
     pub(super) end_reasons: mpsc::UnboundedReceiver<String>,
     pub(super) shutdown: watch::Sender<bool>,
     pub(super) threads: Vec<JoinHandle<()>>,
-    /// The URL of the API on this machine.
     pub local_url: BaseUrl,
-    /// The address of the API listener.
     pub address: SocketAddr,
-    /// The address of the admin listener.
     pub admin_address: SocketAddr,
-    /// The URL of the admin listener.
     pub admin_url: String,
     /// The connection limit: the option, or what the open-file limit allows.
     pub max_connections: usize,
@@ -74,11 +70,12 @@ impl Running {
             }
             self.last_flush(deadline).await
         });
-        let finished = tokio::time::timeout(DRAIN_TIMEOUT - LAST_WRITES, finishing.as_mut()).await;
+        let finished =
+            tokio::time::timeout(DRAIN_TIMEOUT - FINAL_WRITES_TIME, finishing.as_mut()).await;
         let flushed = match finished {
             Ok(flushed) => flushed,
             Err(_) => {
-                self.shared.store.writer().state.give_up_on_imports();
+                self.shared.store.writer().state.stop_waiting_for_imports();
                 finishing.await
             }
         };
@@ -96,11 +93,11 @@ impl Running {
             let began = Instant::now();
             let flushed = self.shared.flush().await;
             let is_temporary = matches!(flushed, Err(StoreError::Unavailable(_)));
-            let next = Instant::now() + RETRY_PAUSE;
+            let next = Instant::now() + FLUSH_RETRY_DELAY;
             if !is_temporary || next + began.elapsed() >= deadline {
                 return flushed;
             }
-            tokio::time::sleep(RETRY_PAUSE).await;
+            tokio::time::sleep(FLUSH_RETRY_DELAY).await;
         }
     }
 }

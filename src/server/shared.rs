@@ -25,7 +25,6 @@ pub(super) struct Shared {
     pub(super) store: Arc<Store>,
     pub(super) metrics: Arc<ServerMetrics>,
     pub(super) access: Arc<Access>,
-    /// The health of Redis, if it is used.
     pub(super) redis: Option<Arc<RedisHealth>>,
     pub(super) api: Api,
     pub(super) pages: PublicPages,
@@ -34,10 +33,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     /// The certificate, if the API is served over HTTPS.
     pub(super) tls: Option<Tls>,
-    /// The backups that the server makes by itself.
     pub(super) backups: Option<Backups>,
     pub(super) write_behind: WriteBehind,
-    /// How long usage by day is kept.
     pub(super) keep_usage: Duration,
     pub(super) readiness: Arc<Readiness>,
     pub(super) failure_log: FailureLog,
@@ -71,7 +68,8 @@ impl Shared {
             metrics: Arc::new(ServerMetrics::new(workers)),
             keep_usage: config.keep_usage,
             backups: config.backups.clone(),
-            write_behind: WriteBehind::new(workers).context("no random numbers")?,
+            write_behind: WriteBehind::new(workers)
+                .context("the operating system provided no random numbers")?,
             readiness: Arc::default(),
             failure_log: FailureLog::default(),
             shutdown,

@@ -1,5 +1,5 @@
-//! The time until the store is open. A migration can take minutes: meanwhile health checks get responses and everything else
-//! gets 503, and the service manager is told to wait. A normal start is shorter than the grace period, in which connections
+//! The time until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 and everything else 503,
+//! and the service manager is told to wait. A normal start is shorter than the grace period, in which connections
 //! wait in the queue of their socket: no client of a restarted server gets a 503.
 
 use std::net::IpAddr;
@@ -28,72 +28,69 @@ use crate::key::KeyHash;
 use crate::systemd::Notifier;
 
 /// How long a start takes before requests get responses.
-const GRACE: Duration = Duration::from_secs(1);
+const STARTUP_GRACE: Duration = Duration::from_secs(1);
 
 /// The interval of notifications, and how long the service manager waits for the next one.
-const NOTIFY: Duration = Duration::from_secs(5);
-const EXTENSION: Duration = Duration::from_secs(30);
+const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
+const START_TIMEOUT_EXTENSION: Duration = Duration::from_secs(30);
 
 /// Connections during the start: those of health checks.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
-/// Serves until it is dropped. Connections that are open then get their response.
-pub(super) struct Startup {
-    _end: watch::Sender<bool>,
-}
-
-impl Startup {
-    pub(super) fn begin(
-        config: &Config,
-        listeners: &Listeners,
-        tls: Option<&Tls>,
-        clock: &Clock,
-    ) -> anyhow::Result<Self> {
-        let (end, mut ended) = watch::channel(false);
-        let connections = Connections::new(ConnectionLimits {
-            total: CONNECTIONS,
-            per_address: CONNECTIONS,
-            is_exempt: Box::new(|_| false),
-        });
-        let timeouts = Timeouts {
-            request: config.request_timeout,
-            idle: config.idle_timeout,
-        };
-        let admin_tls = config.admin_tls().and(tls);
-        let api = listeners.api.iter();
-        let api = api.map(|listener| (listener, tls, config.cors.clone()));
-        let admin = (&listeners.admin, admin_tls, Cors::default());
-        let mut shared = Vec::new();
-        for (listener, tls, cors) in api.chain([admin]) {
-            shared.push((listener.share()?, tls.cloned(), cors));
-        }
-        let clock = clock.clone();
-        // Its end is expected.
-        let (reports, _) = mpsc::unbounded_channel();
-        // On a separate thread: opening the store may block.
-        threads::spawn("startup", reports, async move || {
-            if timeout(GRACE, ended.wait_for(|ended| *ended)).await.is_ok() {
-                return Ok(());
-            }
-            let serving = shared.into_iter().map(|(listener, tls, cors)| {
-                let service = StartupService {
-                    clock: clock.clone(),
-                    addresses: AddressTable::default(),
-                    cors,
-                };
-                accept(
-                    listener,
-                    tls,
-                    service,
-                    connections.clone(),
-                    timeouts,
-                    ended.clone(),
-                )
-            });
-            join_all(serving).await.into_iter().collect()
-        })?;
-        Ok(Self { _end: end })
+/// Serves until the sender is dropped. Connections that are open then get their response.
+pub(super) fn begin(
+    config: &Config,
+    listeners: &Listeners,
+    tls: Option<&Tls>,
+    clock: &Clock,
+) -> anyhow::Result<watch::Sender<bool>> {
+    let (end, mut ended) = watch::channel(false);
+    let connections = Connections::new(ConnectionLimits {
+        total: MAX_CONNECTIONS,
+        per_address: MAX_CONNECTIONS,
+        is_exempt: Box::new(|_| false),
+    });
+    let timeouts = Timeouts {
+        request: config.request_timeout,
+        idle: config.idle_timeout,
+    };
+    let admin_tls = config.admin_tls().and(tls);
+    let api = listeners.api.iter();
+    let api = api.map(|listener| (listener, tls, config.cors.clone()));
+    let admin = (&listeners.admin, admin_tls, Cors::default());
+    let mut shared = Vec::new();
+    for (listener, tls, cors) in api.chain([admin]) {
+        shared.push((listener.share()?, tls.cloned(), cors));
     }
+    let clock = clock.clone();
+    // Its end is expected.
+    let (reports, _) = mpsc::unbounded_channel();
+    // On a separate thread: opening the store may block.
+    threads::spawn("startup", reports, async move || {
+        if timeout(STARTUP_GRACE, ended.wait_for(|ended| *ended))
+            .await
+            .is_ok()
+        {
+            return Ok(());
+        }
+        let serving = shared.into_iter().map(|(listener, tls, cors)| {
+            let service = StartupService {
+                clock: clock.clone(),
+                addresses: AddressTable::default(),
+                cors,
+            };
+            accept(
+                listener,
+                tls,
+                service,
+                connections.clone(),
+                timeouts,
+                ended.clone(),
+            )
+        });
+        join_all(serving).await.into_iter().collect()
+    })?;
+    Ok(end)
 }
 
 /// Waits for the store. Everything but a migration has a time limit there, so the service manager is told to wait for
@@ -103,10 +100,10 @@ pub(super) async fn with_extended_start_timeout<T>(
     opening: impl Future<Output = T>,
 ) -> T {
     let mut opening = pin!(opening);
-    let mut ticks = interval_at(Instant::now() + GRACE, NOTIFY);
+    let mut ticks = interval_at(Instant::now() + STARTUP_GRACE, NOTIFY_INTERVAL);
     let notification = format!(
         "EXTEND_TIMEOUT_USEC={}\nSTATUS=Opening the database: a migration may be in progress",
-        EXTENSION.as_micros()
+        START_TIMEOUT_EXTENSION.as_micros()
     );
     loop {
         tokio::select! {

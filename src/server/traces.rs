@@ -5,10 +5,6 @@ mod collector;
 #[cfg(feature = "otel")]
 mod delivery;
 #[cfg(feature = "otel")]
-mod exporter;
-#[cfg(feature = "otel")]
-mod queue;
-#[cfg(feature = "otel")]
 mod settings;
 
 #[cfg(feature = "otel")]

@@ -20,12 +20,6 @@ pub(super) struct Watchdog {
     responded: Vec<Arc<AtomicU64>>,
 }
 
-/// Responds for one worker.
-pub(super) struct Echo {
-    pinged: watch::Receiver<u64>,
-    responded: Arc<AtomicU64>,
-}
-
 impl Watchdog {
     /// A watchdog that waits this long for a keep-alive.
     pub(super) fn new(time: Duration, notifier: Notifier) -> Self {
@@ -38,23 +32,16 @@ impl Watchdog {
         }
     }
 
-    /// The part that runs on a worker's thread.
-    pub(super) fn echo(&mut self) -> Echo {
+    /// The part that runs on a worker's thread: it responds until the server has shut down.
+    pub(super) fn echo(&mut self) -> impl Future<Output = ()> + Send + use<> {
         let responded = Arc::new(AtomicU64::new(0));
         self.responded.push(Arc::clone(&responded));
-        Echo {
-            pinged: self.pinged.subscribe(),
-            responded,
-        }
-    }
-}
-
-impl Echo {
-    /// Responds until the server has shut down.
-    pub(super) async fn run(mut self) {
-        while self.pinged.changed().await.is_ok() {
-            let ping = *self.pinged.borrow_and_update();
-            self.responded.store(ping, Ordering::Relaxed);
+        let mut pinged = self.pinged.subscribe();
+        async move {
+            while pinged.changed().await.is_ok() {
+                let ping = *pinged.borrow_and_update();
+                responded.store(ping, Ordering::Relaxed);
+            }
         }
     }
 }

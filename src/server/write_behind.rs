@@ -11,7 +11,7 @@ use crate::mutex::lock;
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
-const BATCH: usize = 500;
+const MAX_BATCH_KEYS: usize = 500;
 
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
@@ -61,7 +61,7 @@ impl WriteBehind {
 
     /// Stores the bans. Repeating one changes nothing: the store accepts only a later one.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
-        let mut taken = Taken::all([&self.bans]);
+        let mut taken = TakenEntries::all([&self.bans]);
         // In the order in which they came: of two for one key, the later one stays.
         while let Some((key, ban)) = taken.list.first().copied() {
             store.record_ban(key, ban).await?;
@@ -79,11 +79,11 @@ impl WriteBehind {
         let mut outbox = self.outbox.lock().await;
         outbox.discard_expired(now);
         outbox.send(store).await?;
-        let mut taken = Taken::all(self.used.iter().map(|UsedKeys(list)| list));
+        let mut taken = TakenEntries::all(self.used.iter().map(|UsedKeys(list)| list));
         // Neighbours in the store, so that a batch touches few pages of it. The last ones are sent first.
         taken.list.sort_unstable_by_key(|key| key.id);
         pace::in_chunks(async || {
-            let rest = taken.list.len().saturating_sub(BATCH);
+            let rest = taken.list.len().saturating_sub(MAX_BATCH_KEYS);
             let usage = taken.list.drain(rest..).flat_map(|key| {
                 let usage = directory.meter(&key).take_unstored();
                 usage.into_iter().map(move |on| (key.id, on))
@@ -135,12 +135,12 @@ impl Outbox {
 }
 
 /// Entries that are being stored. Those that were not stored are put back, even if the flush is cancelled.
-struct Taken<'a, T> {
+struct TakenEntries<'a, T> {
     list: Vec<T>,
     back_to: Option<&'a Mutex<Vec<T>>>,
 }
 
-impl<'a, T> Taken<'a, T> {
+impl<'a, T> TakenEntries<'a, T> {
     fn all(lists: impl IntoIterator<Item = &'a Mutex<Vec<T>>>) -> Self {
         let (mut list, mut back_to) = (Vec::new(), None);
         for each in lists {
@@ -153,7 +153,7 @@ impl<'a, T> Taken<'a, T> {
     }
 }
 
-impl<T> Drop for Taken<'_, T> {
+impl<T> Drop for TakenEntries<'_, T> {
     fn drop(&mut self) {
         if let Some(list) = self.back_to
             && !self.list.is_empty()

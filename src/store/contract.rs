@@ -23,7 +23,7 @@ pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
 pub use postgres_url::PostgresUrl;
 pub use tables::TableDigest;
-pub(crate) use tables::{COUNTED, ColumnType, Counters, Row, TABLES, Table, Value};
+pub(crate) use tables::{COUNTED_TABLES, ColumnType, Counters, Row, TABLES, Table, Value};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use bytes::Bytes;
@@ -34,7 +34,7 @@ use crate::page::Cursor;
 
 /// How many rows are read from an engine at a time: enough that the statement is a small part of the cost, few enough to be held
 /// in memory and applied without delaying other work on the thread.
-pub(crate) const CHUNK: u16 = 500;
+pub(crate) const CHUNK_ROWS: u16 = 500;
 
 /// A page of rows as finished JSON.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use std::pin::pin;
 use tokio::task::yield_now;
 
 use super::contract::{
-    COUNTED, Database, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
+    COUNTED_TABLES, Database, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
 };
 use super::postgres::PgSession;
 use super::sqlite::{SqliteSession, is_same_file};
@@ -18,16 +18,13 @@ use super::sqlite::{SqliteSession, is_same_file};
 const FROM: &str = "--from";
 const TO: &str = "--to";
 
-/// Why nothing was copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// There is nothing to copy.
     #[error("--from and --to name the same database")]
     SameDatabase,
     /// A signal came before the commit.
     #[error("stopped by {0}: nothing was copied")]
     Stopped(&'static str),
-    /// Anything else, as it is shown.
     #[error("{0}")]
     Failed(String),
 }
@@ -42,7 +39,6 @@ pub struct CopiedTable {
 /// What a copy is doing. Every row is copied, and then read from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStep {
-    /// Copies the rows.
     Copying,
     /// Compares those of both databases.
     Comparing,
@@ -210,7 +206,10 @@ impl CopySession {
             }
         };
         target.reject_nodes(TO, database).await?;
-        for table in TABLES.iter().filter(|table| COUNTED.contains(&table.name)) {
+        for table in TABLES
+            .iter()
+            .filter(|table| COUNTED_TABLES.contains(&table.name))
+        {
             if target.count(table).await.map_err(failed(TO))? > 0 {
                 return Err(CopyError::Failed(format!(
                     "{TO}: {database} has rows in {}: copy needs a database without animals, orders and keys",
@@ -219,7 +218,9 @@ impl CopySession {
             }
         }
         // What an empty database has is replaced, too: its ID, for example.
-        dispatch!(&target, clear()).map_err(failed(TO))?;
+        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
+        let script: String = TABLES.iter().map(delete).collect();
+        dispatch!(&target, execute(&script)).map_err(failed(TO))?;
         Ok(target)
     }
 

@@ -3,7 +3,6 @@
 use super::contract::{Database, Migration, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
-use super::writer::WriterMonitor;
 use crate::trace::System;
 
 pub(super) enum Engine {
@@ -40,13 +39,6 @@ impl Engine {
         match self {
             Self::Sqlite(_) => System::Sqlite,
             Self::Postgres(_) => System::Postgres,
-        }
-    }
-
-    pub(super) fn writer(&self) -> &WriterMonitor {
-        match self {
-            Self::Sqlite(engine) => engine.writer(),
-            Self::Postgres(engine) => engine.writer(),
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 
 impl Store {
-    /// Issues a key with this secret.
     pub async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
         dispatch!(self.add_key(key, secret))
     }
@@ -26,7 +25,7 @@ impl Store {
 
     /// All keys in ascending order of IDs.
     pub fn keys(&self) -> RowStream<'_, KeyRecord> {
-        row_stream(move |last: Option<KeyRecord>| async move {
+        row_stream(async move |last: Option<KeyRecord>| {
             let after = last.map_or(KeyId(i64::MIN), |key| key.id);
             dispatch!(self.keys_after(after))
         })

@@ -20,7 +20,7 @@ impl Store {
 
     /// All orders, cancelled ones too, in ascending order of IDs.
     pub fn orders(&self) -> RowStream<'_, Order> {
-        row_stream(move |last: Option<Order>| async move {
+        row_stream(async move |last: Option<Order>| {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
             dispatch!(self.orders_after(after))
         })

@@ -1,7 +1,5 @@
 //! The contract for animals.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 
 use super::Store;
@@ -64,7 +62,7 @@ impl Store {
 
     /// All animals, or those of one status, in ascending order of IDs.
     pub fn pets(&self, status: Option<PetStatus>) -> RowStream<'_, Pet> {
-        row_stream(move |last: Option<Pet>| async move {
+        row_stream(async move |last: Option<Pet>| {
             let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
             dispatch!(self.pets_after(after, status))
         })
@@ -79,24 +77,17 @@ impl Store {
     /// All animals, or those of one status, as they are at one point in time. MUST NOT delay a writer; the snapshot is held until the
     /// stream ends.
     pub async fn pets_snapshot(&self, status: Option<PetStatus>) -> Result<RowStream<'_, Pet>> {
-        match &self.engine {
+        let after = |last: Option<Pet>| last.map_or(PetId(i64::MIN), |pet| pet.id);
+        Ok(match &self.engine {
             Engine::Sqlite(engine) => {
-                let snapshot = Rc::new(engine.snapshot()?);
-                Ok(row_stream(move |last: Option<Pet>| {
-                    let snapshot = Rc::clone(&snapshot);
-                    let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
-                    async move { snapshot.pets_after(after, status) }
-                }))
+                let snapshot = engine.snapshot()?;
+                row_stream(async move |last| snapshot.pets_after(after(last), status))
             }
             Engine::Postgres(engine) => {
-                let snapshot = Rc::new(engine.snapshot().await?);
-                Ok(row_stream(move |last: Option<Pet>| {
-                    let snapshot = Rc::clone(&snapshot);
-                    let after = last.map_or(PetId(i64::MIN), |pet| pet.id);
-                    async move { snapshot.pets_after(after, status).await }
-                }))
+                let snapshot = engine.snapshot().await?;
+                row_stream(async move |last| snapshot.pets_after(after(last), status).await)
             }
-        }
+        })
     }
 
     /// Clears the cache, because an animal has changed.

@@ -20,7 +20,6 @@ mod pets;
 mod pool;
 mod privileges;
 mod row;
-mod snapshot;
 mod steps;
 mod sweep;
 mod tls;
@@ -44,7 +43,6 @@ use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, with_timeout};
 use pool::Pool;
-use tls::PgTls;
 use writer::PgWriter;
 
 impl Postgres {
@@ -63,7 +61,6 @@ impl Postgres {
         let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
         let tls =
             ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
-        let tls = PgTls(tls);
         let statements = [
             &creation::STATEMENTS[..],
             &keys::STATEMENTS,
@@ -94,13 +91,14 @@ impl Postgres {
                 },
                 // Another session has locked the table. Reads are served anyway, and a later heartbeat registers this node.
                 Err(_) => tracing::warn!(
-                    "the table nodes is locked: this node is registered as soon as it can be"
+                    "the table nodes is locked: this node will register when the lock is released"
                 ),
             }
         }
         let node = AtomicI64::new(node);
         let engine = Self { pool, writer, node };
-        Ok((engine, Migration { before, now }))
+        let after = now;
+        Ok((engine, Migration { before, after }))
     }
 }
 

@@ -70,13 +70,13 @@ pub(super) fn read_pet<R: SqlRow>(row: &R) -> Result<Pet, R::Error> {
 
 pub(super) fn read_status<R: SqlRow>(row: &R, column: usize) -> Result<PetStatus, R::Error> {
     let name = row.text(column)?;
-    let invalid = |_| R::invalid(column, format!("an animal's status is {name:?}"));
+    let invalid = |_| R::invalid(column, format!("unknown status of an animal: {name:?}"));
     name.parse().map_err(invalid)
 }
 
 pub(super) fn read_order<R: SqlRow>(row: &R) -> Result<Order, R::Error> {
     let name = row.text(3)?;
-    let invalid = || R::invalid(3, format!("an order's status is {name:?}"));
+    let invalid = || R::invalid(3, format!("unknown status of an order: {name:?}"));
     Ok(Order {
         id: OrderId(row.int(0)?),
         pet: PetId(row.int(1)?),
@@ -109,20 +109,20 @@ pub(super) fn read_requests<R: SqlRow>(row: &R) -> Result<(KeyId, u32), R::Error
 }
 
 pub(super) fn read_key<R: SqlRow>(row: &R) -> Result<KeyRecord, R::Error> {
-    let old_hash = row.optional_hash(7)?.map(KeyHash::from_bytes);
+    let old_hash = row.optional_hash(7)?.map(KeyHash);
     let ban = row.time(13)?.zip(row.time(14)?);
     Ok(KeyRecord {
         id: KeyId(row.int(0)?),
         name: row.text(1)?.to_owned(),
         plan: read_plan(row)?,
         prefix: row.text(5)?.to_owned(),
-        hash: KeyHash::from_bytes(row.hash(6)?),
+        hash: KeyHash(row.hash(6)?),
         old: old_hash.zip(row.time(8)?),
         created_at: Timestamp::from_millis(row.int(9)?),
         expires_at: row.time(10)?,
         revoked_at: row.time(11)?,
         last_used_at: row.time(12)?,
-        ban: ban.map(|(began, until)| Ban { began, until }),
+        ban: ban.map(|(started_at, until)| Ban { started_at, until }),
         unbanned_at: row.time(15)?,
         revision: row.int(16)?,
     })
@@ -134,7 +134,7 @@ fn read_plan<R: SqlRow>(row: &R) -> Result<Plan, R::Error> {
     let read = |name: &str| {
         let limit = |limit: Option<i64>| limit.map(u32::try_from).transpose();
         let name: PlanName = name.parse()?;
-        Ok::<_, Box<dyn Error>>(name.with(limit(per_minute)?, limit(per_day)?)?)
+        Ok::<_, Box<dyn Error>>(name.with_limits(limit(per_minute)?, limit(per_day)?)?)
     };
     let invalid = |error| R::invalid(2, format!("a key's plan cannot be read: {error}"));
     read(row.text(2)?).map_err(invalid)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::contract::{CHUNK, Result, UsageBatch, UsageRow};
+use super::contract::{CHUNK_ROWS, Result, UsageBatch, UsageRow};
 use super::engine::dispatch;
 use super::row_stream::{RowStream, row_stream};
 use crate::clock::{Day, Timestamp};
@@ -26,7 +26,7 @@ impl Store {
 
     /// The usage by day, the latest day first, then by key: of one key or of all.
     pub fn usage(&self, key: Option<KeyId>) -> RowStream<'_, UsageRow> {
-        row_stream(move |last: Option<UsageRow>| async move {
+        row_stream(async move |last: Option<UsageRow>| {
             let day = last.as_ref().map_or(AFTER_ALL_DAYS, |last| &last.day);
             if let Some(key) = key {
                 return dispatch!(self.usage_of(key, day));
@@ -36,7 +36,7 @@ impl Store {
                 Some(last) => dispatch!(self.rest_of_day(day, last.key))?,
                 None => Vec::new(),
             };
-            let room = usize::from(CHUNK) - rows.len();
+            let room = usize::from(CHUNK_ROWS) - rows.len();
             if room > 0 {
                 rows.extend(dispatch!(self.usage_before(day, room as i64))?);
             }

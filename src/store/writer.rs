@@ -3,20 +3,26 @@
 
 mod health;
 mod reply;
-mod thread;
 
 pub(crate) use reply::Reply;
-pub(crate) use thread::{WriterThread, writer_stopped};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use tokio::sync::watch;
 
 use crate::counter::{Counter, Histogram};
 use crate::store::contract::{CreationOutcome, Result, StoreError};
 use health::WriteHealth;
 
-/// Counts of transactions and creations.
-pub(crate) struct Commits {
+/// State shared by the thread of a writer and its users.
+pub(crate) struct WriterState {
+    /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
+    waiting: AtomicUsize,
+    max_waiting: usize,
+    /// Whether writes no longer wait for an import that is being published.
+    ignores_imports: AtomicBool,
     /// Transactions that wrote something.
     pub(crate) done: Counter,
     /// Transactions that failed: nothing in them was acknowledged.
@@ -25,27 +31,6 @@ pub(crate) struct Commits {
     pub(crate) rows: Histogram<8>,
     /// Creations rejected because too many were waiting.
     pub(crate) rejected: Counter,
-}
-
-impl Default for Commits {
-    fn default() -> Self {
-        Self {
-            done: Counter::default(),
-            failed: Counter::default(),
-            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
-            rejected: Counter::default(),
-        }
-    }
-}
-
-/// State shared by the thread of a writer and its users.
-pub(crate) struct WriterState {
-    /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
-    waiting: AtomicUsize,
-    max_waiting: usize,
-    /// Whether writes no longer wait for an import that is being published.
-    gives_up_on_imports: AtomicBool,
-    pub(crate) commits: Commits,
     pub(crate) health: WriteHealth,
 }
 
@@ -55,8 +40,11 @@ impl WriterState {
         Arc::new(Self {
             waiting: AtomicUsize::new(0),
             max_waiting,
-            gives_up_on_imports: AtomicBool::new(false),
-            commits: Commits::default(),
+            ignores_imports: AtomicBool::new(false),
+            done: Counter::default(),
+            failed: Counter::default(),
+            rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
+            rejected: Counter::default(),
             health: WriteHealth::default(),
         })
     }
@@ -66,7 +54,7 @@ impl WriterState {
         // Raised before it is compared, so that no two creations get the last place.
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
             self.leave(1);
-            self.commits.rejected.add(1);
+            self.rejected.add(1);
             let full = "too many writes are waiting".into();
             return Err(StoreError::Unavailable(full));
         }
@@ -82,13 +70,13 @@ impl WriterState {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// From now on, no write waits for an import that is being published: the server is about to end.
-    pub(crate) fn give_up_on_imports(&self) {
-        self.gives_up_on_imports.store(true, Ordering::Relaxed);
+    /// From now on, no write waits for an import that is being published: the server is about to exit.
+    pub(crate) fn stop_waiting_for_imports(&self) {
+        self.ignores_imports.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn waits_for_imports(&self) -> bool {
-        !self.gives_up_on_imports.load(Ordering::Relaxed)
+        !self.ignores_imports.load(Ordering::Relaxed)
     }
 
     /// Records a committed transaction with these creations.
@@ -99,47 +87,76 @@ impl WriterState {
             new += usize::from(matches!(created, CreationOutcome::New(_)));
         }
         self.health.succeeded(creations > 0);
-        self.commits.done.add(1);
+        self.done.add(1);
         if new > 0 {
-            self.commits.rows.record(new as u64);
+            self.rows.record(new as u64);
         }
-    }
-
-    /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
-    pub(crate) fn failed(
-        &self,
-        error: &dyn std::fmt::Display,
-        kind: &'static str,
-        of_creations: bool,
-    ) {
-        self.commits.failed.add(1);
-        self.health.failed(error, kind, of_creations);
     }
 }
 
-/// The state and the thread of a writer. Dropping it waits for the thread, so its queue has to be dropped before.
+/// The state and the thread of a writer. Dropping it waits for the thread, so its queue, whose closing ends the thread, has to be
+/// dropped before.
 pub(crate) struct WriterMonitor {
     pub(crate) state: Arc<WriterState>,
-    /// None if the database is open for reading only.
-    pub(crate) thread: Option<WriterThread>,
+    /// The receiver is closed when the thread has died. None if the database is open for reading only.
+    thread: Option<(watch::Receiver<()>, JoinHandle<()>)>,
 }
 
 impl WriterMonitor {
+    pub(crate) fn read_only(state: Arc<WriterState>) -> Self {
+        let thread = None;
+        Self { state, thread }
+    }
+
+    /// Starts the thread. It counts as alive until `work` drops its argument, which a panic does, too.
+    pub(crate) fn start(
+        state: Arc<WriterState>,
+        name: &str,
+        work: impl FnOnce(watch::Sender<()>) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (alive, liveness) = watch::channel(());
+        let thread = Builder::new().name(name.into()).spawn(|| work(alive))?;
+        let thread = Some((liveness, thread));
+        Ok(Self { state, thread })
+    }
+
     pub(crate) fn alive(&self) -> Result<()> {
-        self.thread.as_ref().ok_or_else(writer_stopped)?.alive()
+        match &self.thread {
+            Some((liveness, _)) if liveness.has_changed().is_ok() => Ok(()),
+            _ => Err(writer_stopped()),
+        }
     }
 
     /// Returns when the writer has died: nothing can be acknowledged any more.
     pub(crate) async fn died(&self) {
-        match &self.thread {
-            Some(thread) => thread.died().await,
-            None => std::future::pending().await,
+        let Some((liveness, _)) = &self.thread else {
+            return std::future::pending().await;
+        };
+        let mut liveness = liveness.clone();
+        while liveness.changed().await.is_ok() {}
+    }
+}
+
+impl Drop for WriterMonitor {
+    fn drop(&mut self) {
+        if let Some((_, thread)) = self.thread.take() {
+            // Everything in the queue is written first.
+            let _ = thread.join();
         }
     }
 }
 
+/// The error of everything that waits for a writer that has died.
+pub(crate) fn writer_stopped() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::panic::resume_unwind;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use futures_util::FutureExt;
 
     use super::*;
@@ -156,7 +173,7 @@ mod tests {
             let rejected = state.enter();
             assert!(matches!(rejected, Err(StoreError::Unavailable(_))));
         }
-        assert_eq!(state.commits.rejected.get(), 3);
+        assert_eq!(state.rejected.get(), 3);
         state.leave(2);
         for _ in 0..2 {
             state.enter().expect("a place");
@@ -170,12 +187,14 @@ mod tests {
         let rex = NewPet::from_json(br#"{"name":"Rex","categoryId":1}"#).expect("an animal");
         let pet = |id| rex.clone().with_id(PetId(id));
         let figures = || {
-            let commits = &state.commits;
-            let transactions = commits.rows.buckets().map(|(_, count)| count).sum::<u64>();
-            let counts = (commits.done.get(), commits.failed.get());
-            (counts, (transactions, commits.rows.sum()))
+            let transactions = state.rows.buckets().map(|(_, count)| count).sum::<u64>();
+            let counts = (state.done.get(), state.failed.get());
+            (counts, (transactions, state.rows.sum()))
         };
-        state.failed(&"database or disk is full", "disk full", true);
+        state.failed.add(1);
+        state
+            .health
+            .failed(&"database or disk is full", "disk full", true);
         assert_eq!(figures(), ((0, 1), (0, 0)));
         state.committed([].iter());
         assert_eq!(figures(), ((1, 1), (0, 0)));
@@ -196,17 +215,48 @@ mod tests {
 
     #[test]
     fn a_writer_without_a_thread_is_not_alive_and_does_not_die() {
-        let mut monitor = WriterMonitor {
-            state: WriterState::new(1),
-            thread: None,
-        };
+        let monitor = WriterMonitor::read_only(WriterState::new(1));
         assert!(monitor.alive().is_err());
         assert_eq!(monitor.died().now_or_never(), None);
-        let (queue, jobs) = std::sync::mpsc::channel::<()>();
-        let work = move |_alive| while jobs.recv().is_ok() {};
-        monitor.thread = Some(WriterThread::start("test", work).expect("a thread"));
-        assert!(monitor.alive().is_ok());
-        assert_eq!(monitor.died().now_or_never(), None);
+    }
+
+    #[test]
+    fn its_death_is_detected_whether_it_ended_or_panicked() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.build().expect("a runtime");
+        for panics in [false, true] {
+            let (queue, jobs) = mpsc::channel::<()>();
+            let monitor = WriterMonitor::start(WriterState::new(1), "test", move |_alive| {
+                while jobs.recv().is_ok() {}
+                if panics {
+                    resume_unwind(Box::new("without a message"));
+                }
+            });
+            let monitor = monitor.expect("a thread");
+            assert!(monitor.alive().is_ok());
+            assert_eq!(monitor.died().now_or_never(), None);
+            drop(queue);
+            for _ in 0..2 {
+                runtime.block_on(monitor.died());
+            }
+            assert!(matches!(monitor.alive(), Err(StoreError::Unavailable(_))));
+        }
+    }
+
+    #[test]
+    fn dropping_it_waits_until_all_work_is_done() {
+        let (queue, jobs) = mpsc::channel::<()>();
+        let done: Arc<AtomicBool> = Arc::default();
+        let monitor = WriterMonitor::start(WriterState::new(1), "test", {
+            let done = Arc::clone(&done);
+            move |_alive| {
+                while jobs.recv().is_ok() {}
+                std::thread::sleep(Duration::from_millis(20));
+                done.store(true, Ordering::Relaxed);
+            }
+        });
         drop(queue);
+        drop(monitor.expect("a thread"));
+        assert!(done.load(Ordering::Relaxed));
     }
 }

@@ -220,7 +220,10 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
         Operation::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
         Operation::Ban(id) => {
             let until = now.plus(Duration::from_secs(300));
-            let ban = Ban { began: now, until };
+            let ban = Ban {
+                started_at: now,
+                until,
+            };
             store.record_ban(KeyId(id), ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }

@@ -21,9 +21,9 @@ fn under_all(scenario: impl Fn() + Copy + Send + Sync + 'static) {
     }
 }
 
-fn bans(after: u32) -> BanPolicy {
+fn bans(max_rejections: u32) -> BanPolicy {
     BanPolicy {
-        after,
+        max_rejections,
         ..BanPolicy::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// A server that bans after one rejection.
 fn strict() -> App {
-    App::start_with(|config| config.bans.after = 1).0
+    App::start_with(|config| config.bans.max_rejections = 1).0
 }
 
 /// Sends requests until the key is banned, and returns the first response that reports the ban.
@@ -66,8 +66,8 @@ fn rejections_do_not_prolong_a_ban() {
 #[test]
 fn rejections_during_a_ban_do_not_count_towards_the_next() {
     let (app, ..) = App::start_with(|config| {
-        config.bans.after = 5;
-        config.bans.first = secs(1);
+        config.bans.max_rejections = 5;
+        config.bans.first_duration = secs(1);
     });
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
@@ -104,7 +104,7 @@ fn a_ban_24_hours_after_the_last_is_a_first_one_again() {
 
 #[test]
 fn ban_after_0_disables_bans() {
-    let (app, ..) = App::start_with(|config| config.bans.after = 0);
+    let (app, ..) = App::start_with(|config| config.bans.max_rejections = 0);
     let key = app.key(enterprise(1, 1_000));
     served(&key, 1);
     rejected(&key, 300);
@@ -113,8 +113,8 @@ fn ban_after_0_disables_bans() {
 #[test]
 fn ban_after_and_ban_for_change_number_and_length() {
     let (app, ..) = App::start_with(|config| {
-        config.bans.after = 3;
-        config.bans.first = secs(17);
+        config.bans.max_rejections = 3;
+        config.bans.first_duration = secs(17);
     });
     // So late in the minute that the ban outlasts it.
     set(&app, MINUTE_END - 10);
@@ -247,8 +247,8 @@ fn a_ban_from_a_clock_that_jumped_ahead_lasts_its_length_from_the_correction_on(
     // The corrections are stored, and the server has read them: until then it may read the old date once more.
     eventually(secs(5), "the corrections are stored", || {
         let stored = |id| app.block_on(app.store().key(id)).expect("a store");
-        let began = |id| stored(id).and_then(|key| Some(key.ban?.began));
-        keys.iter().all(|(id, _)| began(*id) == Some(START))
+        let started_at = |id| stored(id).and_then(|key| Some(key.ban?.started_at));
+        keys.iter().all(|(id, _)| started_at(*id) == Some(START))
     });
     std::thread::sleep(propagation_time());
     set(&app, now + 100);
@@ -311,7 +311,7 @@ fn a_change_of_plan_does_not_end_a_ban() {
 #[test]
 fn a_ban_that_could_not_be_stored_immediately_is_stored_later_and_outlives_a_restart() {
     let (mut app, ..) = App::start_with(|config| {
-        config.bans.after = 1;
+        config.bans.max_rejections = 1;
         config.max_waiting_writes = 1;
     });
     let (id, key) = app.issue(enterprise(1, 1_000), None);

@@ -71,7 +71,7 @@ fn with_both_windows_exhausted_the_wait_is_for_the_later() {
 
 #[test]
 fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
-    let (app, ..) = App::start_with(|config| config.bans.after = 1);
+    let (app, ..) = App::start_with(|config| config.bans.max_rejections = 1);
     for part in [0, 1, 999] {
         app.clock.advance(millis(part));
         let key = app.key(enterprise(1, 1_000));
@@ -91,7 +91,7 @@ fn a_client_that_waits_exactly_that_long_is_served_after_a_ban() {
 
 #[test]
 fn during_a_ban_the_wait_is_for_an_exhausted_window_if_that_ends_later() {
-    let (app, ..) = App::start_with(|config| config.bans.after = 1);
+    let (app, ..) = App::start_with(|config| config.bans.max_rejections = 1);
     let key = app.key(enterprise(1_000, 2));
     served(&key, 2);
     rejected(&key, 1);
@@ -107,7 +107,7 @@ fn during_a_ban_the_wait_is_for_an_exhausted_window_if_that_ends_later() {
 
 #[test]
 fn the_message_of_a_429_names_the_limit() {
-    let (app, anonymous, _) = App::start_with(|config| config.bans.after = 2);
+    let (app, anonymous, _) = App::start_with(|config| config.bans.max_rejections = 2);
     let minute = app.key(enterprise(1, 1_000));
     let day = app.key(enterprise(1_000, 1));
     let both = app.key(enterprise(1, 1));

@@ -84,7 +84,7 @@ fn usage_is_kept_by_day_the_latest_first_for_each_key() {
 
 #[test]
 fn requests_during_a_ban_are_counted_as_rejected() {
-    let (mut app, ..) = App::start_with(|config| config.bans.after = 2);
+    let (mut app, ..) = App::start_with(|config| config.bans.max_rejections = 2);
     let (id, key) = app.issue(enterprise(1, 100), None);
     crate::send_many(&key, 10);
     app.restart();
@@ -158,7 +158,7 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);
     let ban = |after: u64| Ban {
-        began: START.plus(secs(after)),
+        started_at: START.plus(secs(after)),
         until: START.plus(secs(after + 60)),
     };
     for ban_change in [ban(0), ban(9), ban(5)] {

@@ -42,7 +42,7 @@ fn left(responses: &[Response], status: u16) -> Vec<i64> {
 
 #[test]
 fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
-    let (mut app, ..) = App::start_with(|config| config.bans.after = 0);
+    let (mut app, ..) = App::start_with(|config| config.bans.max_rejections = 0);
     for plan in [enterprise(500, 100_000), enterprise(100_000, 500)] {
         let (id, key) = app.issue(plan, None);
         let key = crate::reconnect(&app, &key);
@@ -67,7 +67,7 @@ fn sixteen_threads_without_a_key_fail_exactly_60_times() {
 
 #[test]
 fn sixteen_threads_cause_one_ban_after_exactly_as_many_rejections() {
-    let (app, ..) = App::start_with(|config| config.bans.after = 20);
+    let (app, ..) = App::start_with(|config| config.bans.max_rejections = 20);
     let key = app.key(enterprise(30, 1_000));
     let responses = sixteen(&key, 10);
     let rejections: Vec<_> = responses

@@ -90,7 +90,7 @@ fn a_client_that_expects_100_continue_gets_it_or_the_response_before_it_sends() 
     // One that does not expect it gets no interim response.
     let mut raw = Raw::connect(&key, &certificate, &[]);
     raw.post(1, &[("content-length", &length)]);
-    raw.set_patience(Duration::from_millis(300));
+    raw.set_read_timeout(Duration::from_millis(300));
     assert!(raw.next_of(HEADERS).is_none());
 }
 

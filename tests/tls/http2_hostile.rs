@@ -106,7 +106,7 @@ fn floods_of_settings_pings_and_empty_data_cost_no_memory() {
         let mut raw = Raw::connect(&key, &certificate, &[]);
         raw.post(1, &[]);
         // The client never reads. Its own writes end when the buffers of the system are full.
-        raw.set_write_patience(Duration::from_secs(1));
+        raw.set_write_timeout(Duration::from_secs(1));
         let many = flooded.repeat(1_000);
         let sent = flood(&mut raw, 2_000, |_| many.clone());
         println!("kind {}: {sent} thousand", flooded[3]);

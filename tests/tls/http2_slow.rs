@@ -96,7 +96,7 @@ fn a_connection_with_an_incomplete_head_is_closed_in_time_though_other_requests_
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        raw.set_patience(SHORT * 2);
+        raw.set_read_timeout(SHORT * 2);
         while raw.next().is_some() {}
         assert!(raw.is_closed(), "still open after {:?}", began.elapsed());
     }
@@ -109,7 +109,7 @@ fn an_idle_connection_is_closed_with_goaway_though_it_is_pinged() {
     raw.get(1, "/v1/pets");
     assert_eq!(raw.response(1).0, 200);
     let began = Stopwatch::start();
-    raw.set_patience(Duration::from_millis(50));
+    raw.set_read_timeout(Duration::from_millis(50));
     let mut away = false;
     while began.elapsed() < SHORT * 4 {
         if raw.send(&frame(PING, 0, 0, &[7; 8])).is_err() {

@@ -186,18 +186,18 @@ impl Raw {
     }
 
     /// How long a write may take.
-    pub(crate) fn set_write_patience(&self, patience: Duration) {
+    pub(crate) fn set_write_timeout(&self, timeout: Duration) {
         self.stream
             .sock
-            .set_write_timeout(Some(patience))
+            .set_write_timeout(Some(timeout))
             .expect("a timeout");
     }
 
     /// How long a read may take.
-    pub(crate) fn set_patience(&self, patience: Duration) {
+    pub(crate) fn set_read_timeout(&self, timeout: Duration) {
         self.stream
             .sock
-            .set_read_timeout(Some(patience))
+            .set_read_timeout(Some(timeout))
             .expect("a timeout");
     }
 }

@@ -97,7 +97,7 @@ impl Admin {
         let since = first_day(call.now, KEY_USAGE_DAYS);
         let usage = self.store().usage_since(&[id], since).await?;
         let mut key = self.key(&record, &usage, call.now);
-        key["lastBanAt"] = report::text(record.ban.map(|ban| ban.began)).into();
+        key["lastBanAt"] = report::text(record.ban.map(|ban| ban.started_at)).into();
         key["lastBanUntil"] = report::text(record.ban.map(|ban| ban.until)).into();
         key["unbannedAt"] = report::text(record.unbanned_at).into();
         key["usage"] = usage.iter().map(report::usage).collect();
@@ -183,7 +183,7 @@ fn first_day(now: Timestamp, days: u64) -> Day {
 fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
     let unknown = |_| invalid("plan", "must be free, pro, business or enterprise");
     let name: PlanName = name.parse().map_err(unknown)?;
-    name.with(per_minute, per_day)
+    name.with_limits(per_minute, per_day)
         .map_err(|error| invalid("perMinute and perDay:", error))
 }
 

@@ -14,7 +14,7 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
             scope.spawn(|| {
                 for _ in 0..5_000 {
                     let off = BanPolicy {
-                        after: 0,
+                        max_rejections: 0,
                         ..BanPolicy::default()
                     };
                     let decision =
@@ -34,7 +34,7 @@ fn sixteen_threads_on_one_key_admit_exactly_the_limit() {
 fn an_unban_ends_the_ban_and_resets_the_rejections() {
     let meter = Meter::default();
     let policy = BanPolicy {
-        after: 1,
+        max_rejections: 1,
         ..BanPolicy::default()
     };
     let now = Timestamp::from_secs(60);
@@ -50,7 +50,7 @@ fn an_unban_ends_the_ban_and_resets_the_rejections() {
 fn rejections_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_next() {
     let meter = Meter::default();
     let policy = BanPolicy {
-        after: 10,
+        max_rejections: 10,
         ..BanPolicy::default()
     };
     let alone = |secs, times: usize| {
@@ -78,7 +78,7 @@ fn rejections_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_n
 fn an_unban_that_overtakes_a_shared_decision_ends_the_ban_all_the_same() {
     let (meter, now) = (Meter::default(), Timestamp::from_secs(60));
     let ban = Ban {
-        began: Timestamp::from_secs(50),
+        started_at: Timestamp::from_secs(50),
         until: Timestamp::from_secs(350),
     };
     let decided = SharedDecision {
@@ -100,7 +100,7 @@ fn an_unban_that_overtakes_a_shared_decision_ends_the_ban_all_the_same() {
 fn a_ban_that_the_store_has_not_seen_yet_is_kept() {
     let meter = Meter::default();
     let ban = Ban {
-        began: Timestamp::from_secs(50),
+        started_at: Timestamp::from_secs(50),
         until: Timestamp::from_secs(350),
     };
     meter.apply_bans(Some(ban), None);
@@ -145,10 +145,10 @@ fn the_usage_to_store_is_all_since_the_last_time() {
 }
 
 /// A ban of 300 seconds.
-fn ban(began: i64) -> Ban {
+fn ban(start: i64) -> Ban {
     Ban {
-        began: Timestamp::from_secs(began),
-        until: Timestamp::from_secs(began + 300),
+        started_at: Timestamp::from_secs(start),
+        until: Timestamp::from_secs(start + 300),
     }
 }
 
@@ -205,7 +205,7 @@ fn the_usage_of_a_shared_decision_is_stored_too() {
 fn rejections_before_and_after_a_shared_decision_of_the_same_minute_count_together() {
     let meter = Meter::default();
     let policy = BanPolicy {
-        after: 10,
+        max_rejections: 10,
         ..BanPolicy::default()
     };
     let now = Timestamp::from_secs(60);
@@ -230,7 +230,7 @@ fn a_ban_from_a_clock_that_ran_ahead_is_moved_by_the_first_decision_and_reported
     };
     let moved = BanChange {
         ban: ban(60),
-        replaces: Some(ban(500).began),
+        replaces: Some(ban(500).started_at),
     };
     assert_eq!(decide(), Some(moved));
     assert_eq!(decide(), None);
@@ -256,7 +256,7 @@ fn a_ban_that_a_shared_decision_has_moved_from_the_future_is_reported_and_no_oth
         let moved = meter.adopt(limits(1, 9), &decided).moved;
         let expected = is_moved.then_some(BanChange {
             ban: ban(60),
-            replaces: Some(ban(500).began),
+            replaces: Some(ban(500).started_at),
         });
         assert_eq!(moved, expected, "{before:?} {decided:?}");
         assert_eq!(meter.node_state().ban, decided.ban);
@@ -289,7 +289,7 @@ fn an_unban_ends_only_what_a_shared_decision_did_not_know_of_and_what_began_befo
 fn an_unban_that_is_read_again_does_not_end_the_ban_that_follows() {
     let meter = Meter::default();
     let policy = BanPolicy {
-        after: 1,
+        max_rejections: 1,
         ..BanPolicy::default()
     };
     let ahead = Some(Timestamp::from_secs(900));

@@ -23,7 +23,6 @@ thread_local! {
     static TLS: RefCell<Option<ClientTls>> = const { RefCell::new(None) };
 }
 
-/// Connects to a cluster.
 pub(super) async fn connect(
     client: &ClusterClient,
     tls: Option<&ClientTls>,

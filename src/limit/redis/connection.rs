@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisResult};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::cluster_node::{self, ClusterNode};
 use super::socket::open;
@@ -17,21 +17,13 @@ use super::url::{RedisClient, Target};
 pub(super) enum RedisConnection {
     One {
         connection: MultiplexedConnection,
-        driver: Arc<Driver>,
+        /// The task that drives it. Aborted with the last clone, whatever is in flight.
+        driver: Arc<AbortOnDropHandle<()>>,
     },
     Cluster {
         connection: ClusterConnection<ClusterNode>,
         closed: watch::Sender<bool>,
     },
-}
-
-/// The task that drives a connection. It is aborted with the last clone, whatever is in flight.
-pub(super) struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl RedisConnection {
@@ -44,7 +36,7 @@ impl RedisConnection {
                 let (connection, driver) = open(client.get_connection_info(), tls, config).await?;
                 Ok(Self::One {
                     connection,
-                    driver: Arc::new(Driver(driver)),
+                    driver: Arc::new(AbortOnDropHandle::new(driver)),
                 })
             }
             Target::Cluster(client) => Ok(Self::Cluster {
@@ -75,7 +67,7 @@ impl RedisConnection {
     /// Closes the connection. Requests in flight fail immediately.
     pub(super) fn close(self) {
         match self {
-            Self::One { driver, .. } => driver.0.abort(),
+            Self::One { driver, .. } => driver.abort(),
             Self::Cluster { closed, .. } => drop(closed.send_replace(true)),
         }
     }

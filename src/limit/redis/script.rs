@@ -112,18 +112,18 @@ impl Script {
             limits, node, now, ..
         } = request;
         let time = |time: Option<Timestamp>| time.map_or(0, Timestamp::as_millis);
-        let first_ban = i64::try_from(self.bans.first.as_millis()).unwrap_or(i64::MAX);
+        let first_ban = i64::try_from(self.bans.first_duration.as_millis()).unwrap_or(i64::MAX);
         let numbers = [
             time(*now),
             limits.per_minute().into(),
             limits.per_day().into(),
-            self.bans.after.into(),
+            self.bans.max_rejections.into(),
             first_ban,
-            node.windows.minute.number(),
-            node.windows.minute.used().into(),
-            node.windows.day.number(),
-            node.windows.day.used().into(),
-            time(node.ban.map(|ban| ban.began)),
+            node.windows.minute.number,
+            node.windows.minute.used.into(),
+            node.windows.day.number,
+            node.windows.day.used.into(),
+            time(node.ban.map(|ban| ban.started_at)),
             time(node.ban.map(|ban| ban.until)),
             time(node.unbanned_at),
         ];
@@ -138,23 +138,31 @@ impl Script {
 impl FromRedisValue for SharedDecision {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let Value::BulkString(bytes) = value else {
-            return Err("a decision is a string".into());
+            return Err("the decision of the script is not a string".into());
         };
         let numbers: &[[u8; 8]; 8] = match bytes.as_chunks() {
             (numbers, []) => numbers.try_into().ok(),
             _ => None,
         }
-        .ok_or("a decision has eight numbers")?;
-        let [now, admission, minute, in_minute, day, in_day, began, until] =
-            numbers.map(i64::from_be_bytes);
+        .ok_or("the decision of the script does not have eight numbers")?;
+        let [
+            now,
+            admission,
+            minute,
+            in_minute,
+            day,
+            in_day,
+            started_at,
+            until,
+        ] = numbers.map(i64::from_be_bytes);
         let used = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let [now, began, until] = [now, began, until].map(Timestamp::from_millis);
+        let [now, started_at, until] = [now, started_at, until].map(Timestamp::from_millis);
         Ok(Self {
             now,
             admitted: admission == 0,
             is_new_ban: admission == 3,
             windows: Windows::at((minute, used(in_minute)), (day, used(in_day))),
-            ban: (began > Timestamp::default()).then_some(Ban { began, until }),
+            ban: (started_at > Timestamp::default()).then_some(Ban { started_at, until }),
             unban_known: None,
         })
     }

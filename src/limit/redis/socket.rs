@@ -5,7 +5,7 @@ use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnecti
 use redis::{ErrorKind, RedisResult};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::tls::ClientTls;
 
@@ -14,7 +14,7 @@ pub(super) async fn open(
     info: &ConnectionInfo,
     tls: Option<&ClientTls>,
     config: AsyncConnectionConfig,
-) -> RedisResult<(MultiplexedConnection, AbortHandle)> {
+) -> RedisResult<(MultiplexedConnection, JoinHandle<()>)> {
     let ConnectionAddr::Tcp(host, port) = info.addr() else {
         return Err((ErrorKind::InvalidClientConfig, "not an address").into());
     };
@@ -43,8 +43,8 @@ async fn start(
     settings: &RedisConnectionInfo,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     config: AsyncConnectionConfig,
-) -> RedisResult<(MultiplexedConnection, AbortHandle)> {
+) -> RedisResult<(MultiplexedConnection, JoinHandle<()>)> {
     let (connection, driver) =
         MultiplexedConnection::new_with_config(settings, stream, config).await?;
-    Ok((connection, tokio::spawn(driver).abort_handle()))
+    Ok((connection, tokio::spawn(driver)))
 }

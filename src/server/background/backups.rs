@@ -17,7 +17,7 @@ use crate::store::{BackupFolder, BackupProgress, DeploymentId};
 
 /// The pause after each one, whether it succeeds or fails, if the interval is longer; and how often the clock is read during the
 /// interval: it may be set, and it keeps running while the machine is suspended.
-const PAUSE: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,7 +46,6 @@ pub(crate) async fn check(backups: &Backups) -> anyhow::Result<()> {
     checked?.map_err(|problem| anyhow!("--backup-folder {folder}: {problem}"))
 }
 
-/// Makes backups until the server shuts down.
 pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
     let Some(backups) = &shared.backups else {
         return;
@@ -68,7 +67,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
         let Some(done) = perform(&folder, job, now, &mut shutdown).await else {
             return;
         };
-        let mut pause = every.min(PAUSE);
+        let mut pause = every.min(MAX_SLEEP);
         match done {
             Ok(found) => {
                 last = found;
@@ -84,7 +83,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
             Err(error) => {
                 shared.metrics.background_failures[BackgroundTask::Backup as usize].add(1);
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::error!(%error, "backup failed: it is tried again until it succeeds");
+                    tracing::error!(%error, "backup failed: retrying until it succeeds");
                 }
             }
         }
@@ -97,7 +96,7 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
             let shown = last.map_or(0, Timestamp::as_millis);
             shared.metrics.last_backup_at.set(shown);
             let due = last.map_or(Duration::ZERO, |last| remaining(last, every, now));
-            let wait = std::mem::take(&mut pause).max(due.min(PAUSE));
+            let wait = std::mem::take(&mut pause).max(due.min(MAX_SLEEP));
             if wait.is_zero() {
                 break;
             }

@@ -15,7 +15,7 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(400);
 const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The maximum age of the keys: how soon a change of a key takes effect on every node.
-const KEYS_AGE: Duration = Duration::from_secs(5);
+const MAX_KEYS_AGE: Duration = Duration::from_secs(5);
 
 /// The offset of this machine's clock from the database's, in milliseconds, above which the clock is degraded.
 const DEGRADED_OFFSET: u64 = 1_000;
@@ -67,7 +67,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
 }
 
 fn check_keys(shared: &Shared) {
-    let state = match shared.metrics.keys_age(shared.clock.now()) <= KEYS_AGE {
+    let state = match shared.metrics.keys_age(shared.clock.now()) <= MAX_KEYS_AGE {
         true => CheckState::Ready,
         false => {
             let since = Timestamp::from_millis(shared.metrics.keys_current_at.get());

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::server::shared::Shared;
 use crate::store::{self, Heartbeat};
 
-/// A node counts as dead after several of them.
+/// The interval of heartbeats. A node counts as dead after it has missed several.
 pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports once. If this node cannot use the database any more, `superseded` gets the reason.
@@ -17,7 +17,7 @@ pub(super) async fn beat(shared: &Shared, superseded: &mpsc::Sender<String>) -> 
         let reason = format!(
             "a newer version has migrated the database to format {format}, which this version cannot use"
         );
-        // There is room for the first one, and it ends the server.
+        // There is room for the first one, which makes the server exit.
         let _ = superseded.try_send(reason);
     }
     Ok(())

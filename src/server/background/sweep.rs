@@ -15,7 +15,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 /// How long the clock must have run without a step: long enough for a machine to correct it after booting.
 const STEADY_TIME: Duration = Duration::from_secs(60 * 60);
 /// A difference from the monotonic clock that is a step. Corrections in between change a clock by less in an interval.
-const STEP: Duration = Duration::from_secs(10);
+const MIN_STEP: Duration = Duration::from_secs(10);
 
 /// Since when the clock has not stepped.
 pub(super) struct SteadyClock {
@@ -35,7 +35,7 @@ impl SteadyClock {
     fn steady_for(&mut self, instant: Instant, now: Timestamp) -> Duration {
         let (last, time) = self.last;
         let expected = time.plus(instant - last);
-        if now > expected.plus(STEP) || now < expected.minus(STEP) {
+        if now > expected.plus(MIN_STEP) || now < expected.minus(MIN_STEP) {
             self.since = instant;
         }
         self.last = (instant, now);

@@ -1,7 +1,13 @@
-//! The delivery of spans: they wait, are exported or are dropped. Drops are counted, and logged when they begin.
+//! The delivery of spans: they wait in a queue, are exported or are dropped. Drops are counted, and logged when they begin.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{BatchSpanProcessor, Span, SpanData, SpanExporter, SpanProcessor};
 
 use crate::mutex::lock;
 use crate::trace::Dropped;
@@ -73,5 +79,61 @@ impl Delivery {
             let cause = lock(&self.cause);
             tracing::warn!(cause = %*cause, "traces cannot be exported: spans are dropped");
         }
+    }
+}
+
+/// The SDK's queue, with a limit of ours: what the SDK drops is not counted where we could read it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) batches: BatchSpanProcessor,
+    pub(super) delivery: Arc<Delivery>,
+}
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.batches.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if self.delivery.admit() {
+            self.batches.on_end(span);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.batches.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.batches.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.batches.set_resource(resource);
+    }
+}
+
+/// The OTLP exporter, with its failures counted and logged here.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    pub(super) otlp: opentelemetry_otlp::SpanExporter,
+    pub(super) delivery: Arc<Delivery>,
+}
+
+impl SpanExporter for Exporter {
+    /// Never fails for the SDK, which would log every failure.
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let is_exported = self.otlp.export(batch).await.is_ok();
+        self.delivery.ended(spans, is_exported);
+        Ok(())
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.otlp.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.otlp.set_resource(resource);
     }
 }

@@ -15,9 +15,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider};
 
 use super::collector::Collector;
-use super::delivery::Delivery;
-use super::exporter::Exporter;
-use super::queue::Queue;
+use super::delivery::{Delivery, Exporter, Queue};
 use crate::tls::{ClientFiles, ClientTls, Roots, Verification};
 use crate::trace;
 

@@ -6,7 +6,6 @@ use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::pet::{NewPet, Pet, PetId};
 
-/// An animal to create.
 #[derive(Clone, Debug)]
 pub struct Creation {
     pub pet: NewPet,
@@ -31,6 +30,11 @@ impl IdempotencyRecord {
     /// How long a creation can be retried.
     pub const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
+    /// The time after which an earlier attempt counts, in milliseconds.
+    pub(crate) fn since(&self) -> i64 {
+        self.created_at.minus(Self::RETENTION).as_millis()
+    }
+
     /// The outcome for `pet` if an earlier attempt, with this fingerprint, created the animal `id`. The same fingerprint means the
     /// same animal, so the first response is made from the retry.
     pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> CreationOutcome {
@@ -41,7 +45,6 @@ impl IdempotencyRecord {
     }
 }
 
-/// The outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreationOutcome {
     /// The animal is on disk.

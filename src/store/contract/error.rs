@@ -21,5 +21,4 @@ impl StoreError {
     }
 }
 
-/// The result of a store's method.
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,4 +1,4 @@
-//! The mode in which a database is opened, and its format, which has to be that of this version.
+//! The mode in which a database is opened, and its format (schema version), which has to be that of this version.
 
 use std::fmt;
 
@@ -13,10 +13,7 @@ pub enum Mode {
     Migrate,
     /// Serves requests: the one server of an embedded file. A missing database is created and an older one is migrated, unless
     /// the operator migrates.
-    Serve {
-        /// Whether this server may migrate.
-        migrate: bool,
-    },
+    Serve { migrate: bool },
     /// Copies a database, or writes a copy to it: no server may use it meanwhile.
     Copy {
         /// Whether it may be created or migrated: only the target is.
@@ -34,7 +31,6 @@ impl Mode {
         }
     }
 
-    /// Whether requests are served from it.
     pub(crate) fn serves(self) -> bool {
         matches!(self, Self::Serve { .. })
     }
@@ -45,18 +41,15 @@ impl Mode {
 pub struct Migration {
     /// The format before; none if there was no database.
     pub before: Option<i64>,
-    /// The format now.
-    pub now: i64,
+    pub after: i64,
 }
 
 impl Migration {
-    /// Whether there was no database.
     pub fn is_new(&self) -> bool {
         self.before.is_none()
     }
 }
 
-/// The result of a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
     /// The node may continue.

@@ -5,7 +5,6 @@ use std::fmt;
 use super::error::StoreError;
 use crate::pet::{PetId, PetRow};
 
-/// An animal to import.
 #[derive(Clone, Debug)]
 pub struct ImportRow {
     pub line: u64,
@@ -25,9 +24,7 @@ pub struct Conflict {
 /// What has the ID of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenBy {
-    /// Another line of the file.
     Line,
-    /// An animal of the store.
     Pet,
 }
 

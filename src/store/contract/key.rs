@@ -5,7 +5,6 @@ use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
 use crate::plan::Plan;
 
-/// A key to issue.
 #[derive(Clone, Debug)]
 pub struct NewKey {
     /// The name that the operator gave it.
@@ -64,20 +63,17 @@ pub enum KeyChange {
     Plan(Plan),
     /// A new secret; the current one works until `old_until`.
     Secret {
-        /// The hash of the new secret.
         hash: KeyHash,
-        /// Its first characters.
         prefix: String,
         /// When the current secret stops working.
         old_until: Timestamp,
     },
     /// Revoked at this time, unless it is already.
     Revoke(Timestamp),
-    /// Unbanned at this time, which resets the length of its next ban.
+    /// Unbanned at this time, which resets the duration of its next ban.
     Unban(Timestamp),
 }
 
-/// A key before and after a change.
 #[derive(Clone, Debug)]
 pub struct ChangedKey {
     /// As the decision saw it.

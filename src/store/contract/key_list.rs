@@ -11,14 +11,11 @@ use crate::clock::{Day, Timestamp};
 pub struct KeyListQuery {
     /// A part of the name in any case, the beginning of the secret, or the ID.
     pub search: Option<String>,
-    /// Only keys in this state.
     pub state: Option<KeyState>,
     pub sort: KeySort,
     /// Whether the largest come first.
     pub descending: bool,
-    /// How many to skip.
     pub offset: u32,
-    /// How many to return.
     pub limit: u16,
     /// The time, for states.
     pub now: Timestamp,
@@ -37,7 +34,6 @@ pub enum KeySort {
     Requests(Day),
 }
 
-/// A part of the list.
 #[derive(Clone, Debug)]
 pub struct KeyList {
     pub keys: Vec<KeyRecord>,
@@ -89,7 +85,6 @@ impl KeyListQuery {
         sql
     }
 
-    /// The condition and the order.
     pub(crate) fn ordered(&self, placeholder: char) -> KeyListSql {
         let mut sql = self.condition(placeholder);
         let order = match self.sort {

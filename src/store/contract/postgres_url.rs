@@ -19,11 +19,9 @@ pub struct PostgresUrl {
 /// When a connection is encrypted, and what is verified then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SslMode {
-    /// Not encrypted.
     Disable,
     /// Encrypted if the server supports it.
     Prefer,
-    /// Encrypted.
     Require,
     /// Encrypted, to a server whose certificate a CA has signed.
     VerifyCa,
@@ -53,7 +51,7 @@ impl PostgresUrl {
     pub(crate) fn verification(&self) -> Verification {
         match self.mode {
             SslMode::Disable | SslMode::Prefer => Verification::None,
-            // So that a CA that was named is not ignored; as in libpq.
+            // So that a CA that was given is not ignored; as in libpq.
             SslMode::Require if self.files.roots.is_some() => Verification::Chain,
             SslMode::Require => Verification::None,
             SslMode::VerifyCa => Verification::Chain,

@@ -42,9 +42,9 @@ pub(crate) const TABLES: [Table; 8] = tables! {
 };
 
 /// The tables whose IDs are counted. They must be empty in the target.
-pub(crate) const COUNTED: [&str; 3] = ["pets", "orders", "api_keys"];
+pub(crate) const COUNTED_TABLES: [&str; 3] = ["pets", "orders", "api_keys"];
 
-/// The last ID given out, for each of [`COUNTED`].
+/// The last ID given out, for each of [`COUNTED_TABLES`].
 pub(crate) type Counters = [i64; 3];
 
 impl Table {

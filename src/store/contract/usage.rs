@@ -79,7 +79,6 @@ fn summed(usage: impl IntoIterator<Item = (KeyId, DayUsage)>) -> Vec<(KeyId, Day
     sums.into_iter().map(|((_, key), on)| (key, on)).collect()
 }
 
-/// The requests of a key on a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
     /// The day, as in `2026-11-15`.

@@ -1,15 +1,13 @@
 //! The creation of connections, and their timeouts.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use deadpool_postgres::ClientWrapper;
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -20,9 +18,10 @@ use tokio_postgres::{Config, Connection, Socket};
 
 use super::error::{PgError, PgResult};
 use super::fault;
-use super::tls::{PgStream, PgTls};
+use super::tls::PgStream;
 use crate::fault::Fault;
 use crate::mutex::lock;
+use crate::tls::ClientTls;
 
 pub(super) const MAX_CONNECTIONS: usize = 16;
 
@@ -30,7 +29,7 @@ pub(super) const MAX_CONNECTIONS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one server has before the next one is tried as well.
-const STAGGER: Duration = Duration::from_millis(750);
+const STAGGER_DELAY: Duration = Duration::from_millis(750);
 
 /// How many connections are kept that were completed after their request had timed out. One is enough to start.
 const MAX_SPARES: usize = 4;
@@ -76,25 +75,22 @@ struct ConnectorState {
     thread: Handle,
     /// One for each server that may accept writes.
     servers: Vec<Config>,
-    tls: PgTls,
+    tls: ClientTls,
     /// The one that accepted them last: it is tried first.
     last: AtomicUsize,
     /// The statements that each connection prepares.
-    statements: Arc<[&'static str]>,
+    statements: Vec<&'static str>,
     /// Permits for attempts to connect. Attempts outlive whatever waits for them, and would otherwise pile up at a server
     /// that does not respond.
     attempts: Arc<Semaphore>,
     /// Connections that were completed too late.
     spares: Mutex<Vec<ClientWrapper>>,
-    tls_failure: Arc<TlsFailure>,
+    tls_failure: Mutex<TlsFailure>,
 }
 
 /// Why TLS handshakes fail, if they do. It is logged once, although all requests fail with it.
 #[derive(Debug, Default)]
-struct TlsFailure(Mutex<TlsFailureState>);
-
-#[derive(Debug, Default)]
-enum TlsFailureState {
+enum TlsFailure {
     /// There was no connection yet: the start fails with it, and prints it.
     #[default]
     Starting,
@@ -103,19 +99,14 @@ enum TlsFailureState {
 }
 
 impl TlsFailure {
-    fn connected(&self) {
-        *lock(&self.0) = TlsFailureState::None;
-    }
-
-    fn failed(&self, host: &str, cause: &str) {
-        let mut state = lock(&self.0);
-        match &*state {
-            TlsFailureState::Starting => return,
-            TlsFailureState::Logged(logged) if logged == cause => return,
-            TlsFailureState::None | TlsFailureState::Logged(_) => {}
+    fn failed(&mut self, host: &str, cause: &str) {
+        match self {
+            Self::Starting => return,
+            Self::Logged(logged) if logged == cause => return,
+            Self::None | Self::Logged(_) => {}
         }
         tracing::warn!("PostgreSQL at {host}: {cause}");
-        *state = TlsFailureState::Logged(cause.to_owned());
+        *self = Self::Logged(cause.to_owned());
     }
 }
 
@@ -123,7 +114,7 @@ impl Connector {
     /// Connects to whichever of these servers accepts writes. The tasks of connections run on `thread`.
     pub(super) fn new(
         servers: &[Config],
-        tls: PgTls,
+        tls: ClientTls,
         statements: Vec<&'static str>,
         thread: Handle,
     ) -> anyhow::Result<Self> {
@@ -133,14 +124,14 @@ impl Connector {
             servers: servers.iter().map(with_limits).collect(),
             tls,
             last: AtomicUsize::new(0),
-            statements: statements.into(),
+            statements,
             attempts: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             spares: Mutex::default(),
-            tls_failure: Arc::default(),
+            tls_failure: Mutex::default(),
         })))
     }
 
-    pub(super) fn tls(&self) -> PgTls {
+    pub(super) fn tls(&self) -> ClientTls {
         self.0.tls.clone()
     }
 }
@@ -200,7 +191,7 @@ impl ConnectorState {
 
     /// Connects to a server that accepts writes. One that does not respond does not delay the next, and is still awaited: it
     /// may just be far away. None if all of them were late.
-    async fn connect(&self) -> Option<Connected> {
+    async fn connect(self: &Arc<Self>) -> Option<Connected> {
         let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
         let mut order = (first..first + count).map(|index| index % count).peekable();
         // Dropping it aborts those that are not needed any more.
@@ -208,12 +199,11 @@ impl ConnectorState {
         let mut rejected = None;
         loop {
             if let Some(index) = order.next() {
-                let (thread, server) = (self.thread.clone(), self.servers[index].clone());
-                let (statements, tls) = (Arc::clone(&self.statements), self.tls.clone());
-                let tls_failure = Arc::clone(&self.tls_failure);
+                let state = Arc::clone(self);
                 let connecting = async move {
-                    let connecting = connect_to(&thread, &server, &tls, &tls_failure, &statements);
-                    let connected = timeout(connect_timeout(&server), connecting).await;
+                    let server = &state.servers[index];
+                    let connecting = state.connect_to(server);
+                    let connected = timeout(connect_timeout(server), connecting).await;
                     (index, connected.ok())
                 };
                 attempts.spawn_on(connecting, &self.thread);
@@ -227,50 +217,44 @@ impl ConnectorState {
                     Ok((_, Some(Err(error)))) => rejected = Some(error),
                     Ok((_, None)) | Err(_) => {}
                 },
-                () = sleep(STAGGER), if order.peek().is_some() => {}
+                () = sleep(STAGGER_DELAY), if order.peek().is_some() => {}
                 else => return rejected.map(Err),
             }
         }
     }
-}
 
-async fn connect_to(
-    thread: &Handle,
-    server: &Config,
-    tls: &PgTls,
-    tls_failure: &TlsFailure,
-    statements: &[&str],
-) -> Connected {
-    let connected = open(server, tls).await;
-    let (client, connection) = connected.map_err(|error| {
-        let (host, explained) = (host(server), tls.0.explain(&error));
-        if let Some(cause) = &explained {
-            tls_failure.failed(&host, cause);
-        }
-        PgError::connecting(&host, error, explained)
-    })?;
-    tls_failure.connected();
-    let task = thread.spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to PostgreSQL ended");
-        }
-    });
-    let client = ClientWrapper::new(client, task);
-    prepare(&client, statements).await?;
-    Ok(client)
+    async fn connect_to(&self, server: &Config) -> Connected {
+        let connected = open(server, &self.tls).await;
+        let (client, connection) = connected.map_err(|error| {
+            let (host, explained) = (host(server), self.tls.explain(&error));
+            if let Some(cause) = &explained {
+                lock(&self.tls_failure).failed(&host, cause);
+            }
+            PgError::connecting(&host, error, explained)
+        })?;
+        *lock(&self.tls_failure) = TlsFailure::None;
+        let task = self.thread.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to PostgreSQL ended");
+            }
+        });
+        let client = ClientWrapper::new(client, task);
+        prepare(&client, &self.statements).await?;
+        Ok(client)
+    }
 }
 
 type NewConnection = (tokio_postgres::Client, Connection<Socket, PgStream>);
 
 /// Opens a connection. If TLS is only preferred, and connecting with it fails, connects without it.
-async fn open(server: &Config, tls: &PgTls) -> Result<NewConnection, tokio_postgres::Error> {
+async fn open(server: &Config, tls: &ClientTls) -> Result<NewConnection, tokio_postgres::Error> {
     let error = match server.connect(tls.clone()).await {
         Err(error) if server.get_ssl_mode() == SslMode::Prefer => error,
         result => return result,
     };
     // The server may allow this login only without TLS (pg_hba.conf).
     let is_rejected = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
-    if !is_rejected && tls.0.explain(&error).is_none() {
+    if !is_rejected && tls.explain(&error).is_none() {
         return Err(error);
     }
     let mut plain = server.clone();
@@ -290,21 +274,15 @@ fn host(server: &Config) -> String {
 /// Prepares the statements of transactions, and sets the limits, in one round trip. Prepared one by one, as they are needed, the
 /// statements of a creation would take longer than its deadline if the database is far away.
 async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), tokio_postgres::Error> {
-    let mut preparing: Vec<Pin<Box<_>>> = statements
-        .iter()
-        .map(|statement| Box::pin(client.prepare_cached(statement)))
-        .collect();
     // One that cannot be prepared, because its table is locked or not yet there, is prepared when it is needed.
-    let prepared = poll_fn(|context| {
-        preparing.retain_mut(|statement| statement.as_mut().poll(context).is_pending());
-        match preparing.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    });
-    // Sent in this order; the server responds in this order.
+    let prepared = join_all(
+        statements
+            .iter()
+            .map(|statement| client.prepare_cached(statement)),
+    );
+    // Sent in this order; the server responds in this order. join_all polls at most 30 futures in their order.
     let limits = |sql| client.batch_execute(Fault::NoTimeouts.choose(sql, ""));
-    let (limited, (), restored) =
+    let (limited, _, restored) =
         tokio::join!(biased; limits(PREPARE_LIMITS), prepared, limits(SET_LIMITS));
     limited.and(restored)
 }

@@ -14,12 +14,12 @@ use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 use super::deadline::with_timeout;
 use super::engine::Postgres;
 use super::error::PgError;
-use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK};
+use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
-    CHUNK, COUNTED, ColumnType, Counters, Database, Mode, PostgresUrl, Result as StoreResult, Row,
-    TABLES, Table, Value,
+    CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Database, Mode, PostgresUrl,
+    Result as StoreResult, Row, Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -34,7 +34,6 @@ pub(crate) struct PgSession {
 }
 
 impl PgSession {
-    /// Begins to read a database.
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
         let session = Self::connect(database, url, Mode::Copy { migrate: false }).await?;
         session
@@ -72,7 +71,7 @@ impl PgSession {
 
     async fn begin(&self, begin: &str) -> anyhow::Result<()> {
         // Until the end no node starts: it waits.
-        let script = format!("{begin}; {NO_LIMITS}; {LOCK}");
+        let script = format!("{begin}; {NO_LIMITS}; {LOCK_NODES}");
         let begun = self.lease.batch_execute(&script).await;
         begun.map_err(|error| match error.code() {
             Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => {
@@ -89,26 +88,28 @@ impl PgSession {
     /// Whether another session has what [`PgSession::begin`] locks. If that one has a database with the ID of this deployment,
     /// which a copy of it has, too, both are one database.
     async fn is_locked(&self) -> StoreResult<bool> {
-        match self.lease.query_one(&format!("{LOCK} NOWAIT"), &[]).await {
+        match self
+            .lease
+            .query_one(&format!("{LOCK_NODES} NOWAIT"), &[])
+            .await
+        {
             Ok(_) => Ok(false),
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(true),
             Err(error) => Err(PgError::from(error).into()),
         }
     }
 
-    async fn execute(&self, script: &str) -> StoreResult<()> {
+    pub(crate) async fn execute(&self, script: &str) -> StoreResult<()> {
         let executed = self.lease.batch_execute(script).await;
         Ok(executed.map_err(PgError::from)?)
     }
 
-    /// Reads one value.
     async fn value<T: FromSqlOwned>(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<T> {
         let row = self.lease.query_one(sql, values).await;
         let row = row.map_err(PgError::from)?;
         Ok(row.try_get(0).map_err(PgError::from)?)
     }
 
-    /// The number of nodes that are alive.
     pub(crate) async fn nodes(&self) -> StoreResult<i64> {
         self.value(COUNT_ALIVE, &[&ALIVE_MILLIS]).await
     }
@@ -126,13 +127,13 @@ impl PgSession {
         let nothing: [i64; 0] = [];
         let found = self.lease.query_raw(&table.select(), nothing).await;
         let mut found = Box::pin(found.map_err(PgError::from)?);
-        let mut rows = Vec::with_capacity(CHUNK.into());
+        let mut rows = Vec::with_capacity(CHUNK_ROWS.into());
         while let Some(row) = found.try_next().await.map_err(PgError::from)? {
             let value =
                 |(column, (_, kind)): (usize, &(&str, ColumnType))| read(&row, column, *kind);
             let values: Result<Row, _> = table.columns.iter().enumerate().map(value).collect();
             rows.push(values.map_err(PgError::from)?);
-            if rows.len() == usize::from(CHUNK) {
+            if rows.len() == usize::from(CHUNK_ROWS) {
                 chunk(std::mem::take(&mut rows)).await?;
             }
         }
@@ -141,20 +142,13 @@ impl PgSession {
 
     pub(crate) async fn counters(&self) -> StoreResult<Counters> {
         let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+        for (counter, name) in counters.iter_mut().zip(COUNTED_TABLES) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
             *counter = self.value(&sql, &[]).await?;
         }
         Ok(counters)
     }
 
-    pub(crate) async fn clear(&self) -> StoreResult<()> {
-        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
-        let script: String = TABLES.iter().map(delete).collect();
-        self.execute(&script).await
-    }
-
-    /// Begins to load a table.
     pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoader> {
         let columns = table.column_list();
         let sql = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
@@ -172,7 +166,7 @@ impl PgSession {
         let set = |(number, name): (i64, &str)| {
             format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
         };
-        let script: String = counters.into_iter().zip(COUNTED).map(set).collect();
+        let script: String = counters.into_iter().zip(COUNTED_TABLES).map(set).collect();
         self.execute(&script).await
     }
 

@@ -5,17 +5,16 @@ use deadpool_postgres::Transaction;
 
 use super::error::PgResult;
 
-pub(super) const RAISE: &str =
+pub(super) const RAISE_REVISION: &str =
     "UPDATE revisions SET number = number + 1 WHERE what = $1 RETURNING number";
 
 const NEXT_ID: &str = "UPDATE counters SET number = number + 1 WHERE what = $1 RETURNING number";
 
 /// Raises the revision of a table, and returns it.
 pub(super) async fn raise_revision(transaction: &Transaction<'_>, table: &str) -> PgResult<i64> {
-    number(transaction, RAISE, table).await
+    number(transaction, RAISE_REVISION, table).await
 }
 
-/// Takes the next ID of a table.
 pub(super) async fn next_id(transaction: &Transaction<'_>, table: &str) -> PgResult<i64> {
     number(transaction, NEXT_ID, table).await
 }

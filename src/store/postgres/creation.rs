@@ -24,10 +24,10 @@ const KNOWN_RECORDS: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r
        ON r.api_key_id = asked.api_key_id AND r.idempotency_key = asked.idempotency_key
      WHERE r.created_at > asked.since";
 
-const INSERT: &str = "INSERT INTO pets (id, name, category_id, status)
+const INSERT_PETS: &str = "INSERT INTO pets (id, name, category_id, status)
      SELECT * FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[])";
 
-const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
+const SET_LAST_ID: &str = "UPDATE counters SET number = $1 WHERE what = 'pets'";
 
 const INSERT_RECORDS: &str =
     "INSERT INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
@@ -35,7 +35,13 @@ const INSERT_RECORDS: &str =
      ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
-pub(super) const STATEMENTS: [&str; 5] = [LAST_ID, KNOWN_RECORDS, INSERT, COUNT, INSERT_RECORDS];
+pub(super) const STATEMENTS: [&str; 5] = [
+    LAST_ID,
+    KNOWN_RECORDS,
+    INSERT_PETS,
+    SET_LAST_ID,
+    INSERT_RECORDS,
+];
 
 /// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits when the
 /// lock is held: it has its 503.
@@ -88,20 +94,9 @@ async fn known_records(
     if records.is_empty() {
         return Ok(HashMap::new());
     }
-    let keys: Vec<i64> = records.iter().map(|record| record.key.0).collect();
-    let idempotency_keys: Vec<&[u8]> = records
-        .iter()
-        .map(|record| &record.idempotency_key[..])
-        .collect();
-    let since: Vec<i64> = records
-        .iter()
-        .map(|record| {
-            record
-                .created_at
-                .minus(IdempotencyRecord::RETENTION)
-                .as_millis()
-        })
-        .collect();
+    let keys = column(&records, |record| record.key.0);
+    let idempotency_keys = column(&records, |record| &record.idempotency_key[..]);
+    let since = column(&records, IdempotencyRecord::since);
     let rows = transaction
         .query(find, &[&keys, &idempotency_keys, &since])
         .await?;
@@ -113,6 +108,13 @@ async fn known_records(
         .collect()
 }
 
+fn column<'a, T>(
+    records: &[&'a IdempotencyRecord],
+    of: impl Fn(&'a IdempotencyRecord) -> T,
+) -> Vec<T> {
+    records.iter().map(|record| of(record)).collect()
+}
+
 /// Rows to insert, column by column.
 #[derive(Default)]
 struct NewRows<'a> {
@@ -120,7 +122,9 @@ struct NewRows<'a> {
     names: Vec<&'a str>,
     categories: Vec<i64>,
     statuses: Vec<&'a str>,
-    records: Vec<(&'a IdempotencyRecord, i64)>,
+    records: Vec<&'a IdempotencyRecord>,
+    /// The animal of each record.
+    record_pets: Vec<i64>,
 }
 
 impl<'a> NewRows<'a> {
@@ -142,7 +146,8 @@ impl<'a> NewRows<'a> {
             Entry::Vacant(known) => {
                 let id = self.add_pet(pet, last);
                 known.insert((id, record.fingerprint));
-                self.records.push((record, id.0));
+                self.records.push(record);
+                self.record_pets.push(id.0);
                 CreationOutcome::New(pet.clone().with_id(id))
             }
         }
@@ -161,13 +166,13 @@ impl<'a> NewRows<'a> {
         if self.ids.is_empty() {
             return Ok(());
         }
-        let count = Fault::IdsFromSequence.choose(COUNT, fault::COUNT_NOTHING);
+        let count = Fault::IdsFromSequence.choose(SET_LAST_ID, fault::COUNT_NOTHING);
         let last = last + self.ids.len() as i64;
         // Sent together, for one round trip.
         let columns: [SqlValue<'_>; 4] = [&self.ids, &self.names, &self.categories, &self.statuses];
         let counted: [SqlValue<'_>; 1] = [&last];
         let (inserted, counted, recorded) = tokio::join!(
-            transaction.execute_cached(INSERT, &columns),
+            transaction.execute_cached(INSERT_PETS, &columns),
             transaction.execute_cached(count, &counted),
             self.insert_records(transaction),
         );
@@ -183,25 +188,14 @@ impl<'a> NewRows<'a> {
         if self.records.is_empty() {
             return Ok(());
         }
-        let column = |of: fn(&IdempotencyRecord) -> i64| -> Vec<i64> {
-            self.records.iter().map(|(record, _)| of(record)).collect()
-        };
-        let keys = column(|record| record.key.0);
-        let times = column(|record| record.created_at.as_millis());
-        let pets: Vec<i64> = self.records.iter().map(|(_, id)| *id).collect();
-        let idempotency_keys: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(record, _)| &record.idempotency_key[..])
-            .collect();
-        let fingerprints: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(record, _)| &record.fingerprint[..])
-            .collect();
+        let (records, pets) = (&self.records, &self.record_pets);
+        let keys = column(records, |record| record.key.0);
+        let idempotency_keys = column(records, |record| &record.idempotency_key[..]);
+        let fingerprints = column(records, |record| &record.fingerprint[..]);
+        let times = column(records, |record| record.created_at.as_millis());
         let insert =
             Fault::NoIdempotencyRecord.choose(INSERT_RECORDS, fault::NO_IDEMPOTENCY_RECORD);
-        let values: [SqlValue<'_>; 5] = [&keys, &idempotency_keys, &fingerprints, &pets, &times];
+        let values: [SqlValue<'_>; 5] = [&keys, &idempotency_keys, &fingerprints, pets, &times];
         transaction.execute_cached(insert, &values).await?;
         Ok(())
     }

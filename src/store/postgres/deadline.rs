@@ -7,7 +7,7 @@ use super::fault;
 
 /// The timeout of everything that a request waits for. Half of it may be spent on connecting. The 503 of a request that times out is
 /// sent within 2.5 s.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request waits for them, and they
 /// may take many round trips.

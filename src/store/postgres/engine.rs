@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{LONG_TIMEOUT, TIMEOUT, with_timeout};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact;
@@ -63,7 +63,7 @@ impl Postgres {
     }
 
     pub(super) async fn read<T>(&self, read: impl AsyncFn(&Lease) -> PgResult<T>) -> Result<T> {
-        self.read_within(TIMEOUT, read).await
+        self.read_within(REQUEST_TIMEOUT, read).await
     }
 
     /// Reads many rows, such as the usage of all keys on a day.

@@ -10,14 +10,14 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::counters::RAISE;
+use super::counters::RAISE_REVISION;
 use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{
-    CHUNK, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
+    CHUNK_ROWS, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
 /// Prepares a connection for an import, which has no time limit. Only an idle transaction has, half the timeout of a creation: no creation
@@ -27,12 +27,12 @@ const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
 
-const GRANT: &str =
+const GRANT_TEMPORARY: &str =
     "SELECT format('GRANT TEMPORARY ON DATABASE %I TO %I', current_database(), current_user)";
 
-const COPY: &str = "COPY staged (line, id, name, category_id, status) FROM STDIN BINARY";
+const COPY_STAGED: &str = "COPY staged (line, id, name, category_id, status) FROM STDIN BINARY";
 
-const TYPES: [Type; 5] = [Type::INT8, Type::INT8, Type::TEXT, Type::INT8, Type::TEXT];
+const STAGED_TYPES: [Type; 5] = [Type::INT8, Type::INT8, Type::TEXT, Type::INT8, Type::TEXT];
 
 /// All rows whose ID is taken: by an animal, or by the first line that has it.
 const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
@@ -54,10 +54,10 @@ const PUBLISH: &str = "INSERT INTO pets (id, name, category_id, status)
 
 const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
 
-const COUNT: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
+const SET_LAST_ID: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
 
 /// The maximum number of animals that are published while the counter is locked: it takes a fraction of the timeout of a creation.
-const FEW: i64 = 5_000;
+const MAX_ROWS_UNDER_LOCK: i64 = 5_000;
 
 /// How often an import is tried with a larger gap.
 const MAX_ATTEMPTS: u32 = 8;
@@ -90,7 +90,7 @@ impl Postgres {
 
 /// The error of a role that may not create temporary tables, with the statement that allows it.
 async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
-    let grant: String = lease.query_one(GRANT, &[]).await?.try_get(0)?;
+    let grant: String = lease.query_one(GRANT_TEMPORARY, &[]).await?.try_get(0)?;
     Ok(PgError::Failed(format!(
         "the role lacks privileges: run {grant}"
     )))
@@ -99,8 +99,8 @@ async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
 impl PgImport {
     pub(crate) async fn stage(&mut self, rows: &[ImportRow]) -> Result<()> {
         let copying = async {
-            let sink = self.lease.copy_in(COPY).await?;
-            let mut writer = pin!(BinaryCopyInWriter::new(sink, &TYPES));
+            let sink = self.lease.copy_in(COPY_STAGED).await?;
+            let mut writer = pin!(BinaryCopyInWriter::new(sink, &STAGED_TYPES));
             for (ImportRow { line, row }, number) in rows.iter().zip(self.staged + 1..) {
                 let line = i64::try_from(*line).unwrap_or(i64::MAX);
                 let id = row.id.map_or(number, |id| id.0);
@@ -132,7 +132,7 @@ impl PgImport {
             let mut last = -1_i64;
             let mut count = 0_i64;
             loop {
-                let values: [SqlValue<'_>; 2] = [&last, &i64::from(CHUNK)];
+                let values: [SqlValue<'_>; 2] = [&last, &i64::from(CHUNK_ROWS)];
                 let rows = self.lease.query_cached(CONFLICTS, &values).await?;
                 for row in &rows {
                     last = row.try_get(0)?;
@@ -146,7 +146,7 @@ impl PgImport {
                     });
                 }
                 count += rows.len() as i64;
-                if rows.len() < CHUNK.into() {
+                if rows.len() < CHUNK_ROWS.into() {
                     return PgResult::Ok(count);
                 }
             }
@@ -161,7 +161,7 @@ impl PgImport {
         }
         let copied = match self.ids {
             PetIds::Kept => self.copy_kept().await,
-            PetIds::New if self.staged <= FEW => self.copy_few().await,
+            PetIds::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.copy_few().await,
             PetIds::New => self.copy_many().await,
         };
         match copied {
@@ -185,7 +185,7 @@ impl PgImport {
         self.lease.batch_execute("BEGIN").await?;
         let last = self.number(LOCK_LAST_ID).await?;
         self.lease.execute_cached(PUBLISH, &[&last]).await?;
-        self.count(last + self.staged).await
+        self.set_last_id(last + self.staged).await
     }
 
     async fn copy_many(&self) -> PgResult<()> {
@@ -202,7 +202,7 @@ impl PgImport {
                 copied => copied?,
             };
             if self.number(LOCK_LAST_ID).await? <= before {
-                return self.count(before + self.staged).await;
+                return self.set_last_id(before + self.staged).await;
             }
             // More animals were created meanwhile than the gap is wide.
             self.lease.batch_execute("ROLLBACK").await?;
@@ -216,14 +216,14 @@ impl PgImport {
         let largest = self.number("SELECT max(id) FROM staged").await?;
         // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not for a
         // long one: then the counter is raised before it, and stays so if it fails.
-        if self.staged > FEW {
-            self.count(largest).await?;
+        if self.staged > MAX_ROWS_UNDER_LOCK {
+            self.set_last_id(largest).await?;
         }
         self.lease.batch_execute("BEGIN").await?;
-        self.count(largest).await?;
+        self.set_last_id(largest).await?;
         self.lease.execute_cached(PUBLISH, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
-        self.lease.query_cached(RAISE, &[&"pets"]).await?;
+        self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;
         Ok(())
     }
 
@@ -233,8 +233,8 @@ impl PgImport {
         self.number(FIRST_TAKEN).await.map(PetId).ok()
     }
 
-    async fn count(&self, last: i64) -> PgResult<()> {
-        self.lease.execute_cached(COUNT, &[&last]).await?;
+    async fn set_last_id(&self, last: i64) -> PgResult<()> {
+        self.lease.execute_cached(SET_LAST_ID, &[&last]).await?;
         Ok(())
     }
 

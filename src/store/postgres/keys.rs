@@ -2,8 +2,8 @@
 
 use deadpool_postgres::Transaction;
 
-use super::counters::{RAISE, next_id, raise_revision};
-use super::deadline::{LONG_TIMEOUT, TIMEOUT, with_timeout};
+use super::counters::{RAISE_REVISION, next_id, raise_revision};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
@@ -11,16 +11,16 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
+    CHUNK_ROWS, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
     Result, Value,
 };
 use crate::store::row::{KEY_COLUMNS, SqlRow, plan_columns, read_key};
 
-const BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
+const UPDATE_BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
          (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
 
-pub(super) const STATEMENTS: [&str; 2] = [RAISE, BAN];
+pub(super) const STATEMENTS: [&str; 2] = [RAISE_REVISION, UPDATE_BAN];
 
 impl Postgres {
     pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
@@ -39,7 +39,7 @@ impl Postgres {
                 &per_minute,
                 &per_day,
                 &secret.prefix(),
-                &&hash.as_bytes()[..],
+                &&hash.0[..],
                 &key.created_at.as_millis(),
                 &key.expires_at.map(Timestamp::as_millis),
                 &revision,
@@ -56,7 +56,7 @@ impl Postgres {
 
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         self.read(async |lease| {
-            let hash = &hash.as_bytes()[..];
+            let hash = &hash.0[..];
             let clause = "WHERE hash = $1 OR old_hash = $1";
             Ok(select(&**lease, clause, &[&hash]).await?.pop())
         })
@@ -65,8 +65,10 @@ impl Postgres {
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| select(&**lease, clause, &[&after.0, &i64::from(CHUNK)]).await)
-            .await
+        self.read_many(async |lease| {
+            select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
+        })
+        .await
     }
 
     pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
@@ -118,12 +120,12 @@ impl Postgres {
 
     pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
         let BanChange { ban, replaces } = change;
-        self.transact(TIMEOUT, async |transaction| {
+        self.transact(REQUEST_TIMEOUT, async |transaction| {
             let revision = raise_revision(transaction, "api_keys").await?;
-            let (began, until) = (ban.began.as_millis(), ban.until.as_millis());
+            let (started_at, until) = (ban.started_at.as_millis(), ban.until.as_millis());
             let replaced = replaces.map(Timestamp::as_millis);
-            let values: [SqlValue<'_>; 5] = [&id.0, &revision, &began, &until, &replaced];
-            transaction.execute_cached(BAN, &values).await?;
+            let values: [SqlValue<'_>; 5] = [&id.0, &revision, &started_at, &until, &replaced];
+            transaction.execute_cached(UPDATE_BAN, &values).await?;
             Ok(())
         })
         .await
@@ -156,14 +158,14 @@ async fn since(
     let (transaction, portal) = with_timeout(LONG_TIMEOUT, beginning).await?;
     loop {
         let reading = async {
-            let rows = transaction.query_portal(&portal, i32::from(CHUNK));
+            let rows = transaction.query_portal(&portal, i32::from(CHUNK_ROWS));
             rows.await?
                 .iter()
                 .map(read_key)
                 .collect::<PgResult<Vec<_>>>()
         };
         let chunk = with_timeout(LONG_TIMEOUT, reading).await?;
-        let is_last = chunk.len() < usize::from(CHUNK);
+        let is_last = chunk.len() < usize::from(CHUNK_ROWS);
         each(chunk);
         if is_last {
             break;
@@ -196,7 +198,7 @@ async fn write(
         } => {
             let assignments =
                 "old_hash = hash, old_until = $5, hash = $3, prefix = $4 WHERE id = $1";
-            let (hash, old_until) = (&hash.as_bytes()[..], old_until.as_millis());
+            let (hash, old_until) = (&hash.0[..], old_until.as_millis());
             update(assignments, &[&hash, &prefix, &old_until]).await
         }
         KeyChange::Revoke(now) => {

@@ -5,12 +5,12 @@ use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::nodes;
 use super::pool::{Lease, Pool};
-use super::steps::{Step, WITH_NODES, current_format, steps};
+use super::steps::{FIRST_FORMAT_WITH_NODES, Step, current_format, steps};
 use super::transaction::{backoff, transact};
-use super::unlimited::{NO_LIMITS, WAITING, reporting};
+use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
 
 /// How often the creation of the lock is tried: two nodes that create the same table at the same time conflict.
-const TRIES: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 
 /// The format of the database; none if it has none of these tables.
 pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
@@ -35,22 +35,22 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
 
 /// Migrates the database to the current format, and returns the previous one.
 pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
-    let mut tries = 1;
+    let mut attempt = 1;
     while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
         let is_temporary = matches!(
             error,
             PgError::Conflict(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
         );
-        if !is_temporary || tries == TRIES {
+        if !is_temporary || attempt == MAX_ATTEMPTS {
             return Err(error);
         }
-        tries += 1;
+        attempt += 1;
         tokio::time::sleep(backoff(3)).await;
     }
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
         let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
-        let row = reporting(WAITING, transaction.query_one(lock, &[])).await?;
+        let row = reporting(WAITING_FOR_MIGRATION, transaction.query_one(lock, &[])).await?;
         let before: i64 = row.try_get(0)?;
         let current = current_format();
         if before > current {
@@ -61,7 +61,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
         let missing = || steps().filter(|(format, _)| *format > before);
         let breaking = |(_, step): &(i64, Step)| step.breaks_older_nodes;
         if let Some((format, _)) = missing().filter(breaking).last()
-            && before >= WITH_NODES
+            && before >= FIRST_FORMAT_WITH_NODES
         {
             nodes::exclude_older(transaction, format).await?;
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::TIMEOUT;
+use super::deadline::REQUEST_TIMEOUT;
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Pool, SqlValue};
 use super::steps::current_format;
 use super::transaction::transact;
-use super::unlimited::{NO_LIMITS, WAITING, reporting};
+use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
@@ -23,23 +23,23 @@ pub(super) const ALIVE_MILLIS: i64 = 30_000;
 pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.
-const KEPT: i64 = 3_600_000;
+const DEAD_NODE_RETENTION_MILLIS: i64 = 3_600_000;
 
-const TAKE_ID: &str =
+const NEXT_NODE_ID: &str =
     "UPDATE counters SET number = number + 1 WHERE what = 'nodes' RETURNING number";
 
 /// While it is locked, no node registers.
-pub(super) const LOCK: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
+pub(super) const LOCK_NODES: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
 
-const FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
+const SELECT_FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
 
-const INSERT: &str = "INSERT INTO nodes (id, version, format, seen_at)
+const INSERT_NODE: &str = "INSERT INTO nodes (id, version, format, seen_at)
      VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000)::int8)";
 
-const RENEW: &str =
+const RENEW_NODE: &str =
     "UPDATE nodes SET seen_at = (extract(epoch FROM clock_timestamp()) * 1000)::int8 WHERE id = $1";
 
-const DELETE: &str = "DELETE FROM nodes WHERE id = $1";
+const DELETE_NODE: &str = "DELETE FROM nodes WHERE id = $1";
 
 /// Deletes the nodes of formats before $1 that were not seen for $2 milliseconds.
 const DELETE_DEAD: &str = "DELETE FROM nodes
@@ -49,24 +49,33 @@ const DELETE_DEAD: &str = "DELETE FROM nodes
 pub(super) const COUNT_ALIVE: &str = "SELECT count(*) FROM nodes
      WHERE seen_at > (extract(epoch FROM clock_timestamp()) * 1000)::int8 - $1";
 
-const OLDER: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER BY id";
+const OLDER_NODES: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER BY id";
 
 /// Registers this node, and returns its ID; or the format of the database, if it is newer than this version's.
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
         // First: the format that is read next stays until the end, unless a migration allows this node to continue.
-        let taken = reporting(WAITING, transaction.query_one(TAKE_ID, &[])).await?;
+        let taken = reporting(
+            WAITING_FOR_MIGRATION,
+            transaction.query_one(NEXT_NODE_ID, &[]),
+        )
+        .await?;
         let id: i64 = taken.try_get(0)?;
-        let format: i64 = transaction.query_one(FORMAT, &[]).await?.try_get(0)?;
+        let format: i64 = transaction
+            .query_one(SELECT_FORMAT, &[])
+            .await?
+            .try_get(0)?;
         if format > current_format() {
             return Ok(Err(format));
         }
         let any = i64::MAX;
-        transaction.execute(DELETE_DEAD, &[&any, &KEPT]).await?;
+        transaction
+            .execute(DELETE_DEAD, &[&any, &DEAD_NODE_RETENTION_MILLIS])
+            .await?;
         let version = env!("CARGO_PKG_VERSION");
         let values: [SqlValue<'_>; 3] = [&id, &version, &current_format()];
-        transaction.execute(INSERT, &values).await?;
+        transaction.execute(INSERT_NODE, &values).await?;
         Ok(Ok(id))
     })
     .await
@@ -74,12 +83,12 @@ pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i
 
 /// Fails while a node of a format before this one is alive. Until the transaction ends, no node registers.
 pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) -> PgResult<()> {
-    transaction.query_one(LOCK, &[]).await?;
+    transaction.query_one(LOCK_NODES, &[]).await?;
     // First: a node that comes back now waits for the end of the migration, and then finds its row deleted.
     transaction
         .execute(DELETE_DEAD, &[&format, &ALIVE_MILLIS])
         .await?;
-    let rows = transaction.query(OLDER, &[&format]).await?;
+    let rows = transaction.query(OLDER_NODES, &[&format]).await?;
     let name = |row: &tokio_postgres::Row| {
         let (id, version): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
         Ok(format!("node {id} (version {version})"))
@@ -98,9 +107,10 @@ pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) ->
 impl Postgres {
     pub(crate) async fn heartbeat(&self) -> Result<Heartbeat> {
         let id = self.node.load(Relaxed);
-        let renew =
-            async |transaction: &Transaction<'_>| transaction.execute_cached(RENEW, &[&id]).await;
-        if self.transact(TIMEOUT, renew).await? > 0 {
+        let renew = async |transaction: &Transaction<'_>| {
+            transaction.execute_cached(RENEW_NODE, &[&id]).await
+        };
+        if self.transact(REQUEST_TIMEOUT, renew).await? > 0 {
             return Ok(Heartbeat::Alive);
         }
         Ok(match register(&self.pool).await? {
@@ -114,8 +124,11 @@ impl Postgres {
 
     pub(crate) async fn deregister(&self) -> Result<()> {
         let id = self.node.load(Relaxed);
-        self.transact(TIMEOUT, async |transaction| {
-            transaction.execute_cached(DELETE, &[&id]).await.map(drop)
+        self.transact(REQUEST_TIMEOUT, async |transaction| {
+            transaction
+                .execute_cached(DELETE_NODE, &[&id])
+                .await
+                .map(drop)
         })
         .await
     }

@@ -15,7 +15,7 @@ use crate::order::transition::Action;
 use crate::order::{Order, OrderId, OrderState};
 use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
-use crate::store::contract::{ActionResult, CHUNK, Page, Result};
+use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{ORDER_COLUMNS, read_order, read_status, write_order};
 
@@ -80,8 +80,10 @@ impl Postgres {
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
         let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| select(&**lease, clause, &[&after.0, &i64::from(CHUNK)]).await)
-            .await
+        self.read_many(async |lease| {
+            select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
+        })
+        .await
     }
 }
 

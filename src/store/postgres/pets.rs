@@ -3,14 +3,20 @@
 use bytes::Bytes;
 use tokio_postgres::Row;
 
+use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::pool::{Executor, Lease, SqlValue};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result};
+use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
+
+/// Begins the transaction, with no limit on how slowly its rows are consumed.
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+                     SET LOCAL statement_timeout = 30000; \
+                     SET LOCAL idle_in_transaction_session_timeout = 0";
 
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
@@ -63,14 +69,34 @@ impl Postgres {
         })
         .await
     }
+
+    pub(crate) async fn snapshot(&self) -> Result<PgSnapshot> {
+        let beginning = async {
+            let lease = self.pool.borrow().await?;
+            lease.batch_execute(BEGIN_SNAPSHOT).await?;
+            Ok(PgSnapshot(lease))
+        };
+        Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
+    }
 }
 
-pub(super) async fn chunk_after(
-    lease: &Lease,
-    after: PetId,
-    status: Option<PetStatus>,
-) -> PgResult<Vec<Pet>> {
-    let rows = rows_after(lease, after.0, status, CHUNK.into()).await?;
+/// The animals at one point in time: a connection with an open transaction, within which they are read in chunks. Until it ends, and
+/// the connection is closed, the server keeps old versions of rows.
+pub(crate) struct PgSnapshot(Lease);
+
+impl PgSnapshot {
+    pub(crate) async fn pets_after(
+        &self,
+        after: PetId,
+        status: Option<PetStatus>,
+    ) -> Result<Vec<Pet>> {
+        let reading = chunk_after(&self.0, after, status);
+        Ok(with_timeout(LONG_TIMEOUT, reading).await?)
+    }
+}
+
+async fn chunk_after(lease: &Lease, after: PetId, status: Option<PetStatus>) -> PgResult<Vec<Pet>> {
+    let rows = rows_after(lease, after.0, status, CHUNK_ROWS.into()).await?;
     rows.iter().map(read_pet).collect()
 }
 

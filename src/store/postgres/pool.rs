@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 use super::connector::{Connector, MAX_CONNECTIONS};
 use super::deadline::with_timeout;
 use super::error::PgResult;
-use super::tls::PgTls;
+use crate::tls::ClientTls;
 
 pub(super) use super::connector::SET_LIMITS;
 
@@ -24,7 +24,7 @@ impl Pool {
         Ok(Self(pool.build()?))
     }
 
-    pub(super) fn tls(&self) -> PgTls {
+    pub(super) fn tls(&self) -> ClientTls {
         self.0.manager().tls()
     }
 
@@ -79,7 +79,6 @@ impl Drop for Lease {
     }
 }
 
-/// A value of a statement's parameter.
 pub(super) type SqlValue<'a> = &'a (dyn ToSql + Sync + 'a);
 
 /// A connection, or a transaction on one. Statements are prepared once per connection.

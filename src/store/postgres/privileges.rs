@@ -1,5 +1,5 @@
-//! Checks at startup that the PostgreSQL role has every privilege that a server needs: otherwise a missing one would show when
-//! creations fail. And the privileges that every command needs.
+//! Checks at startup that the PostgreSQL role has every privilege that a server needs: otherwise a missing one would show only
+//! when creations fail. For a command, only the privileges that every command needs are checked.
 
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
@@ -7,7 +7,7 @@ use crate::store::contract::Mode;
 
 /// What the statements of a server need on each table. `FOR UPDATE` needs UPDATE, too. A command that lacks a privilege fails by
 /// itself, so what only some commands need is not listed.
-const NEEDED: [(&str, &[&str]); 11] = [
+const NEEDED_PRIVILEGES: [(&str, &[&str]); 11] = [
     ("animal_store_format", &["SELECT"]),
     ("deployment", &["SELECT"]),
     ("counters", &["SELECT", "UPDATE"]),
@@ -22,9 +22,9 @@ const NEEDED: [(&str, &[&str]); 11] = [
 ];
 
 /// What every command reads: the format and the clock.
-const NEEDED_BY_COMMANDS: [&str; 2] = ["animal_store_format", "revisions"];
+const TABLES_READ_BY_COMMANDS: [&str; 2] = ["animal_store_format", "revisions"];
 
-const MISSING: &str = "SELECT current_user::text, needed.object, needed.privilege
+const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, needed.privilege
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
      WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
@@ -35,12 +35,14 @@ pub(super) async fn check(pool: &Pool, mode: Mode) -> PgResult<()> {
         privileges.iter().map(move |privilege| (table, *privilege))
     };
     let is_needed = |(table, privilege): &(&str, &str)| {
-        mode.serves() || (NEEDED_BY_COMMANDS.contains(table) && *privilege == "SELECT")
+        mode.serves() || (TABLES_READ_BY_COMMANDS.contains(table) && *privilege == "SELECT")
     };
-    let needed = NEEDED.iter().flat_map(each).filter(is_needed);
+    let needed = NEEDED_PRIVILEGES.iter().flat_map(each).filter(is_needed);
     let (tables, privileges): (Vec<_>, Vec<_>) = needed.unzip();
     let lease = pool.borrow().await?;
-    let rows = lease.query(MISSING, &[&tables, &privileges]).await?;
+    let rows = lease
+        .query(MISSING_PRIVILEGES, &[&tables, &privileges])
+        .await?;
     lease.release();
     let Some(first) = rows.first() else {
         return Ok(());

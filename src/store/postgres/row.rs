@@ -22,7 +22,7 @@ impl SqlRow for Row {
 
     fn optional_hash(&self, column: usize) -> PgResult<Option<[u8; 32]>> {
         let bytes: Option<&[u8]> = self.try_get(column)?;
-        let invalid = |_| Self::invalid(column, "a hash must have 32 bytes".into());
+        let invalid = |_| Self::invalid(column, "a hash must be 32 bytes long".into());
         bytes
             .map(|bytes| bytes.try_into().map_err(invalid))
             .transpose()

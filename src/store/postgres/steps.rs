@@ -2,7 +2,6 @@
 
 use crate::fault::Fault;
 
-/// One migration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) script: &'static str,
@@ -27,7 +26,7 @@ const STEPS: [Step; 5] = [
 ];
 
 /// The first format in which nodes are registered.
-pub(super) const WITH_NODES: i64 = 4;
+pub(super) const FIRST_FORMAT_WITH_NODES: i64 = 4;
 
 pub(crate) const CURRENT_FORMAT: i64 = STEPS.len() as i64;
 

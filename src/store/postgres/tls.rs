@@ -12,27 +12,18 @@ use tokio_rustls::client::TlsStream as Encrypted;
 
 use crate::tls::{ClientTls, server_end_point};
 
-/// How connections are encrypted.
-#[derive(Clone)]
-pub(super) struct PgTls(pub(super) ClientTls);
+/// The handshake with a host.
+pub(crate) struct PgHandshake(ClientTls, String);
 
-pub(super) struct PgHandshake {
-    tls: ClientTls,
-    host: String,
-}
+pub(crate) struct PgStream(Encrypted<Socket>);
 
-pub(super) struct PgStream(Encrypted<Socket>);
-
-impl MakeTlsConnect<Socket> for PgTls {
+impl MakeTlsConnect<Socket> for ClientTls {
     type Stream = PgStream;
     type TlsConnect = PgHandshake;
     type Error = Infallible;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<PgHandshake, Infallible> {
-        Ok(PgHandshake {
-            tls: self.0.clone(),
-            host: host.to_owned(),
-        })
+        Ok(PgHandshake(self.clone(), host.to_owned()))
     }
 }
 
@@ -42,7 +33,7 @@ impl TlsConnect<Socket> for PgHandshake {
     type Future = Pin<Box<dyn Future<Output = io::Result<PgStream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move { self.tls.connect(&self.host, socket).await.map(PgStream) })
+        Box::pin(async move { self.0.connect(&self.1, socket).await.map(PgStream) })
     }
 }
 

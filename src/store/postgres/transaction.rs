@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::TIMEOUT;
+use super::deadline::REQUEST_TIMEOUT;
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
 
@@ -16,7 +16,7 @@ pub(super) async fn transact<T>(
     pool: &Pool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
-    let mut lease = pool.borrow_within(TIMEOUT).await?;
+    let mut lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
     let mut attempt = 1;
     loop {
         let done = async {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
 /// The interval of log lines about a migration in progress.
-const REPORT: Duration = Duration::from_secs(3);
+const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// A migration has no time limit, and neither has waiting for that of another node: a new index on a large table can take long. If
 /// this process exits, so do its connection and the transaction.
@@ -14,13 +14,14 @@ pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
-pub(super) const WAITING: &str = "waiting for another node, which is migrating the database";
+pub(super) const WAITING_FOR_MIGRATION: &str =
+    "waiting for another node, which is migrating the database";
 
 /// Waits for `work`, and logs every few seconds that it is in progress.
 pub(super) async fn reporting<T>(message: &str, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let mut work = pin!(work);
-    let mut ticks = interval_at(began + REPORT, REPORT);
+    let mut ticks = interval_at(began + REPORT_INTERVAL, REPORT_INTERVAL);
     loop {
         tokio::select! {
             done = &mut work => return done,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::TIMEOUT;
+use super::deadline::REQUEST_TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::fault;
@@ -13,28 +13,30 @@ use crate::clock::Day;
 use crate::fault::Fault;
 use crate::key::KeyId;
 use crate::limit::DayUsage;
-use crate::store::contract::{CHUNK, Result, UsageBatch, UsageRow};
+use crate::store::contract::{CHUNK_ROWS, Result, UsageBatch, UsageRow};
 use crate::store::row::{USAGE_COLUMNS, read_requests, read_usage};
 
-const RECORD: &str = "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
+const RECORD_BATCH: &str = "INSERT INTO use_batches (recorder, number, made_at) VALUES ($1, $2, $3)
      ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
      WHERE use_batches.number < excluded.number";
 
-const COUNT: &str = "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
+const ADD_USAGE: &str = "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
      SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[])
      ON CONFLICT (day, api_key_id) DO UPDATE
      SET requests = usage_by_day.requests + excluded.requests, refused = usage_by_day.refused + excluded.refused";
 
-const TOUCH: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_used_at, 0), used.last)
+const SET_LAST_USED: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_used_at, 0), used.last)
      FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
      WHERE api_keys.id = used.id";
 
-pub(super) const STATEMENTS: [&str; 3] = [RECORD, COUNT, TOUCH];
+pub(super) const STATEMENTS: [&str; 3] = [RECORD_BATCH, ADD_USAGE, SET_LAST_USED];
 
 impl Postgres {
     pub(crate) async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
-        self.transact(TIMEOUT, async |transaction| add(transaction, batch).await)
-            .await
+        self.transact(REQUEST_TIMEOUT, async |transaction| {
+            add(transaction, batch).await
+        })
+        .await
     }
 
     pub(crate) async fn usage_on(&self, day: Day) -> Result<Vec<(KeyId, u32)>> {
@@ -49,13 +51,13 @@ impl Postgres {
 
     pub(crate) async fn usage_of(&self, key: KeyId, before: &str) -> Result<Vec<UsageRow>> {
         let clause = "api_key_id = $1 AND day < $2 ORDER BY day DESC LIMIT $3";
-        self.usage(clause, &[&key.0, &before, &i64::from(CHUNK)])
+        self.usage(clause, &[&key.0, &before, &i64::from(CHUNK_ROWS)])
             .await
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
         let clause = "day = $1 AND api_key_id > $2 ORDER BY api_key_id LIMIT $3";
-        self.usage(clause, &[&day, &after.0, &i64::from(CHUNK)])
+        self.usage(clause, &[&day, &after.0, &i64::from(CHUNK_ROWS)])
             .await
     }
 
@@ -85,7 +87,7 @@ impl Postgres {
 /// Adds a batch, unless its ID was recorded before. An attempt at the same batch that is still running holds the row
 /// of that ID, so this one waits for its outcome.
 async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> {
-    let record = Fault::NoUsageBatchId.choose(RECORD, fault::RECORD_NO_BATCH);
+    let record = Fault::NoUsageBatchId.choose(RECORD_BATCH, fault::RECORD_NO_BATCH);
     let (recorder, made_at) = (&batch.recorder, batch.made_at.as_millis());
     let values: [SqlValue<'_>; 3] = [recorder, &batch.number, &made_at];
     if transaction.execute_cached(record, &values).await? == 0 {
@@ -104,8 +106,8 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
     // Sent together, for one round trip.
     let (counted, touched) = tokio::join!(
         biased;
-        transaction.execute_cached(COUNT, &counted),
-        transaction.execute_cached(TOUCH, &touched)
+        transaction.execute_cached(ADD_USAGE, &counted),
+        transaction.execute_cached(SET_LAST_USED, &touched)
     );
     // The error of the first has the cause; that of the second may only say that the transaction has failed.
     counted?;

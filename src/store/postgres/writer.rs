@@ -8,12 +8,12 @@ use tokio_postgres::Config;
 
 use super::connector::Connector;
 use super::creation::create;
-use super::deadline::{TIMEOUT, with_timeout};
+use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::pool::Pool;
-use super::tls::PgTls;
 use super::transaction::transact;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
-use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
+use crate::tls::ClientTls;
 use crate::trace::System;
 
 const MAX_BATCH: usize = 512;
@@ -31,7 +31,7 @@ impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it.
     pub(super) fn start(
         servers: &[Config],
-        tls: PgTls,
+        tls: ClientTls,
         statements: Vec<&'static str>,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Pool)> {
@@ -47,17 +47,13 @@ impl PgWriter {
             waiting,
             state: Arc::clone(&state),
         };
-        let thread = WriterThread::start("postgres", move |alive| {
+        let monitor = WriterMonitor::start(state, "postgres", move |alive| {
             runtime.block_on(async move {
                 // Dropped here, and not with the runtime, which may end slowly: a death is detected immediately.
                 let _alive = alive;
                 creation_loop.run().await;
             });
         })?;
-        let monitor = WriterMonitor {
-            state,
-            thread: Some(thread),
-        };
         Ok((Self { queue, monitor }, pool))
     }
 
@@ -67,7 +63,7 @@ impl PgWriter {
         self.queue
             .send((creation, reply))
             .map_err(|_| writer_stopped())?;
-        match with_timeout(TIMEOUT, async { Ok(created.await) }).await {
+        match with_timeout(REQUEST_TIMEOUT, async { Ok(created.await) }).await {
             Ok(created) => created.unwrap_or_else(|_| Err(writer_stopped())),
             Err(late) => Err(late.into()),
         }
@@ -105,7 +101,7 @@ impl CreationLoop {
             let waits = |index: usize| replies.get(index).is_some_and(|reply| !reply.is_closed());
             create(transaction, creations, waits).await
         });
-        match with_timeout(TIMEOUT, creating).await {
+        match with_timeout(REQUEST_TIMEOUT, creating).await {
             Ok(created) => {
                 self.state.committed(created.iter().flatten());
                 for (reply, created) in replies.into_iter().zip(created) {
@@ -115,7 +111,8 @@ impl CreationLoop {
                 }
             }
             Err(error) => {
-                self.state.failed(&error, "failing", true);
+                self.state.failed.add(1);
+                self.state.health.failed(&error, "failing", true);
                 let failure = StoreError::from(error);
                 for reply in replies {
                     reply.send(Err(failure.clone()));

@@ -19,7 +19,6 @@ use super::readers::Readers;
 use crate::mutex::lock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
 
-/// Why there is no backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The file to write is unsuitable, or could not be written.

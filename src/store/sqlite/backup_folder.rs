@@ -19,11 +19,10 @@ use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
 
-/// The name of the list.
-const LIST: &str = "animal-store-backups.list";
+const LIST_FILE: &str = "animal-store-backups.list";
 
 /// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
-const RESERVE: u64 = 64 * 1024 * 1024;
+const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How far ahead of the clock the time of a backup may be. The clock may have been corrected by a few seconds, and the name may
 /// have been taken; but one that is dated further ahead was made while the clock was wrong, and nobody knows when.
@@ -32,12 +31,10 @@ const MAX_AHEAD: Duration = Duration::from_secs(5 * 60);
 /// Where a server keeps its backups.
 #[derive(Clone, Debug)]
 pub struct BackupFolder {
-    /// The database.
     pub source: PathBuf,
     pub folder: PathBuf,
     /// The ID of the deployment that the database belongs to. A folder is for one deployment.
     pub deployment: DeploymentId,
-    /// How many backups are kept.
     pub keep: usize,
 }
 
@@ -117,7 +114,7 @@ impl BackupFolder {
 
     /// The backups on the list, without those that are gone, or have been changed: they are no longer this server's.
     fn read_list(&self) -> Result<Vec<ListedBackup>> {
-        let path = self.folder.join(LIST);
+        let path = self.folder.join(LIST_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -143,8 +140,8 @@ impl BackupFolder {
 
     /// Whether a backup is there as it was made.
     fn has(&self, entry: &ListedBackup) -> bool {
-        let now = self.entry(entry.name.clone());
-        now.is_ok_and(|now| entry.is_same(&now))
+        let file = self.folder.join(&entry.name).symlink_metadata();
+        file.is_ok_and(|file| entry.is_same(&ListedBackup::new(entry.name.clone(), &file)))
     }
 
     fn write_list(&self, entries: &[ListedBackup]) -> Result<()> {
@@ -158,21 +155,12 @@ impl BackupFolder {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name} {bytes} {modified}");
         }
-        let path = self.folder.join(LIST);
+        let path = self.folder.join(LIST_FILE);
         let new = NewFile::create(&path, Overwrite::Yes)?;
         let mut file = new.file();
         file.write_all(text.as_bytes())
             .map_err(|error| unusable(&path, error))?;
         Ok(new.publish()?)
-    }
-
-    /// The file of this name as it is now.
-    fn entry(&self, name: String) -> Result<ListedBackup> {
-        let path = self.folder.join(&name);
-        let file = path
-            .symlink_metadata()
-            .map_err(|error| unusable(&path, error))?;
-        Ok(ListedBackup::new(name, &file))
     }
 
     fn reject_full_disk(&self) -> Result<()> {
@@ -184,7 +172,7 @@ impl BackupFolder {
         let disk = statvfs(&self.folder);
         let disk = disk.map_err(|error| unusable(&self.folder, io::Error::from(error)))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        let needed = source.len().saturating_add(RESERVE);
+        let needed = source.len().saturating_add(RESERVED_BYTES);
         if free < needed {
             bail!(
                 "{} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill",
@@ -219,9 +207,9 @@ impl ListedBackup {
 
     /// Whether it is still this file. Some file systems keep the time in steps of two seconds, and show the exact one until they
     /// are mounted again.
-    fn is_same(&self, now: &Self) -> bool {
-        let apart = (self.modified - now.modified).abs();
-        self.name == now.name && self.bytes == now.bytes && apart < 2_000_000_000
+    fn is_same(&self, found: &Self) -> bool {
+        let apart = (self.modified - found.modified).abs();
+        self.name == found.name && self.bytes == found.bytes && apart < 2_000_000_000
     }
 }
 

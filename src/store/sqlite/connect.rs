@@ -11,13 +11,13 @@ use rusqlite::{Connection, OpenFlags};
 use crate::new_file::folder;
 
 /// How long a read waits for a lock, which in WAL mode it hardly ever needs.
-const READ_WAIT: Duration = Duration::from_millis(500);
+const READ_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A read-only connection to a file that exists.
 pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(READ_WAIT)?;
+    connection.busy_timeout(READ_LOCK_TIMEOUT)?;
     configure(&connection)?;
     replace_lower(&connection)?;
     Ok(connection)
@@ -36,6 +36,28 @@ pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
     configure(&connection)?;
     replace_lower(&connection)?;
+    Ok(connection)
+}
+
+/// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
+/// write-ahead log into it. Waits this long for others to close it.
+pub(super) fn open_exclusively(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(wait)?;
+    // When it is closed, the log at this path is another database's.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    configure(&connection)?;
+    // A transaction takes the lock, and the locking mode keeps it.
+    connection.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
+    let is_busy: bool =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
+    if is_busy {
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        return Err(rusqlite::Error::SqliteFailure(busy, None));
+    }
     Ok(connection)
 }
 

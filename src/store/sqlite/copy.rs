@@ -9,10 +9,12 @@ use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
 use super::identity::FileIdentity;
 use super::{Sqlite, connect};
-use crate::store::contract::{CHUNK, COUNTED, Counters, Mode, Result, Row, TABLES, Table, Value};
+use crate::store::contract::{
+    CHUNK_ROWS, COUNTED_TABLES, Counters, Mode, Result, Row, Table, Value,
+};
 
 /// How long a command that uses the file at the same time is waited for.
-const LOCK_WAIT: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether both paths name one file, or will when it is created.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -65,7 +67,7 @@ impl SqliteSession {
         let engine = DiscardOnDrop(Some(engine));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(LOCK_WAIT)?;
+        connection.busy_timeout(LOCK_TIMEOUT)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connect::configure(&connection)?;
         // They would give every key another revision.
@@ -87,13 +89,13 @@ impl SqliteSession {
     ) -> Result<()> {
         let mut select = self.connection.prepare(&table.select())?;
         let mut found = select.query(())?;
-        let mut rows = Vec::with_capacity(CHUNK.into());
+        let mut rows = Vec::with_capacity(CHUNK_ROWS.into());
         while let Some(row) = found.next()? {
             let values: rusqlite::Result<Row> = (0..table.columns.len())
                 .map(|column| row.get(column))
                 .collect();
             rows.push(values?);
-            if rows.len() == usize::from(CHUNK) {
+            if rows.len() == usize::from(CHUNK_ROWS) {
                 chunk(std::mem::take(&mut rows)).await?;
             }
         }
@@ -103,17 +105,15 @@ impl SqliteSession {
     /// The counters of AUTOINCREMENT, which a table has from its first row on.
     pub(crate) async fn counters(&self) -> Result<Counters> {
         let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED) {
+        for (counter, name) in counters.iter_mut().zip(COUNTED_TABLES) {
             let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
             *counter = self.connection.query_row(sql, [name], |row| row.get(0))?;
         }
         Ok(counters)
     }
 
-    pub(crate) async fn clear(&self) -> Result<()> {
-        let delete = |table: &Table| format!("DELETE FROM {};", table.name);
-        let script: String = TABLES.iter().map(delete).collect();
-        Ok(self.connection.execute_batch(&script)?)
+    pub(crate) async fn execute(&self, script: &str) -> Result<()> {
+        Ok(self.connection.execute_batch(script)?)
     }
 
     pub(crate) fn insert(&self, table: &Table, rows: Vec<Row>) -> Result<()> {
@@ -131,7 +131,7 @@ impl SqliteSession {
     }
 
     pub(crate) async fn set_counters(&self, counters: Counters) -> Result<()> {
-        for (counter, name) in counters.into_iter().zip(COUNTED) {
+        for (counter, name) in counters.into_iter().zip(COUNTED_TABLES) {
             let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
             self.connection.execute(sql, [name])?;
             let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
@@ -182,7 +182,7 @@ mod tests {
         let path = folder.path().join("x.db");
         SqliteSession::target(&path).unwrap().engine.keep();
         let advice = format!(
-            "{} is in use by process {}: try again when that copy has ended",
+            "{} is in use by process {}: try again when that copy has finished",
             path.display(),
             std::process::id()
         );

@@ -14,14 +14,10 @@ pub(super) fn create(
     if let Some(record) = &idempotency {
         let select = "SELECT pet_id, fingerprint FROM idempotency
                       WHERE api_key_id = ?1 AND idempotency_key = ?2 AND created_at > ?3";
-        let since = record
-            .created_at
-            .minus(IdempotencyRecord::RETENTION)
-            .as_millis();
         let known = connection
             .prepare_cached(select)?
             .query_row(
-                params![record.key.0, record.idempotency_key, since],
+                params![record.key.0, record.idempotency_key, record.since()],
                 |row| Ok((PetId(row.get(0)?), row.get(1)?)),
             )
             .optional()?;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::Sqlite;
-use super::connect::sibling;
-use super::exclusive::open_exclusively;
+use super::connect::{open_exclusively, sibling};
 use super::identity::FileIdentity;
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;

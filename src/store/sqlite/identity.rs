@@ -34,7 +34,6 @@ impl FileIdentity {
         }
     }
 
-    /// The identity of the file that is at this path now.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let file = std::fs::metadata(&path)?;
         Ok(Self::new(path, &file))

@@ -18,7 +18,7 @@ use crate::pet::{PetId, PetIds};
 use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
 /// The suffix of the staging file, before that of a new file, until its name is removed.
-const STAGED: &str = ".staged";
+const STAGING_SUFFIX: &str = ".staged";
 
 /// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
 const SET_UP: &str = "
@@ -56,7 +56,7 @@ impl Sqlite {
         let failed = |error: OpenError| StoreError::Failed(error.to_string());
         let connection = open::second_writer(path, notice).map_err(failed)?;
         // It never gets its final name. What a killed import has left is removed here.
-        let new = NewFile::create(&sibling(path, STAGED), Overwrite::Yes)
+        let new = NewFile::create(&sibling(path, STAGING_SUFFIX), Overwrite::Yes)
             .map_err(|error| StoreError::Failed(format!("cannot stage the animals: {error}")))?;
         let file = new.temporary();
         let attached = file.to_str().map_or_else(

@@ -8,14 +8,14 @@ use super::migrations;
 use super::open_error::OpenError;
 
 /// The smallest SQLite database. SQLite treats a file of one byte as empty, and would overwrite it.
-const SMALLEST: u64 = 512;
+pub(super) const MIN_DATABASE_BYTES: u64 = 512;
 
 /// Up to this size a whole file is checked at every start; for larger ones that would take too long.
-const CHECKED_WHOLE: u64 = 16 * 1024 * 1024;
+const MAX_FULL_CHECK_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The start of the placeholder that stands at the path of a database while a restore moves the files of a damaged one away. The rest
 /// is the name under which the damaged one is kept.
-pub(super) const INTERRUPTED: &str = "A restore of this database was interrupted: run `animal-store restore FILE` again. It is kept as:\n";
+pub(super) const PLACEHOLDER_START: &str = "A restore of this database was interrupted: run `animal-store restore FILE` again. It is kept as:\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
@@ -37,18 +37,18 @@ impl FileState {
 
 /// Inspects the file at a path, without creating files. Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
-    let cannot = |problem: &str| OpenError::cannot_open(path, problem);
+    let failed = |problem: &str| OpenError::cannot_open(path, problem);
     // Looked for first: a process that creates the database creates its log after it.
     let log = connect::journals(path)
         .into_iter()
         .find(|journal| journal.exists());
     let found = match std::fs::metadata(path) {
-        Ok(file) if file.is_dir() => Err(cannot("it is a folder: name a file in it")),
+        Ok(file) if file.is_dir() => Err(failed("it is a folder: name a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(FileState::Empty),
         Err(_) if path.is_symlink() => Err(OpenError::dangling(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
-        Err(error) => Err(cannot(&error.to_string())),
+        Err(error) => Err(failed(&error.to_string())),
     }?;
     // SQLite would replay it into a new database, which it does not belong to.
     let orphaned = |state, log| OpenError::OrphanedLog {
@@ -70,9 +70,9 @@ fn is_without_bytes(path: &Path) -> bool {
 
 fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     let open_error = |error| OpenError::of(path, &error);
-    if length < SMALLEST {
+    if length < MIN_DATABASE_BYTES {
         // Too small for a database that a process could have open.
-        if std::fs::read(path).is_ok_and(|text| text.starts_with(INTERRUPTED.as_bytes())) {
+        if std::fs::read(path).is_ok_and(|text| text.starts_with(PLACEHOLDER_START.as_bytes())) {
             return Err(OpenError::RestoreInterrupted(path.into()));
         }
         return Err(OpenError::NotADatabase(path.into()));
@@ -101,7 +101,7 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
     if format > migrations::CURRENT_FORMAT {
         return Ok(FileState::Format(format));
     }
-    if length <= CHECKED_WHOLE {
+    if length <= MAX_FULL_CHECK_BYTES {
         let verdict: String = snapshot
             .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
             .map_err(open_error)?;

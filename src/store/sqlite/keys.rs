@@ -7,7 +7,8 @@ use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
-    CHUNK, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey, Result,
+    CHUNK_ROWS, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
+    Result,
 };
 use crate::store::row::{KEY_COLUMNS, plan_columns, read_key};
 
@@ -25,7 +26,7 @@ impl Sqlite {
                     per_minute,
                     per_day,
                     prefix,
-                    hash.as_bytes(),
+                    hash.0,
                     key.created_at.as_millis(),
                     key.expires_at.map(Timestamp::as_millis)
                 ],
@@ -42,12 +43,12 @@ impl Sqlite {
 
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         let clause = "WHERE hash = ?1 OR old_hash = ?1";
-        self.read(|connection| Ok(select(connection, clause, [hash.as_bytes()])?.pop()))
+        self.read(|connection| Ok(select(connection, clause, [hash.0])?.pop()))
     }
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, clause, params![after.0, CHUNK]))
+        self.read(|connection| select(connection, clause, params![after.0, CHUNK_ROWS]))
     }
 
     /// Only IDs are sorted, and only the keys of the part are read. With a LIMIT, SQLite keeps the rows up to the end of the part in a tree
@@ -82,12 +83,12 @@ impl Sqlite {
         let clause = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
         loop {
             let chunk =
-                self.read(|connection| select(connection, clause, params![revision, CHUNK]))?;
+                self.read(|connection| select(connection, clause, params![revision, CHUNK_ROWS]))?;
             let Some(last) = chunk.last() else {
                 return Ok(());
             };
             revision = last.revision;
-            let is_last = chunk.len() < usize::from(CHUNK);
+            let is_last = chunk.len() < usize::from(CHUNK_ROWS);
             each(chunk);
             if is_last {
                 return Ok(());
@@ -125,7 +126,7 @@ impl Sqlite {
                      (banned_at IS NULL OR banned_at < ?2)))",
                 params![
                     id.0,
-                    ban.began.as_millis(),
+                    ban.started_at.as_millis(),
                     ban.until.as_millis(),
                     replaces.map(Timestamp::as_millis)
                 ],
@@ -151,7 +152,7 @@ fn write(connection: &Connection, id: KeyId, change: KeyChange) -> rusqlite::Res
             old_until,
         } => connection.execute(
             "UPDATE api_keys SET old_hash = hash, old_until = ?4, hash = ?2, prefix = ?3 WHERE id = ?1",
-            params![id.0, hash.as_bytes(), prefix, old_until.as_millis()],
+            params![id.0, hash.0, prefix, old_until.as_millis()],
         ),
         KeyChange::Revoke(now) => connection.execute(
             "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",

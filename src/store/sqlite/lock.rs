@@ -20,11 +20,11 @@ use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 
 /// The suffix of the lock file of an import.
-const IMPORT: &str = ".import";
+const IMPORT_SUFFIX: &str = ".import";
 
 /// How often, and at which interval, the lock file is read for the ID of a process that has just taken the lock.
-const READS: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(10);
+const MAX_HOLDER_READS: u32 = 20;
+const HOLDER_READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The lock, held until this is dropped.
 pub(crate) struct FileLock {
@@ -47,13 +47,12 @@ impl FileLock {
         Self::take_file(database, ".lock", purpose)
     }
 
-    /// Takes the lock of an import.
     pub(super) fn take_import(database: &Path) -> Result<Self, OpenError> {
-        Self::take_file(database, IMPORT, Purpose::Command)
+        Self::take_file(database, IMPORT_SUFFIX, Purpose::Command)
     }
 
     fn take_file(database: &Path, suffix: &str, purpose: Purpose) -> Result<Self, OpenError> {
-        let cannot =
+        let failed =
             |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
         let path = sibling(database, suffix);
         loop {
@@ -65,7 +64,7 @@ impl FileLock {
                 .mode(0o600)
                 .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
                 .open(&path)
-                .map_err(cannot)?;
+                .map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => {
@@ -76,9 +75,9 @@ impl FileLock {
                         purpose,
                     });
                 }
-                Err(error) => return Err(cannot(error.into())),
+                Err(error) => return Err(failed(error.into())),
             }
-            let metadata = file.metadata().map_err(cannot)?;
+            let metadata = file.metadata().map_err(failed)?;
             let identity = FileIdentity::new(path.clone(), &metadata);
             // Its last holder may have removed the file meanwhile: then this lock protects nothing.
             if identity.is_in_place() {
@@ -94,7 +93,7 @@ impl FileLock {
                 }
                 let mut lock = Self { file, identity };
                 // If the disk is full, the file is removed.
-                Holder::write_to(&mut lock.file, purpose).map_err(cannot)?;
+                Holder::write_to(&mut lock.file, purpose).map_err(failed)?;
                 return Ok(lock);
             }
         }
@@ -107,7 +106,7 @@ impl FileLock {
 
 /// Whether an import is being published, which takes longer the more animals it has.
 pub(super) fn is_importing(database: &Path) -> bool {
-    let Ok(file) = File::open(sibling(database, IMPORT)) else {
+    let Ok(file) = File::open(sibling(database, IMPORT_SUFFIX)) else {
         return false;
     };
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
@@ -126,7 +125,7 @@ impl Drop for FileLock {
 fn holder(file: &mut File) -> (String, Purpose) {
     let here = host();
     let mut purpose = Purpose::Server;
-    for _ in 0..READS {
+    for _ in 0..MAX_HOLDER_READS {
         if let Some(holder) = Holder::read_from(file) {
             purpose = holder.purpose;
             if holder.host != here {
@@ -137,7 +136,7 @@ fn holder(file: &mut File) -> (String, Purpose) {
                 return (format!("process {}", holder.process), holder.purpose);
             }
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(HOLDER_READ_INTERVAL);
     }
     ("another process".into(), purpose)
 }

@@ -34,8 +34,8 @@ impl Purpose {
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Server => "stop it first, or choose another file with --database sqlite:PATH",
-            Self::Copy => "try again when that copy has ended",
-            Self::Command => "try again when that command has ended",
+            Self::Copy => "try again when that copy has finished",
+            Self::Command => "try again when that command has finished",
         }
     }
 }

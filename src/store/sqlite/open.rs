@@ -15,17 +15,19 @@ use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
-use crate::new_file::{NewFile, NewFileError, Overwrite, UNFINISHED, folder, remove_leftovers};
+use crate::new_file::{
+    NewFile, NewFileError, Overwrite, TEMPORARY_SUFFIX, folder, remove_leftovers,
+};
 use crate::store::contract::{Migration, Mode, WrongFormat};
 
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
 const MIN_SQLITE: i32 = 3_051_003;
 
 /// The timeout of a write that waits for another process's write.
-pub(super) const WRITE_WAIT: Duration = Duration::from_secs(2);
+pub(super) const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
-pub(super) const KEPT: &str = ".before-restore-";
+pub(super) const KEPT_SUFFIX: &str = ".before-restore-";
 
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
@@ -69,7 +71,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
     let migration = |before: Option<i32>| Migration {
         before: before.map(i64::from),
-        now: known,
+        after: known,
     };
     if mode == Mode::ReadOnly {
         return Ok(Opened {
@@ -154,7 +156,7 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     if file.nlink() == 1 {
         return Ok(());
     }
-    let unfinished = [UNFINISHED, KEPT].map(|suffix| sibling(path, suffix));
+    let unfinished = [TEMPORARY_SUFFIX, KEPT_SUFFIX].map(|suffix| sibling(path, suffix));
     let is_unfinished = |name: OsString| {
         let mut prefixes = unfinished.iter().filter_map(|path| path.file_name());
         prefixes.any(|prefix| {
@@ -181,14 +183,14 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
 /// the next one removes what it left. Of two that start at once one is first. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
-    let cannot = |error| match error {
+    let failed = |error| match error {
         NewFileError::Failed(_, error) => OpenError::cannot_open(path, error.to_string()),
         other => OpenError::cannot_open(path, other.to_string()),
     };
     // Only its owner can read it: it holds the hashes of keys. The write-ahead log gets the permissions of the file.
     let new = match NewFile::create(path, Overwrite::No) {
         Err(NewFileError::Exists(_)) => return Ok(false),
-        created => created.map_err(cannot)?,
+        created => created.map_err(failed)?,
     };
     give_to_owner_of_folder(new.temporary());
     let made = connect(new.temporary(), Mode::Migrate, None).and_then(|(connection, _)| {
@@ -203,7 +205,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     })?;
     match new.publish() {
         Err(NewFileError::Exists(_)) => Ok(false),
-        published => published.map(|()| true).map_err(cannot),
+        published => published.map(|()| true).map_err(failed),
     }
 }
 
@@ -219,7 +221,7 @@ fn connect(
         let mut connection = Connection::open_with_flags(path, flags)?;
         match notice {
             Some(notice) => lock_wait::wait_as_command(&mut connection, notice)?,
-            None => connection.busy_timeout(WRITE_WAIT)?,
+            None => connection.busy_timeout(WRITE_LOCK_TIMEOUT)?,
         }
         let journal: String =
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;

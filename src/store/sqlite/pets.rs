@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Rows, params};
 
-use super::Sqlite;
+use super::readers::FileStamp;
+use super::{Sqlite, connect};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
-use crate::store::contract::{CHUNK, Creation, CreationOutcome, Page, Result};
+use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result, StoreError};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{read_pet, write_pet};
 
@@ -59,15 +60,52 @@ impl Sqlite {
             Ok(counts)
         })
     }
+
+    pub(crate) fn snapshot(&self) -> Result<SqliteSnapshot<'_>> {
+        let at_rest = self.readers.at_rest();
+        let connection = match at_rest {
+            Some(_) => connect::immutable_reader(&self.readers.path)?,
+            None => connect::reader(&self.readers.path)?,
+        };
+        connection.execute_batch("BEGIN")?;
+        Ok(SqliteSnapshot {
+            engine: self,
+            connection,
+            at_rest,
+        })
+    }
 }
 
-pub(super) fn chunk_after(
+/// The animals at one point in time, read in chunks within one transaction. No writer waits for it, but the write-ahead log grows until
+/// it ends.
+pub(crate) struct SqliteSnapshot<'a> {
+    engine: &'a Sqlite,
+    connection: Connection,
+    /// The file as it was, if it is read as if it could not change.
+    at_rest: Option<FileStamp>,
+}
+
+impl SqliteSnapshot<'_> {
+    pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
+        let pets = chunk_after(&self.connection, after, status)?;
+        if pets.len() < CHUNK_ROWS.into()
+            && self.at_rest.is_some()
+            && self.engine.readers.at_rest() != self.at_rest
+        {
+            let problem = "the database was changed while it was read: try again";
+            return Err(StoreError::Unavailable(problem.into()));
+        }
+        Ok(pets)
+    }
+}
+
+fn chunk_after(
     connection: &Connection,
     after: PetId,
     status: Option<PetStatus>,
 ) -> rusqlite::Result<Vec<Pet>> {
     let mut statement = prepare(connection, status)?;
-    query_after(&mut statement, after.0, status, CHUNK.into())?
+    query_after(&mut statement, after.0, status, CHUNK_ROWS.into())?
         .mapped(|row| read_pet(row))
         .collect()
 }

@@ -19,12 +19,11 @@ use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
-use super::connect::{self, give_to_owner_of_folder, sibling};
-use super::exclusive::open_exclusively;
-use super::inspect::{FileState, INTERRUPTED, inspect};
+use super::connect::{self, give_to_owner_of_folder, open_exclusively, sibling};
+use super::inspect::{FileState, MIN_DATABASE_BYTES, PLACEHOLDER_START, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
-use super::open::{KEPT, reject_hard_links};
+use super::open::{KEPT_SUFFIX, reject_hard_links};
 use super::open_error::OpenError;
 use super::permission;
 use super::restore_error::RestoreError;
@@ -34,14 +33,13 @@ use crate::clock::Timestamp;
 use crate::new_file::{ChangedAccess, NewFile, Overwrite, folder, sync_folder};
 
 /// How many bytes are copied between two checks for an interrupt.
-const CHUNK: u64 = 8 * 1024 * 1024;
+const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// How long other processes that have the database open have to close it.
-const EXCLUSIVE_WAIT: Duration = Duration::from_secs(10);
+const EXCLUSIVE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, RestoreError>;
 
-/// What was restored.
 pub struct Restored {
     /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
@@ -54,10 +52,9 @@ pub struct Restored {
 /// A backup that is checked and on disk, next to the database. Nothing of the database has changed yet.
 pub struct Restore {
     target: PathBuf,
-    old: Old,
+    old: OldDatabase,
     new: NewFile,
     access: Option<ChangedAccess>,
-    /// The size of the backup.
     pub bytes: u64,
     /// The format of the backup, which `serve` migrates if it is an earlier one.
     pub format: i32,
@@ -67,7 +64,7 @@ pub struct Restore {
 
 /// The database that is replaced.
 #[derive(Debug, PartialEq, Eq)]
-enum Old {
+enum OldDatabase {
     Missing,
     Readable,
     /// It cannot be opened, or its log has no database.
@@ -94,7 +91,7 @@ impl Restore {
         let old = inspect_old(&real).map_err(rejected)?;
         // Removes names that an interrupted restore has left behind.
         let one_name = reject_hard_links(&real);
-        if old == Old::Readable {
+        if old == OldDatabase::Readable {
             one_name.map_err(rejected)?;
         }
 
@@ -131,7 +128,7 @@ impl Restore {
 
     /// Whether there is a database, or a part of one, that it replaces.
     pub fn replaces(&self) -> bool {
-        self.old != Old::Missing
+        self.old != OldDatabase::Missing
     }
 
     /// Keys whose secrets will work again. None if the old database cannot be read.
@@ -157,7 +154,7 @@ impl Restore {
             return Err(RestoreError::Interrupted);
         }
         match self.old {
-            Old::Missing => {
+            OldDatabase::Missing => {
                 self.new.publish()?;
                 Ok(Restored {
                     kept: None,
@@ -165,13 +162,13 @@ impl Restore {
                     access: None,
                 })
             }
-            Old::Readable => self.replace_readable(now, progress),
-            Old::Unreadable => self.replace_unreadable(now),
+            OldDatabase::Readable => self.replace_readable(now, progress),
+            OldDatabase::Unreadable => self.replace_unreadable(now),
         }
     }
 
     fn replace_readable(self, now: Timestamp, progress: &BackupProgress) -> Result<Restored> {
-        let connection = match open_exclusively(&self.target, EXCLUSIVE_WAIT) {
+        let connection = match open_exclusively(&self.target, EXCLUSIVE_LOCK_TIMEOUT) {
             Ok(connection) => connection,
             Err(error) if is_damage(&error) => return self.replace_unreadable(now),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
@@ -215,7 +212,7 @@ impl Restore {
                 }
                 let name = kept.file_name().unwrap_or_default().to_string_lossy();
                 let mut file = placeholder.file();
-                file.write_all(format!("{INTERRUPTED}{name}\n").as_bytes())
+                file.write_all(format!("{PLACEHOLDER_START}{name}\n").as_bytes())
                     .map_err(|error| self.failed(error))?;
                 self.unless_missing(std::fs::hard_link(&self.target, &kept))?;
                 self.sync_folder()?;
@@ -259,16 +256,16 @@ fn cannot_restore(file: &Path, error: impl Display) -> RestoreError {
 }
 
 /// The state of the database. Rejects one that is not replaced, such as that of another program.
-fn inspect_old(target: &Path) -> std::result::Result<Old, OpenError> {
+fn inspect_old(target: &Path) -> std::result::Result<OldDatabase, OpenError> {
     match inspect(target) {
-        Ok(FileState::Missing) => Ok(Old::Missing),
-        Ok(FileState::Empty | FileState::Format(_)) => Ok(Old::Readable),
+        Ok(FileState::Missing) => Ok(OldDatabase::Missing),
+        Ok(FileState::Empty | FileState::Format(_)) => Ok(OldDatabase::Readable),
         Err(
             OpenError::Damaged { .. }
             | OpenError::NotADatabase(_)
             | OpenError::OrphanedLog { .. }
             | OpenError::RestoreInterrupted(_),
-        ) => Ok(Old::Unreadable),
+        ) => Ok(OldDatabase::Unreadable),
         Err(error) => Err(error),
     }
 }
@@ -276,7 +273,7 @@ fn inspect_old(target: &Path) -> std::result::Result<Old, OpenError> {
 fn copy(source: &Path, new: &NewFile, progress: &BackupProgress) -> io::Result<()> {
     let mut source = File::open(source)?;
     let mut target = new.file();
-    while io::copy(&mut (&mut source).take(CHUNK), &mut target)? > 0 {
+    while io::copy(&mut (&mut source).take(CHUNK_BYTES), &mut target)? > 0 {
         if progress.is_interrupted() {
             return Err(ErrorKind::Interrupted.into());
         }
@@ -296,13 +293,13 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 /// The name under which a database is kept.
 fn kept_name(target: &Path, now: Timestamp) -> PathBuf {
     let time = now.to_string().replace(':', "-");
-    let mut kept = sibling(target, &format!("{KEPT}{time}"));
+    let mut kept = sibling(target, &format!("{KEPT_SUFFIX}{time}"));
     let mut number = 2;
     while ["", "-wal", "-shm", "-journal"]
         .iter()
         .any(|end| sibling(&kept, end).symlink_metadata().is_ok())
     {
-        kept = sibling(target, &format!("{KEPT}{time}-{number}"));
+        kept = sibling(target, &format!("{KEPT_SUFFIX}{time}-{number}"));
         number += 1;
     }
     kept
@@ -312,9 +309,9 @@ fn kept_name(target: &Path, now: Timestamp) -> PathBuf {
 fn interrupted(target: &Path) -> Option<PathBuf> {
     // A database is never read so: closing the file would drop SQLite's locks on it.
     let text = match target.metadata() {
-        Ok(file) if file.size() < 512 => std::fs::read_to_string(target).ok()?,
+        Ok(file) if file.size() < MIN_DATABASE_BYTES => std::fs::read_to_string(target).ok()?,
         _ => return None,
     };
-    let name = text.strip_prefix(INTERRUPTED)?.lines().next()?;
+    let name = text.strip_prefix(PLACEHOLDER_START)?.lines().next()?;
     Some(folder(target).join(name))
 }

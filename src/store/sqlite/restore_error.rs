@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use crate::new_file::NewFileError;
 
-/// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// The backup is the database.
     #[error("{0} is the database itself: name a backup")]
     SameFile(PathBuf),
-    /// A file could not be written.
     #[error(transparent)]
     File(#[from] NewFileError),
     /// It was interrupted before it changed anything.

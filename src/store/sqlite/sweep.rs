@@ -12,7 +12,7 @@ use crate::store::contract::Result;
 
 /// Rows in a chunk. Rows of the same age are on different pages, and the cost is per page: about 2 ms for a chunk, and as much again
 /// for the checkpoint.
-const CHUNK: usize = 100;
+const SWEEP_ROWS: usize = 100;
 
 impl Sqlite {
     pub(crate) async fn sweep_idempotency(&self, before: Timestamp) -> Result<bool> {
@@ -53,13 +53,13 @@ fn delete_chunk(
 ) -> rusqlite::Result<bool> {
     let old: Vec<(Value, Value)> = connection
         .prepare_cached(find)?
-        .query_map(params![before, CHUNK as i64], |row| row.try_into())?
+        .query_map(params![before, SWEEP_ROWS as i64], |row| row.try_into())?
         .collect::<rusqlite::Result<_>>()?;
     let mut delete = connection.prepare_cached(delete)?;
     for key in &old {
         delete.execute(params![key.0, key.1])?;
     }
-    Ok(old.len() == CHUNK)
+    Ok(old.len() == SWEEP_ROWS)
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
             while idempotency(&connection, Timestamp::from_millis(round - 1)).unwrap() {
                 chunks += 1;
             }
-            assert_eq!(chunks, if round == 0 { 0 } else { ROWS / CHUNK });
+            assert_eq!(chunks, if round == 0 { 0 } else { ROWS / SWEEP_ROWS });
             assert_eq!(
                 number(&connection, "SELECT count(*) FROM idempotency"),
                 ROWS as i64

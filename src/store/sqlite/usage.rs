@@ -7,7 +7,7 @@ use rusqlite::{Connection, Params, params};
 use super::Sqlite;
 use crate::clock::Day;
 use crate::key::KeyId;
-use crate::store::contract::{CHUNK, Result, UsageBatch, UsageRow};
+use crate::store::contract::{CHUNK_ROWS, Result, UsageBatch, UsageRow};
 use crate::store::row::{USAGE_COLUMNS, read_requests, read_usage};
 
 impl Sqlite {
@@ -28,12 +28,12 @@ impl Sqlite {
 
     pub(crate) async fn usage_of(&self, key: KeyId, before: &str) -> Result<Vec<UsageRow>> {
         let clause = "api_key_id = ?1 AND day < ?2 ORDER BY day DESC LIMIT ?3";
-        self.read(|connection| select(connection, clause, params![key.0, before, CHUNK]))
+        self.read(|connection| select(connection, clause, params![key.0, before, CHUNK_ROWS]))
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
         let clause = "day = ?1 AND api_key_id > ?2 ORDER BY api_key_id LIMIT ?3";
-        self.read(|connection| select(connection, clause, params![day, after.0, CHUNK]))
+        self.read(|connection| select(connection, clause, params![day, after.0, CHUNK_ROWS]))
     }
 
     pub(crate) async fn usage_before(&self, day: &str, limit: i64) -> Result<Vec<UsageRow>> {

@@ -12,11 +12,11 @@ use tokio::sync::oneshot;
 
 use super::error::{file_too_large, is_busy, is_fatal, is_write_failure, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
-use super::job::{Job, Written};
+use super::job::Job;
 use super::lock::is_importing;
 use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
-use crate::store::writer::{Reply, WriterMonitor, WriterState, WriterThread, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
 use crate::trace::System;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
@@ -27,7 +27,7 @@ const MAX_BATCH: usize = 512;
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
-const CHECK: Duration = Duration::from_millis(400);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
 
 pub(super) struct SqliteWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
@@ -45,7 +45,7 @@ impl SqliteWriter {
         max_waiting: usize,
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
-        let (queue, thread) = match connection {
+        let (queue, monitor) = match connection {
             Some(connection) => {
                 let (queue, jobs) = mpsc::channel();
                 let write_loop = WriteLoop {
@@ -55,18 +55,21 @@ impl SqliteWriter {
                     state: Arc::clone(&state),
                 };
                 let run = move |_alive| write_loop.run(&jobs);
-                (Some(queue), Some(WriterThread::start("writer", run)?))
+                (Some(queue), WriterMonitor::start(state, "writer", run)?)
             }
-            None => (None, None),
+            None => (None, WriterMonitor::read_only(state)),
         };
-        let monitor = WriterMonitor { state, thread };
         Ok(Self { queue, monitor })
     }
 
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Sqlite);
-        self.send(Job::Create { creation, reply })?;
+        self.send(Job::Create {
+            creation: Some(creation),
+            created: None,
+            reply,
+        })?;
         created.await.unwrap_or_else(|_| Err(writer_stopped()))
     }
 
@@ -81,11 +84,11 @@ impl SqliteWriter {
         let (value, mut written) = oneshot::channel();
         let (reply, committed) = oneshot::channel();
         self.send(Job::Other {
-            write: Box::new(|connection| {
+            write: Some(Box::new(|connection| {
                 write(connection).map(|written| drop(value.send(written)))
-            }),
+            })),
             checkpoint,
-            reply,
+            reply: Some(reply),
         })?;
         committed.await.unwrap_or_else(|_| Err(writer_stopped()))?;
         written.try_recv().map_err(|_| writer_stopped())
@@ -100,7 +103,7 @@ impl SqliteWriter {
 
 /// Why nothing may be acknowledged again.
 #[derive(Debug, thiserror::Error)]
-enum Fatal {
+enum FatalError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("{} was moved or removed while it was in use", .0.display())]
@@ -108,9 +111,11 @@ enum Fatal {
 }
 
 /// Checks that these files are still at their paths. What is written to one that is not is lost.
-fn check<'a>(files: impl IntoIterator<Item = &'a FileIdentity>) -> std::result::Result<(), Fatal> {
+fn check<'a>(
+    files: impl IntoIterator<Item = &'a FileIdentity>,
+) -> std::result::Result<(), FatalError> {
     let moved = files.into_iter().find(|file| !file.is_in_place());
-    moved.map_or(Ok(()), |file| Err(Fatal::Moved(file.path().into())))
+    moved.map_or(Ok(()), |file| Err(FatalError::Moved(file.path().into())))
 }
 
 /// The work of the thread.
@@ -129,11 +134,11 @@ impl WriteLoop {
     }
 
     /// Writes until the queue is closed.
-    fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+    fn write_all(&self, jobs: &Receiver<Job>) -> std::result::Result<(), FatalError> {
         let mut checked = Instant::now();
         loop {
-            let received = jobs.recv_timeout(CHECK);
-            if checked.elapsed() >= CHECK {
+            let received = jobs.recv_timeout(FILE_CHECK_INTERVAL);
+            if checked.elapsed() >= FILE_CHECK_INTERVAL {
                 check(self.files.data.iter().chain(&self.files.locks))?;
                 checked = Instant::now();
             }
@@ -157,23 +162,19 @@ impl WriteLoop {
     }
 
     /// Writes all of a batch, and replies. An error is one after which nothing may be acknowledged again.
-    fn write(&self, mut batch: Vec<Job>, jobs: &Receiver<Job>) -> std::result::Result<(), Fatal> {
+    fn write(
+        &self,
+        mut batch: Vec<Job>,
+        jobs: &Receiver<Job>,
+    ) -> std::result::Result<(), FatalError> {
         let connection = &self.connection;
         let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
-        let mut done = Vec::with_capacity(writes);
-        let (mut rest, mut waits) = (batch.into_iter(), None);
         let committed = self.begin().and_then(|()| {
-            for job in &mut rest {
-                let written = job.write(connection).map_err(|failed| {
-                    waits = failed.reply;
-                    failed.error
-                })?;
-                done.extend(written);
-            }
+            batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
-                done.drain(..).for_each(|written| written.reply(Ok(())));
+                batch.drain(..).for_each(|job| job.reply(Ok(())));
                 std::thread::sleep(Duration::from_millis(5));
             }
             connection.execute_batch("COMMIT")
@@ -182,14 +183,14 @@ impl WriteLoop {
             Ok(()) => {
                 if let Err(moved) = check(&self.files.data) {
                     let failure = StoreError::Unavailable(moved.to_string());
-                    done.into_iter()
-                        .for_each(|written| written.reply(Err(failure.clone())));
+                    batch
+                        .into_iter()
+                        .for_each(|job| job.reply(Err(failure.clone())));
                     return Err(moved);
                 }
-                self.state
-                    .committed(done.iter().filter_map(Written::created));
-                let checkpoint = done.iter().any(Written::wants_checkpoint);
-                done.into_iter().for_each(|written| written.reply(Ok(())));
+                self.state.committed(batch.iter().filter_map(Job::created));
+                let checkpoint = batch.iter().any(Job::wants_checkpoint);
+                batch.into_iter().for_each(|job| job.reply(Ok(())));
                 if checkpoint {
                     self.checkpoint()?;
                 }
@@ -200,20 +201,18 @@ impl WriteLoop {
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
-                self.state.failed(&error, kind(&error), of_creations);
+                self.state.failed.add(1);
+                self.state.health.failed(&error, kind(&error), of_creations);
                 // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
                 // first reply: a client that retries after it has not waited.
                 let waiting = match is_busy(&error) {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),
                 };
-                waits
+                batch
                     .into_iter()
-                    .for_each(|reply| reply.send(Err(failure.clone())));
-                done.into_iter()
-                    .for_each(|written| written.reply(Err(failure.clone())));
-                rest.chain(waiting)
-                    .for_each(|job| job.fail(failure.clone()));
+                    .chain(waiting)
+                    .for_each(|job| job.reply(Err(failure.clone())));
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
                     true => Err(error.into()),
@@ -265,7 +264,7 @@ mod tests {
 
     use super::super::Sqlite;
     use super::super::lock::FileLock;
-    use super::super::open::WRITE_WAIT;
+    use super::super::open::WRITE_LOCK_TIMEOUT;
     use super::*;
     use crate::pet::NewPet;
     use crate::store::contract::Mode;
@@ -315,7 +314,9 @@ mod tests {
                     "{created:?}"
                 );
             }
-            let died = async { tokio::time::timeout(5 * CHECK, engine.writer().died()).await };
+            let died = async {
+                tokio::time::timeout(5 * FILE_CHECK_INTERVAL, engine.writer().died()).await
+            };
             assert!(runtime.block_on(died).is_ok());
         }
     }
@@ -353,7 +354,7 @@ mod tests {
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let import = FileLock::take_import(&path).unwrap();
         let release = std::thread::spawn(move || {
-            std::thread::sleep(WRITE_WAIT + WRITE_WAIT / 4);
+            std::thread::sleep(WRITE_LOCK_TIMEOUT + WRITE_LOCK_TIMEOUT / 4);
             other.execute_batch("COMMIT").unwrap();
             drop(import);
         });

@@ -7,18 +7,18 @@ use crate::mutex::lock;
 
 /// The outcome of the last transactions.
 #[derive(Default)]
-pub(crate) struct WriteHealth(Mutex<WriteState>);
+pub(crate) struct WriteHealth(Mutex<HealthState>);
 
 #[derive(Default)]
-struct WriteState {
-    failing: Option<Failing>,
+struct HealthState {
+    failing: Option<WriteFailure>,
     /// The error of a failure that has not been logged.
     unlogged: Option<String>,
     /// Whether the log says that writes fail, and how many have failed.
     logged: Option<u64>,
 }
 
-struct Failing {
+struct WriteFailure {
     kind: &'static str,
     transactions: u64,
     /// Whether creations failed. Then only a creation shows that they no longer do: smaller writes may succeed meanwhile.
@@ -44,7 +44,7 @@ impl WriteHealth {
         if state.logged.is_none() {
             state.unlogged = Some(error.to_string());
         }
-        state.failing = Some(Failing {
+        state.failing = Some(WriteFailure {
             kind,
             transactions: before.as_ref().map_or(0, |it| it.transactions) + 1,
             of_creations: of_creations || before.is_some_and(|it| it.of_creations),
@@ -63,7 +63,7 @@ impl WriteHealth {
                 state.logged = Some(0);
             }
         }
-        let WriteState {
+        let HealthState {
             failing, logged, ..
         } = &mut *state;
         match (failing, &logged) {

@@ -84,8 +84,8 @@ fn count_in(moments: &[i64], period: i64, now: i64) -> u32 {
 }
 
 pub(super) fn ban(from: i64, until: i64) -> Ban {
-    let [began, until] = [from, until].map(Timestamp::from_millis);
-    Ban { began, until }
+    let [started_at, until] = [from, until].map(Timestamp::from_millis);
+    Ban { started_at, until }
 }
 
 impl Model {
@@ -166,7 +166,8 @@ impl Model {
         let moment = self.minute.moment();
         let rejected = &mut self.rejected[decider as usize];
         rejected.push(moment);
-        if policy.after == 0 || count_in(rejected, MINUTE, moment) <= policy.after {
+        if policy.max_rejections == 0 || count_in(rejected, MINUTE, moment) <= policy.max_rejections
+        {
             let by = match day.1 {
                 0 => limit::Period::Day,
                 _ => limit::Period::Minute,
@@ -174,7 +175,7 @@ impl Model {
             let until = Timestamp::from_millis(until);
             return Admission::RateLimited { by, until };
         }
-        let first = i64::try_from(policy.first.as_millis()).expect("a duration");
+        let first = i64::try_from(policy.first_duration.as_millis()).expect("a duration");
         let length = match self.bans.last() {
             Some((from, until)) if now - from < DAY => (2 * (until - from)).min(HOUR).max(first),
             _ => first,

@@ -19,7 +19,7 @@ impl Met {
             Admission::RateLimited { .. } => self.limited += 1,
             Admission::Banned { new: None, .. } => self.banned += 1,
             Admission::Banned { new: Some(ban), .. } => {
-                match ban.until == ban.began.plus(policy.first) {
+                match ban.until == ban.started_at.plus(policy.first_duration) {
                     true => self.first_bans += 1,
                     false => self.further_bans += 1,
                 }

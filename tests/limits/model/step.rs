@@ -64,5 +64,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
 
 pub(super) fn policy() -> impl Strategy<Value = BanPolicy> {
     let first = prop_oneof![Just(300), Just(1), Just(60), Just(7_200)].prop_map(secs);
-    (0..12_u32, first).prop_map(|(after, first)| BanPolicy { after, first })
+    (0..12_u32, first).prop_map(|(max_rejections, first_duration)| BanPolicy {
+        max_rejections,
+        first_duration,
+    })
 }

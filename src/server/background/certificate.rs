@@ -1,16 +1,47 @@
-//! Reads the certificate again: its files are polled, and a SIGHUP reads them immediately. File watches would miss links that
-//! are replaced, and network file systems.
+//! The certificate of the listeners: loaded at startup, checked for its expiry, and read again: its files are polled, and a SIGHUP
+//! reads them immediately. File watches would miss links that are replaced, and network file systems.
 
+use std::io;
 use std::time::Duration;
 
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::super::certificate;
-use super::super::shared::Shared;
+use crate::config::TlsFiles;
+use crate::http::Tls;
 use crate::metrics::BackgroundTask;
+use crate::server::shared::Shared;
 
 /// How often the files are read.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
+    let tls = Tls::load(files.cert.clone(), files.key.clone()).map_err(anyhow::Error::msg)?;
+    // It stays registered: a signal to reload must not terminate a server that has just started.
+    drop(hangups().context("cannot listen for SIGHUP")?);
+    Ok(tls)
+}
+
+/// The signals to read the files again.
+fn hangups() -> io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
+
+/// Publishes when the certificate expires. One that has expired, or is not valid yet, is used nevertheless: clients decide whether they
+/// accept it.
+pub(crate) fn publish_expiry(tls: &Tls, shared: &Shared) {
+    let expires_at = tls.expires_at();
+    let metric = &shared.metrics.certificate_expires_at;
+    metric.set(expires_at.as_millis());
+    let (now, valid_from) = (shared.clock.now(), tls.valid_from());
+    if expires_at <= now {
+        tracing::warn!(%expires_at, "the certificate of --tls-cert has expired: replace it");
+    }
+    if valid_from > now {
+        tracing::warn!(%valid_from, "the certificate of --tls-cert is not valid yet: replace it, or correct the clock");
+    }
+}
 
 /// Reads the files until the server shuts down.
 pub(super) async fn run(shared: &Shared) {
@@ -18,7 +49,7 @@ pub(super) async fn run(shared: &Shared) {
     let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut hangups = certificate::hangups().ok();
+    let mut hangups = hangups().ok();
     let mut hangup = async || match &mut hangups {
         Some(hangups) => drop(hangups.recv().await),
         None => std::future::pending().await,
@@ -40,7 +71,7 @@ pub(super) async fn run(shared: &Shared) {
             Ok(Ok(false)) | Err(_) => {}
             Ok(Ok(true)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
-                certificate::publish_expiry(tls, shared);
+                publish_expiry(tls, shared);
             }
             Ok(Err(error)) => {
                 shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
