@@ -22,7 +22,7 @@ const BANNED_MESSAGE: &str = "This API key is temporarily banned for sending mor
 
 const UNAVAILABLE_MESSAGE: &str = "The service is temporarily unavailable. Try again in a moment.";
 
-/// The same for a limit of a key. Nothing in these messages needs escaping in JSON.
+/// The message of an exceeded limit up to the seconds. As in the other two, nothing in it needs escaping in JSON.
 const fn exceeded(period: &Period) -> &'static str {
     match period {
         Period::Minute => {
@@ -32,7 +32,7 @@ const fn exceeded(period: &Period) -> &'static str {
     }
 }
 
-/// The same for failed authentications.
+/// The message of too many failed authentications up to the seconds.
 const TOO_MANY_FAILURES_MESSAGE: &str =
     "This address has exceeded its limit of failed authentications. Try again in ";
 

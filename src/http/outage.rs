@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// How long no accept must have failed for an outage to have ended.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 
-/// The failures of an accept loop since the last outage, if any.
+/// The current outage of an accept loop, if there is one: how many accepts have failed, and when the last one did.
 #[derive(Default)]
 pub(super) struct Outage {
     failures: u64,
