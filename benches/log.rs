@@ -41,6 +41,7 @@ fn round(format: LogFormat) -> std::io::Result<Duration> {
             took: Duration::from_micros(u64::from(number % 1_000)),
             key: Some(KeyId(7)),
             reason: None,
+            cause: None,
         }));
     }
     Ok(began.elapsed())

@@ -126,7 +126,7 @@ impl Service for Admin {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::looks_like_a_key(id)
+        !KeyHash::may_be_in(id)
     }
 
     async fn start(&self) {

@@ -87,8 +87,13 @@ impl KeyHash {
     }
 
     /// Whether a text has the length of a key and begins like one (`as_`); it may be mistyped.
-    pub fn looks_like_a_key(text: &[u8]) -> bool {
+    fn looks_like_a_key(text: &[u8]) -> bool {
         text.len() == KEY_LENGTH && text.starts_with(SCHEME.as_bytes())
+    }
+
+    /// Whether a part of a text looks like a key.
+    pub fn may_be_in(text: &[u8]) -> bool {
+        text.windows(KEY_LENGTH).any(Self::looks_like_a_key)
     }
 
     /// Whether a text that looks like a key has the checksum of one: a mistyped key does not.

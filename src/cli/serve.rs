@@ -47,7 +47,8 @@ async fn serve(
     clock: Clock,
 ) -> anyhow::Result<()> {
     // Before anything else: a signal during the start must not be missed.
-    let mut signals = Signals::of_server().context("cannot listen for signals")?;
+    let mut signals =
+        Signals::of_server(config.tls.is_some()).context("cannot listen for signals")?;
     let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a thread panicked"),

@@ -1,8 +1,9 @@
 //! SIGTERM and SIGINT (Ctrl-C), on a separate thread. The first one starts a graceful shutdown, the second one exits immediately.
-//! SIGHUP, the loss of the terminal, stops a command as well; a server reloads its certificate instead.
+//! SIGHUP, the loss of the terminal, stops a command as well. To a server without a terminal it means that it reads its certificate
+//! again, and so it stops none, whether it has a certificate or not: a service manager sends it to reload any server.
 
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -35,12 +36,12 @@ impl Signals {
         Self::listen(!ignores_hangups())
     }
 
-    /// Listens to the signals that end a server, from now on.
-    pub(super) fn of_server() -> io::Result<Self> {
-        Self::listen(false)
+    /// Listens to the signals that end a server, from now on. `reloads` is whether SIGHUP makes it read its certificate again.
+    pub(super) fn of_server(reloads: bool) -> io::Result<Self> {
+        Self::listen(!reloads && io::stderr().is_terminal() && !ignores_hangups())
     }
 
-    fn listen(with_hangups: bool) -> io::Result<Self> {
+    fn listen(ends_on_hangup: bool) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (sender, receiver) = watch::channel(None);
         let mut signals = {
@@ -49,8 +50,10 @@ impl Signals {
                 ("SIGTERM", signal(SignalKind::terminate())?),
                 ("SIGINT", signal(SignalKind::interrupt())?),
             ];
-            if with_hangups {
-                signals.push((HANGUP, signal(SignalKind::hangup())?));
+            // Handled in any case: by default it terminates the process.
+            let hangup = signal(SignalKind::hangup())?;
+            if ends_on_hangup {
+                signals.push((HANGUP, hangup));
             }
             signals
         };

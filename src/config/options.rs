@@ -117,7 +117,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,
     /// Duration of a first ban; it doubles with each further ban within 24 hours, up to one hour
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = positive_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = at_most_an_hour)]
     pub(crate) ban_for: Duration,
     /// How long daily usage is kept for reports
     #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = at_least_a_day)]
@@ -306,6 +306,14 @@ pub(crate) fn positive_duration(text: &str) -> Result<Duration, &'static str> {
     match duration(text)? {
         Duration::ZERO => Err("must be longer than 0s"),
         duration => Ok(duration),
+    }
+}
+
+/// Parses the duration of a first ban: the longest ban takes an hour.
+fn at_most_an_hour(text: &str) -> Result<Duration, &'static str> {
+    match positive_duration(text)? {
+        duration if duration <= Duration::from_hours(1) => Ok(duration),
+        _ => Err("must be at most 1h, the longest ban"),
     }
 }
 

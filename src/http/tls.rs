@@ -47,12 +47,13 @@ struct CurrentPair(Mutex<Pair>);
 
 impl Tls {
     /// Reads and checks the files.
-    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, String> {
+    pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidFile> {
         let (digest, pair) = read_pair(&cert, &key);
-        let pair = pair.map_err(|error| error.to_string())?;
-        let current = Arc::new(CurrentPair(Mutex::new(pair)));
-        let config = config(Arc::clone(&current));
-        let mut config = config.map_err(|error| format!("cannot set up TLS: {error}"))?;
+        let current = Arc::new(CurrentPair(Mutex::new(pair?)));
+        let mut config = config(Arc::clone(&current)).map_err(|error| InvalidFile {
+            path: cert.clone(),
+            problem: format!("cannot set up TLS: {error}"),
+        })?;
         let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
         // In order of preference.
         config.alpn_protocols.insert(0, HTTP_2.to_vec());

@@ -27,6 +27,8 @@ pub struct RequestLine<'a> {
     pub key: Option<KeyId>,
     /// Why there was no request: the connection limit that was reached.
     pub reason: Option<&'static str>,
+    /// Why the response is a 5xx.
+    pub cause: Option<&'a str>,
 }
 
 /// Writes the lines of one thread.
@@ -94,7 +96,7 @@ impl PreviousLine {
     }
 }
 
-// No part of a line needs escaping: an ID has only letters, digits, - _ and dots.
+// Only a cause needs escaping: an ID has only letters, digits, - _ and dots.
 
 fn write_text(out: &mut Vec<u8>, previous: &PreviousLine, line: &RequestLine<'_>) {
     previous.write(out, line.at);
@@ -116,6 +118,10 @@ fn write_text(out: &mut Vec<u8>, previous: &PreviousLine, line: &RequestLine<'_>
     }
     if let Some(reason) = line.reason {
         push_text(out, " reason=", reason);
+    }
+    if let Some(cause) = line.cause {
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, " cause={cause:?}");
     }
     out.push(b'\n');
 }
@@ -142,6 +148,9 @@ fn write_json(out: &mut Vec<u8>, previous: &PreviousLine, line: &RequestLine<'_>
     if let Some(reason) = line.reason {
         push_text(out, ",\"reason\":\"", reason);
         out.push(b'"');
+    }
+    if let Some(cause) = line.cause {
+        let _ = write!(out, ",\"cause\":{}", serde_json::Value::from(cause));
     }
     out.extend_from_slice(b"}\n");
 }
@@ -200,6 +209,7 @@ mod tests {
         took: Duration::from_micros(1_234),
         key: Some(KeyId(7)),
         reason: None,
+        cause: None,
     };
 
     fn written(
@@ -241,6 +251,17 @@ mod tests {
         let json = written(write_json, &line);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["reason"], "address");
+    }
+
+    #[test]
+    fn the_cause_of_a_failure_is_escaped() {
+        let cause = Some("cannot open \"a.db\":\ndisk full");
+        let line = RequestLine { cause, ..LINE };
+        let text = written(write_text, &line);
+        let end = " key=7 cause=\"cannot open \\\"a.db\\\":\\ndisk full\"\n";
+        assert!(text.ends_with(end), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&written(write_json, &line)).unwrap();
+        assert_eq!(json["cause"].as_str(), cause);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct PublicPages {
     json: Asset,
     yaml: Asset,
     policy: HeaderValue,
+    /// Where `/docs` is: a proxy may have it below another path.
+    docs_url: HeaderValue,
 }
 
 impl PublicPages {
@@ -32,6 +34,7 @@ impl PublicPages {
             json: Asset::new("application/json", document.json),
             yaml: Asset::new("application/yaml", document.yaml),
             policy: header::value(docs::content_security_policy(public)),
+            docs_url: header::value(format!("{}/docs", public.map_or("", BaseUrl::root))),
         }
     }
 
@@ -44,8 +47,7 @@ impl PublicPages {
     ) -> Result<Response, ApiError> {
         match page {
             PublicPage::Root => {
-                let docs = HeaderValue::from_static("/docs");
-                Ok(Response::new(StatusCode::FOUND).with(LOCATION, docs))
+                Ok(Response::new(StatusCode::FOUND).with(LOCATION, self.docs_url.clone()))
             }
             PublicPage::Docs => self.docs(path, head),
             PublicPage::OpenApiJson => Ok(self.json.respond(head)),

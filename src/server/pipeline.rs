@@ -173,9 +173,9 @@ impl Service for Pipeline {
         self.shared.clock.now()
     }
 
-    /// Rejects IDs that look like a key: IDs are logged.
+    /// Rejects IDs that contain what looks like a key: IDs are logged.
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::looks_like_a_key(id)
+        !KeyHash::may_be_in(id)
     }
 
     async fn start(&self) {
@@ -256,7 +256,8 @@ impl Pipeline {
         }
     }
 
-    /// Logs the cause of a 5xx. During an outage, [`FailureLog`](super::failure_log::FailureLog) limits the lines.
+    /// Logs the cause of a 5xx as an error, which [`FailureLog`](super::failure_log::FailureLog) limits during an outage, and notes it
+    /// for the line of the request.
     fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
         let (id, operation) = (record.id.as_str(), record.label.name());
@@ -276,10 +277,10 @@ impl Pipeline {
             ApiError::Unavailable { .. } => failure_log.allows(record.now, readiness),
             _ => true,
         };
-        match is_logged {
-            true => tracing::error!(id, operation, cause, "request failed"),
-            false => tracing::debug!(id, operation, cause, "request failed"),
+        if is_logged {
+            tracing::error!(id, operation, cause, "request failed");
         }
+        record.state.cause.set(Some(cause.into()));
     }
 }
 

@@ -29,11 +29,12 @@ pub(super) struct RequestRecord<'a> {
     pub(super) span: RequestSpan,
 }
 
-/// The key and the quota of a request, once the pipeline knows them, for its response and its record.
+/// The key and the quota of a request, once the pipeline knows them, and the cause of a 5xx, for its response and its record.
 #[derive(Default)]
 pub(super) struct RequestState {
     pub(super) key: Cell<Option<KeyId>>,
     pub(super) quota: Cell<Option<Quota>>,
+    pub(super) cause: Cell<Option<Box<str>>>,
 }
 
 impl Drop for RequestRecord<'_> {
@@ -55,6 +56,7 @@ impl Drop for RequestRecord<'_> {
                 took,
                 key,
                 reason: self.reason,
+                cause: self.state.cause.take().as_deref(),
             });
         }
     }

@@ -171,6 +171,6 @@ impl Service for StartupService {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::looks_like_a_key(id)
+        !KeyHash::may_be_in(id)
     }
 }

@@ -19,6 +19,11 @@ fn the_root_leads_to_the_docs() {
     let (_app, anonymous, _) = App::start();
     let root = anonymous.get("/");
     assert_eq!((root.status, root.header("location")), (302, Some("/docs")));
+    let (_app, anonymous, _) = App::start_with(|config| {
+        config.public_url = Some("https://animals.example/base/v1".parse().unwrap());
+    });
+    let location = "https://animals.example/base/docs";
+    assert_eq!(anonymous.get("/").header("location"), Some(location));
 }
 
 /// Every path below `/docs/` that the page refers to.

@@ -24,7 +24,7 @@ const OPTIONS: [(&str, &str, &str); 22] = [
     ("trusted-proxy", "10.0.0.0/8", "10.0.0.0/33"),
     ("cors-origin", "https://shop.example", "shop.example"),
     ("ban-after", "7", "-1"),
-    ("ban-for", "2m", "soon"),
+    ("ban-for", "1h", "61m"),
     ("keep-usage", "30d", "23h"),
     ("backup-every", "2h", "0s"),
     ("backup-keep", "7", "0"),

@@ -124,6 +124,10 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     let (_, last) = add(&process, &key, 100);
     assert_eq!(last, Some(503));
     becomes("degraded", json!("disk full"));
+    let failed = process
+        .client(Some(&key))
+        .create(&json!({"name": "Rex", "categoryId": 1}));
+    let id = failed.header("x-request-id").expect("an ID").to_owned();
     let degraded = r#"animal_store_check_state{check="writer",state="degraded"}"#;
     assert_eq!(value(&process, degraded), 1.0);
     assert_eq!(value(&process, "animal_store_ready"), 1.0);
@@ -139,7 +143,17 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
     let failures = value(&process, "animal_store_commit_failures_total");
     assert!(failures >= f64::from(rejected), "{failures} of {rejected}");
     let log = logged(&process, &["writes to the database succeed again"]);
-    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    let (requests, events): (Vec<&str>, Vec<&str>) = log
+        .lines()
+        .partition(|line| line.contains(" INFO request "));
+    // The line of each request has the cause.
+    let id = format!(" id={id} ");
+    let line = requests.iter().find(|line| line.contains(&id));
+    assert!(
+        line.is_some_and(|line| line.contains(" status=503 ") && line.contains("disk is full")),
+        "{log}"
+    );
+    let lines = |text: &str| events.iter().filter(|line| line.contains(text)).count();
     // The task that stores usage logs once that it fails, too.
     let counts = [
         "ERROR",

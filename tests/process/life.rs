@@ -337,6 +337,32 @@ fn a_request_whose_client_disconnects_is_logged() {
 }
 
 #[test]
+fn a_hangup_does_not_end_a_server_without_a_certificate_and_without_a_terminal() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    process.signal("HUP");
+    assert_eq!(process.client(Some(&key)).get("/v1/pets").status, 200);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN), Some(0));
+}
+
+#[test]
+fn a_server_on_a_terminal_shuts_down_when_the_terminal_is_lost() {
+    let folder = folder();
+    let serve = format!(
+        "env --default-signal=HUP {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0"
+    );
+    // The shell of the terminal sends the signal when the server has begun to listen.
+    let line = format!(
+        "{serve} & while ! [ -e animal-store.db ]; do sleep 0.05; done; sleep 1; kill -HUP $!; wait $!"
+    );
+    let (code, shown) = harness::on_terminal(folder.path(), &line, &[], "");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("shutting down"), "{shown}");
+}
+
+#[test]
 fn requests_are_logged_from_info_on() {
     for (level, is_logged) in [("warn", false), ("info", true), ("debug", true)] {
         let folder = folder();

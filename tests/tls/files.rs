@@ -25,11 +25,12 @@ fn is_refused(folder: &Path, words: &[&str]) {
 
 #[test]
 fn a_missing_file_is_refused() {
-    for missing in ["cert.pem", "key.pem"] {
+    for (option, missing) in [("--tls-cert", "cert.pem"), ("--tls-key", "key.pem")] {
         let folder = folder();
         Certificate::new().write(folder.path());
         fs::remove_file(folder.path().join(missing)).expect("removed");
-        is_refused(folder.path(), &[missing, "file not found"]);
+        let expected = format!("animal-store: {option} {missing}: file not found");
+        is_refused(folder.path(), &[&expected]);
     }
 }
 

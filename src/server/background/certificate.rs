@@ -1,11 +1,10 @@
 //! The certificate of the listeners: loaded at startup, checked for its expiry, and read again: its files are polled, and a SIGHUP
 //! reads them immediately. File watches would miss links that are replaced, and network file systems.
 
-use std::io;
 use std::time::Duration;
 
-use anyhow::Context;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use anyhow::anyhow;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::TlsFiles;
@@ -17,15 +16,13 @@ use crate::server::shared::Shared;
 const INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
-    let tls = Tls::load(files.cert.clone(), files.key.clone()).map_err(anyhow::Error::msg)?;
-    // It stays registered: a signal to reload must not terminate a server that has just started.
-    drop(hangups().context("cannot listen for SIGHUP")?);
-    Ok(tls)
-}
-
-/// The signals to read the files again.
-fn hangups() -> io::Result<Signal> {
-    signal(SignalKind::hangup())
+    Tls::load(files.cert.clone(), files.key.clone()).map_err(|error| {
+        let option = match error.path == files.cert {
+            true => "--tls-cert",
+            false => "--tls-key",
+        };
+        anyhow!("{option} {error}")
+    })
 }
 
 /// Publishes when the certificate expires. One that has expired, or is not valid yet, is used nevertheless: clients decide whether they
@@ -49,7 +46,7 @@ pub(super) async fn run(shared: &Shared) {
     let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut hangups = hangups().ok();
+    let mut hangups = signal(SignalKind::hangup()).ok();
     let mut hangup = async || match &mut hangups {
         Some(hangups) => drop(hangups.recv().await),
         None => std::future::pending().await,
