@@ -69,7 +69,7 @@ pub struct Backups {
     pub keep: usize,
 }
 
-/// The configuration of a server. The options of the same names are documented, as help text.
+/// The configuration of a server. The help texts of [`ServeOptions`](options::ServeOptions) document what it is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: SocketAddr,

@@ -93,7 +93,10 @@ impl KeyHash {
 
     /// Whether a part of a text looks like a key.
     pub fn may_be_in(text: &[u8]) -> bool {
-        text.windows(KEY_LENGTH).any(Self::looks_like_a_key)
+        text.windows(KEY_LENGTH).any(|part| {
+            let (_, random) = part.split_at(SCHEME.len());
+            Self::looks_like_a_key(part) && random.iter().all(u8::is_ascii_alphanumeric)
+        })
     }
 
     /// Whether a text that looks like a key has the checksum of one: a mistyped key does not.

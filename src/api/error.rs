@@ -106,8 +106,8 @@ pub(crate) enum ApiError {
     UnavailableBecause(String),
     #[error("{UNAVAILABLE_MESSAGE}")]
     Unavailable { cause: String },
-    /// A limit on connections or streams is reached. It has no cause to log: it is counted, and a line for each would amplify a
-    /// flood.
+    /// A limit on connections or streams is reached. It has no cause: it is counted, and an error in the log, besides the
+    /// line of the request, would amplify a flood.
     #[error("{UNAVAILABLE_MESSAGE}")]
     Overloaded,
 }

@@ -1,9 +1,10 @@
 //! SIGTERM and SIGINT (Ctrl-C), on a separate thread. The first one starts a graceful shutdown, the second one exits immediately.
-//! SIGHUP, the loss of the terminal, stops a command as well. To a server without a terminal it means that it reads its certificate
-//! again, and so it stops none, whether it has a certificate or not: a service manager sends it to reload any server.
+//! SIGHUP (a lost terminal) stops a command, too, and a server on a terminal that has no certificate. A server with a certificate reads
+//! it again; any other ignores the signal, because service managers send it to reload a server.
 
+use std::fs::{self, File};
 use std::future::poll_fn;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ impl Signals {
 
     /// Listens to the signals that end a server, from now on. `reloads` is whether SIGHUP makes it read its certificate again.
     pub(super) fn of_server(reloads: bool) -> io::Result<Self> {
-        Self::listen(!reloads && io::stderr().is_terminal() && !ignores_hangups())
+        Self::listen(!reloads && has_terminal() && !ignores_hangups())
     }
 
     fn listen(ends_on_hangup: bool) -> io::Result<Self> {
@@ -106,9 +107,14 @@ async fn next(signals: &mut [(&'static str, Signal)]) -> &'static str {
     .await
 }
 
+/// Whether the process belongs to a terminal, wherever its output goes.
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
 /// Whether the process was started such that it survives the loss of its terminal, as with `nohup`.
 fn ignores_hangups() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // SIGHUP is the first signal.

@@ -87,7 +87,7 @@ pub(crate) struct ServeOptions {
     /// File whose first line is the token, instead of --admin-token; other users must not be able to read it
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
-    /// Names, besides IP addresses and localhost, by which browsers reach the admin listener; can be repeated
+    /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = host_name)]
     pub(crate) admin_host: Vec<String>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes

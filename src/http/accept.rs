@@ -35,7 +35,7 @@ const CLOSING_WAIT: Duration = Duration::from_millis(1);
 /// The maximum number of waits in a row, so that a connection that does not close does not block others.
 const MAX_CLOSING_WAITS: u32 = 50;
 
-/// How long handshakes that had begun before the shutdown are still accepted: the round trip to a distant client.
+/// How long connections whose TCP handshake had begun before the shutdown are still accepted: the round trip to a distant client.
 const FINAL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// How long a client may take to read the response to a rejected connection.

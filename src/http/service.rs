@@ -30,7 +30,7 @@ pub trait Service {
         connection: &Self::PerConnection,
     ) -> Response;
 
-    /// Responds to a client whose request is not read. The response MUST have every header that any response of the service has.
+    /// Responds to a client whose request is not read. The response MUST have every header that all responses of the service have.
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
     /// The time, for the `Date` of rejections and of all responses over HTTP/2; over HTTP/1.1, hyper sets the others.

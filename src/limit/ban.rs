@@ -72,8 +72,8 @@ impl BanPolicy {
         self.max_rejections > 0 && rejections > self.max_rejections
     }
 
-    /// The ban that begins now, given the last one: twice as long if that began within 24 hours, one hour at most
-    /// (or the duration of a first ban, if that is configured to be longer).
+    /// The ban that begins now, given the last one: twice as long if that began within 24 hours, but one hour at most, and
+    /// no shorter than a first ban.
     pub fn next(&self, last: Option<Ban>, now: Timestamp) -> Ban {
         let duration = match last {
             Some(last) if now < last.started_at.plus(DOUBLING_PERIOD) => {

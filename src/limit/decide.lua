@@ -84,7 +84,7 @@ else
     rejections, admission = rejections + 1, RATE_LIMITED
 end
 
--- A ban is kept for a day at least, and every node sends one that lasts longer again; nothing else is needed after this day.
+-- A ban is kept for a day at least, because the duration of the next one depends on it; nothing else is needed after this day.
 state = struct.pack(STATE, minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at)
 redis.call('SET', KEYS[1], state, 'PX', (day + 2) * DAY - now)
 return struct.pack(REPLY, now, admission, minute, in_minute, day, in_day, banned_at, banned_until)

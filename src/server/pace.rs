@@ -11,7 +11,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause. A chunk takes longer than this only if the store is slow, and then a longer pause does not help.
 const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-/// Runs chunks until one returns that it was the last, or fails.
+/// Runs chunks while they return `true`, which means that there may be more. Ends when one returns `false` or fails.
 pub(super) async fn in_chunks(
     mut chunk: impl AsyncFnMut() -> store::Result<bool>,
 ) -> store::Result<()> {

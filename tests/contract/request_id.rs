@@ -26,7 +26,9 @@ fn is_valid(id: &str) -> bool {
 #[test]
 fn a_valid_id_sent_by_the_client_is_kept() {
     let (_app, anonymous, key) = App::start();
-    for id in ["a", "0", "-", "_", ".", "AZaz09-_.", &"x".repeat(64)] {
+    let with_scheme = "atlas_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
+    let long = "x".repeat(64);
+    for id in ["a", "0", "-", "_", ".", "AZaz09-_.", &long, with_scheme] {
         assert_eq!(id_for(&key, "/v1/pets", &[id]), id);
     }
     for target in [

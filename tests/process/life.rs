@@ -351,15 +351,15 @@ fn a_hangup_does_not_end_a_server_without_a_certificate_and_without_a_terminal()
 fn a_server_on_a_terminal_shuts_down_when_the_terminal_is_lost() {
     let folder = folder();
     let serve = format!(
-        "env --default-signal=HUP {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0"
+        "env --default-signal=HUP {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 2>log"
     );
     // The shell of the terminal sends the signal when the server has begun to listen.
-    let line = format!(
-        "{serve} & while ! [ -e animal-store.db ]; do sleep 0.05; done; sleep 1; kill -HUP $!; wait $!"
-    );
+    let line =
+        format!("{serve} & until grep -q ready log; do sleep 0.05; done; kill -HUP $!; wait $!");
     let (code, shown) = harness::on_terminal(folder.path(), &line, &[], "");
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("shutting down"), "{shown}");
+    let log = std::fs::read_to_string(folder.path().join("log")).expect("a log");
+    assert!(log.contains("shutting down"), "{log}");
 }
 
 #[test]

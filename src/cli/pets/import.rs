@@ -88,7 +88,9 @@ impl ImportCommand {
             None => STREAM_TEMPLATE,
         };
         let bar = progress_bar("importing", template);
-        bar.set_length(length.unwrap_or(0));
+        if let Some(length) = length {
+            bar.set_length(length);
+        }
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut source = RowSource::open(file, ids).context("cannot start a thread")?;
         let mut bad = BadLines {

@@ -17,9 +17,10 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
     Tls::load(files.cert.clone(), files.key.clone()).map_err(|error| {
-        let option = match error.path == files.cert {
-            true => "--tls-cert",
-            false => "--tls-key",
+        let option = match (error.path == files.cert, error.path == files.key) {
+            (true, true) => "--tls-cert and --tls-key",
+            (true, false) => "--tls-cert",
+            (false, _) => "--tls-key",
         };
         anyhow!("{option} {error}")
     })

@@ -12,7 +12,7 @@ pub enum Mode {
     /// Creates a missing database, and brings an older one to the format of this version.
     Migrate,
     /// Serves requests: the one server of an embedded file. A missing database is created and an older one is migrated, unless
-    /// the operator migrates.
+    /// `--no-migrate` is set.
     Serve { migrate: bool },
     /// Copies a database, or writes a copy to it: no server may use it meanwhile.
     Copy {
