@@ -69,7 +69,7 @@ pub struct Backups {
     pub keep: usize,
 }
 
-/// The configuration of a server. The help texts of [`ServeOptions`](options::ServeOptions) document what it is made from.
+/// The configuration of a server. The help texts of `options::ServeOptions` document what it is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: SocketAddr,

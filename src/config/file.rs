@@ -39,7 +39,9 @@ pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<C
             return Err(at(start, &problem));
         };
         let values = values(value).ok_or_else(|| {
-            let problem = format!("{name} must be a string, a number or a list of strings");
+            let problem = format!(
+                "{name} must be a string, a decimal integer, true or false, or a list of strings"
+            );
             at(start, &problem)
         })?;
         if values.len() != 1 && !matches!(option.get_action(), ArgAction::Append) {

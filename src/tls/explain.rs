@@ -16,7 +16,7 @@ pub(super) fn explain(error: &(dyn Error + 'static), roots: &Roots) -> Option<St
         rustls::Error::InvalidCertificate(error) => certificate(error, roots),
         rustls::Error::AlertReceived(alert) => match alert {
             AlertDescription::CertificateRequired => {
-                "it requires a client certificate: add sslcert and sslkey to the URL".into()
+                "it requires a client certificate: add sslcert and sslkey to the URL (for traces, set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY)".into()
             }
             // TLS 1.2 has no specific alert for a missing certificate.
             AlertDescription::HandshakeFailure => {

@@ -210,7 +210,7 @@ function changeKey(action, { title, text, submit, danger, fields = [], body = ()
 
 $("key-plan").addEventListener("click", () => changeKey("plan", {
   title: ["Change the plan of ", nameOf(shownKey)],
-  text: "The new limits apply within a second.",
+  text: "The new limits apply within a second, on several nodes within five.",
   submit: "Change plan",
   fields: planFields(shownKey.plan, shownKey.perMinute, shownKey.perDay),
   body: planBody,
@@ -230,12 +230,12 @@ $("key-rotate").addEventListener("click", () => {
 });
 $("key-unban").addEventListener("click", () => changeKey("unban", {
   title: ["Unban ", nameOf(shownKey), "?"],
-  text: "It can be used again at once, and its next ban is a first one.",
+  text: "It can be used again within a second, on several nodes within five, and its next ban is a first one.",
   submit: "Unban",
 }));
 $("key-revoke").addEventListener("click", () => changeKey("revoke", {
   title: ["Revoke ", nameOf(shownKey), "?"],
-  text: `Key ${shownKey.id} stops working within a second. This cannot be undone.`,
+  text: `Key ${shownKey.id} stops working within a second, on several nodes within five. This cannot be undone.`,
   submit: "Revoke",
   danger: true,
 }));
