@@ -110,7 +110,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
     store.add_parsable_certificates(found);
     match store.is_empty() {
         true => bail!(
-            "this system has no CA certificates, which verifying a server needs: install them, or name a file with --ca-cert (for traces, with OTEL_EXPORTER_OTLP_CERTIFICATE)"
+            "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert"
         ),
         false => Ok(store),
     }
