@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId};
+use crate::key::{self, KeyId};
 use crate::limit::Quota;
 use crate::mutex::lock;
 use crate::store::{self, Store};
@@ -61,7 +61,7 @@ impl Access {
             let mut known = self.directory.find(&hash);
             // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: this saves 1.2 % of the
             // instructions of a list.
-            if known.is_none() && KeyHash::has_valid_checksum(text) {
+            if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. For an address over its failure limit the store is not queried.
                 if let Some(quota) = self.addresses.exhausted(address, now) {
                     return Ok(Authentication::TooManyFailures(quota));

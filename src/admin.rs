@@ -32,7 +32,7 @@ use crate::health;
 use crate::http::{
     Exchange, Head, Rejection, RequestBody, RequestId, Response, Service, catch_panic,
 };
-use crate::key::KeyHash;
+use crate::key;
 use crate::log::RecentEvents;
 use guard::Guard;
 use live::Live;
@@ -126,7 +126,7 @@ impl Service for Admin {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::may_be_in(id)
+        !key::may_contain_key(id)
     }
 
     async fn start(&self) {

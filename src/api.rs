@@ -31,7 +31,7 @@ use crate::key::KeyId;
 use crate::store::Store;
 use authority::Authority;
 use idempotency::InFlight;
-use url::{BaseUrl, LinkBase};
+use url::{BaseUrl, LinkRoot};
 
 pub(crate) struct Api {
     store: Arc<Store>,
@@ -115,10 +115,10 @@ impl Api {
 }
 
 impl BaseUrls {
-    fn base<'a>(&'a self, destination: Destination<'a>) -> LinkBase<'a> {
+    fn base<'a>(&'a self, destination: Destination<'a>) -> LinkRoot<'a> {
         match (&self.public, destination.authority) {
             (Some(public), _) => public.into(),
-            (None, Some(authority)) => LinkBase {
+            (None, Some(authority)) => LinkRoot {
                 https: destination.https,
                 host_and_path: authority.as_bytes(),
             },

@@ -7,7 +7,7 @@
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
     AckBeforeCommit,
-    /// Panics in a request with the header `X-Fault: panic`.
+    /// Panics in a request with the header `X-Fault`.
     PanicInRequest,
     /// Panics in the writer at the first animal called `writer, die`.
     WriterDies,

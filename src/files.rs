@@ -76,7 +76,7 @@ pub(crate) fn described(error: std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "file not found".to_owned(),
         ErrorKind::PermissionDenied => "permission denied: cannot read the file".to_owned(),
-        ErrorKind::IsADirectory => "is a directory, not a file".to_owned(),
+        ErrorKind::IsADirectory => "is a folder, not a file".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -1,5 +1,6 @@
-//! The API key: a secret that is shown once and never stored, and the hash that is.
-//! `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
+//! The API key: a record with an ID, and a secret, which is shown once; only its hash is stored. Clients call the secret their key.
+//! During the grace period of a rotation, a key has two secrets.
+//! A secret is `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
 //! so that a mistyped key is rejected without a query of the store. Neither type can be printed by accident.
 
 use std::fmt;
@@ -17,10 +18,10 @@ impl fmt::Display for KeyId {
     }
 }
 
-const SCHEME: &str = "as_";
+const KEY_START: &str = "as_";
 const RANDOM_LENGTH: usize = 32;
 const CHECKSUM_LENGTH: usize = 6;
-const CHECKED_LENGTH: usize = SCHEME.len() + RANDOM_LENGTH;
+const CHECKED_LENGTH: usize = KEY_START.len() + RANDOM_LENGTH;
 /// The length of every key, in bytes.
 pub const KEY_LENGTH: usize = CHECKED_LENGTH + CHECKSUM_LENGTH;
 const PREFIX_LENGTH: usize = 8;
@@ -33,7 +34,7 @@ impl Secret {
     /// A new key from the operating system's randomness.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut text = String::with_capacity(KEY_LENGTH);
-        text.push_str(SCHEME);
+        text.push_str(KEY_START);
         let mut bytes = [0_u8; 64];
         while text.len() < CHECKED_LENGTH {
             getrandom::fill(&mut bytes)?;
@@ -83,26 +84,7 @@ impl Hash for KeyHash {
 impl KeyHash {
     /// The hash of a key that a client has sent, possibly a mistyped one, or `None` if it does not look like a key.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        Self::looks_like_a_key(text).then(|| Self(Sha256::digest(text).into()))
-    }
-
-    /// Whether a text has the length of a key and begins like one (`as_`); it may be mistyped.
-    fn looks_like_a_key(text: &[u8]) -> bool {
-        text.len() == KEY_LENGTH && text.starts_with(SCHEME.as_bytes())
-    }
-
-    /// Whether a part of a text looks like a key.
-    pub fn may_be_in(text: &[u8]) -> bool {
-        text.windows(KEY_LENGTH).any(|part| {
-            let (_, random) = part.split_at(SCHEME.len());
-            Self::looks_like_a_key(part) && random.iter().all(u8::is_ascii_alphanumeric)
-        })
-    }
-
-    /// Whether a text that looks like a key has the checksum of one: a mistyped key does not.
-    pub fn has_valid_checksum(text: &[u8]) -> bool {
-        let split = text.split_at_checked(CHECKED_LENGTH);
-        split.is_some_and(|(checked, check)| check == checksum(checked))
+        looks_like_a_key(text).then(|| Self(Sha256::digest(text).into()))
     }
 }
 
@@ -110,6 +92,25 @@ impl fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyHash(…)")
     }
+}
+
+/// Whether a text has the length of a key and begins like one (`as_`); it may be mistyped.
+fn looks_like_a_key(text: &[u8]) -> bool {
+    text.len() == KEY_LENGTH && text.starts_with(KEY_START.as_bytes())
+}
+
+/// Whether a part of a text looks like a key.
+pub fn may_contain_key(text: &[u8]) -> bool {
+    text.windows(KEY_LENGTH).any(|part| {
+        let (_, random) = part.split_at(KEY_START.len());
+        looks_like_a_key(part) && random.iter().all(u8::is_ascii_alphanumeric)
+    })
+}
+
+/// Whether a text that looks like a key has the checksum of one: a mistyped key does not.
+pub fn has_valid_checksum(text: &[u8]) -> bool {
+    let split = text.split_at_checked(CHECKED_LENGTH);
+    split.is_some_and(|(checked, check)| check == checksum(checked))
 }
 
 /// CRC-32 in six base62 characters, the most significant first.
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(text.len(), 41);
         assert!(text.starts_with("as_") && text[3..].bytes().all(|b| b.is_ascii_alphanumeric()));
         assert_eq!(KeyHash::parse(text.as_bytes()), Some(secret.hash()));
-        assert!(KeyHash::has_valid_checksum(text.as_bytes()));
+        assert!(has_valid_checksum(text.as_bytes()));
         assert_eq!(secret.prefix(), &text[..8]);
         assert_ne!(Secret::generate().unwrap().reveal(), text);
     }
@@ -145,12 +146,12 @@ mod tests {
         for index in 0..KEY_LENGTH {
             let mut text = secret.reveal().as_bytes().to_vec();
             text[index] = if text[index] == b'x' { b'y' } else { b'x' };
-            assert!(!KeyHash::has_valid_checksum(&text), "{index}");
-            assert_eq!(KeyHash::parse(&text).is_none(), index < SCHEME.len());
+            assert!(!has_valid_checksum(&text), "{index}");
+            assert_eq!(KeyHash::parse(&text).is_none(), index < KEY_START.len());
         }
         for length in [0, 34, 40] {
             let text = &secret.reveal().as_bytes()[..length];
-            assert!(KeyHash::parse(text).is_none() && !KeyHash::has_valid_checksum(text));
+            assert!(KeyHash::parse(text).is_none() && !has_valid_checksum(text));
         }
     }
 

@@ -28,7 +28,7 @@ pub enum Error {
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRejection {
-    #[error("unknown key {0}: see keys list")]
+    #[error("unknown key {0}: run `animal-store keys list` to see all keys")]
     Unknown(KeyId),
     /// A revoked key stays as it is.
     #[error("key {0} is revoked: create a new one")]

@@ -88,7 +88,7 @@ impl OperationLabel {
 /// The status counted for a request that was cancelled before its response was ready.
 pub(crate) const CANCELLED_STATUS: u16 = 499;
 
-/// Every status that the API listener counts, those of pages outside `/v1` last, because the list is searched. One that is missing here
+/// Every status that the API listener counts, the rare ones last, because the list is searched. One that is missing here
 /// would be counted as 0.
 const STATUSES: [u16; 21] = [
     200,
@@ -254,7 +254,7 @@ impl RequestMetrics {
 
 pub struct ServerMetrics {
     workers: Box<[Arc<RequestMetrics>]>,
-    /// The keys whose requests are counted one by one.
+    /// The keys whose requests are counted separately.
     pub(crate) watched: Arc<WatchedKeys>,
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
     pub(crate) keys_current_at: Gauge,

@@ -29,7 +29,7 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     Yes,
-    /// It is kept, and the new one is an error.
+    /// An existing file is kept, and creating the new one fails.
     No,
 }
 
@@ -40,7 +40,7 @@ pub enum NewFileError {
     Exists(PathBuf),
     #[error("{0} is not a regular file: choose another name")]
     NotAFile(PathBuf),
-    #[error("{0} is a symbolic link to a file that does not exist: name that file")]
+    #[error("{0} is a symbolic link to a file that does not exist: use the path of that file")]
     Dangling(PathBuf),
     #[error("cannot write {0}: {1}")]
     Failed(PathBuf, io::Error),

@@ -51,16 +51,16 @@ impl PetName {
 
     /// Returns the text as a name, or all rules that it breaks.
     pub fn new(text: String) -> Result<Self, String> {
-        Self::unless_blank(text, is_blank)
+        Self::checked(text, is_blank)
     }
 
     /// The same by the weakest rules of any version: an animal that exists keeps its name, even in another store. By those, only
     /// white space is blank.
     pub fn of_existing(text: String) -> Result<Self, String> {
-        Self::unless_blank(text, char::is_whitespace)
+        Self::checked(text, char::is_whitespace)
     }
 
-    fn unless_blank(text: String, is_blank: fn(char) -> bool) -> Result<Self, String> {
+    fn checked(text: String, is_blank: fn(char) -> bool) -> Result<Self, String> {
         let rules = [
             (text.chars().all(is_blank), "must not be blank"),
             (

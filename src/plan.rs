@@ -79,7 +79,7 @@ const fn fixed(per_minute: u32, per_day: u32) -> Limits {
 }
 
 named! {
-    /// A plan's name, without the limits that only Enterprise has to be given.
+    /// A plan's name, without the custom limits of Enterprise.
     #[derive(ValueEnum)]
     pub enum PlanName {
         Free = "free",

@@ -18,8 +18,8 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, ChangedKey, Conflict, Creation, CreationOutcome, Database, DeploymentId,
-    Heartbeat, IdempotencyRecord, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList,
+    ActionResult, ChangedKey, Creation, CreationOutcome, Database, DeploymentId, Heartbeat,
+    IdempotencyRecord, ImportConflict, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList,
     KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
     Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
 };
@@ -84,7 +84,7 @@ impl Store {
         }
     }
 
-    /// The migration that opening it carried out, if any.
+    /// The format before it was opened and after; the same if nothing was migrated.
     pub fn migration(&self) -> Migration {
         self.migration
     }
@@ -146,7 +146,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the store can be read and its writer is alive.
+    /// Whether the store can be read.
     pub async fn ready(&self) -> Result<()> {
         dispatch!(self.ready())
     }

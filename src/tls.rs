@@ -1,4 +1,4 @@
-//! TLS for listeners and for connections to PostgreSQL and Redis: pairs of a certificate and its key, and the verification of
+//! TLS for listeners and for connections to other servers: pairs of a certificate and its key, and the verification of
 //! servers.
 
 mod client;

@@ -14,7 +14,7 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Also measure alternatives: FastAPI, Fastify, json-server, Prism
     #[arg(long)]
-    pub(crate) peers: bool,
+    pub(crate) alternatives: bool,
     /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -59,14 +59,14 @@ pub(crate) enum Row {
     /// Three nodes on PostgreSQL and Redis, compared with one embedded node
     Nodes,
     /// Alternatives: FastAPI, Fastify, json-server, Prism
-    Peers,
+    Alternatives,
 }
 
 impl Options {
     /// Whether a row is selected.
     pub(crate) fn wants(&self, row: Row) -> bool {
         match (row, self.only.is_empty()) {
-            (Row::Peers, true) => self.peers,
+            (Row::Alternatives, true) => self.alternatives,
             (_, true) => true,
             (_, false) => self.only.contains(&row),
         }

@@ -22,7 +22,7 @@ pub(crate) struct Results {
     pub(crate) imports: Vec<Import>,
     pub(crate) nodes: Option<Nodes>,
     pub(crate) tail: Vec<Tail>,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) alternatives: Vec<Alternative>,
 }
 
 /// The service compared with the baselines.
@@ -139,14 +139,14 @@ pub(crate) struct Tail {
 
 /// An alternative, or the reason why it could not be measured.
 #[derive(Debug, Serialize)]
-pub(crate) struct Peer {
+pub(crate) struct Alternative {
     pub(crate) name: String,
-    pub(crate) measured: Result<PeerFigures, String>,
+    pub(crate) measured: Result<AlternativeFigures, String>,
 }
 
 /// The figures of an alternative.
 #[derive(Debug, Serialize)]
-pub(crate) struct PeerFigures {
+pub(crate) struct AlternativeFigures {
     pub(crate) list: Figure,
     pub(crate) get: Figure,
 }

@@ -1,11 +1,11 @@
 //! The rows of the benchmark, one file each. A row starts its servers, measures, and cleans up.
 
+mod alternatives;
 mod compared;
 mod encrypted;
 mod growth;
 mod import;
 mod nodes;
-mod peers;
 mod post;
 mod refusals;
 mod start;
@@ -45,7 +45,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         imports: Vec::new(),
         nodes: None,
         tail: Vec::new(),
-        peers: Vec::new(),
+        alternatives: Vec::new(),
     };
     if wants(Row::List) {
         results.list = Some(compared::run(bench, "list", LIST)?);
@@ -74,8 +74,8 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     if wants(Row::Nodes) {
         results.nodes = nodes::run(bench)?;
     }
-    if wants(Row::Peers) {
-        results.peers = peers::run(bench)?;
+    if wants(Row::Alternatives) {
+        results.alternatives = alternatives::run(bench)?;
     }
     if wants(Row::Import) {
         results.imports = import::run(bench)?;

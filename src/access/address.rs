@@ -45,7 +45,7 @@ struct Failures {
 }
 
 impl AddressTable {
-    /// Counts a failure and returns the quota; the error is the quota of an address that had no failures left.
+    /// Counts a failure and returns the quota; the error is the quota of an address that had reached its limit before.
     pub(crate) fn record_failure(&self, address: IpAddr, now: Timestamp) -> Result<Quota, Quota> {
         let (mut failures, hash) = self.lock_shard(address, now);
         let count = failures.count_mut(hash);
@@ -57,7 +57,7 @@ impl AddressTable {
         Ok(failures.quota(count))
     }
 
-    /// Returns the quota of an address that has no failures left.
+    /// Returns the quota of an address that has reached its limit.
     pub(crate) fn exhausted(&self, address: IpAddr, now: Timestamp) -> Option<Quota> {
         Some(self.quota(address, now)).filter(|quota| quota.remaining == 0)
     }

@@ -145,7 +145,7 @@ impl Guard {
         self.token.is_none() || session().is_some()
     }
 
-    /// Whether a session, if it is one, is still open.
+    /// Whether a caller still has access: a session may have ended.
     pub(super) fn is_valid(&self, caller: Caller) -> bool {
         match caller {
             Caller::Session(id) => self.sessions.is_open(id, Instant::now()),

@@ -71,7 +71,7 @@ impl MetricSources {
     fn writes(&self, page: &mut Exposition) {
         let writer = &self.store.writer().state;
         metrics! { page;
-            counter "animal_store_commits_total"         "Committed transactions" writer.done.get();
+            counter "animal_store_commits_total"         "Committed transactions" writer.commits.get();
             counter "animal_store_commit_failures_total" "Failed transactions"    writer.failed.get();
         }
         page.histograms(

@@ -14,7 +14,7 @@ use crate::metrics::OperationLabel;
 pub(super) const NAMES: [&str; 17] = [
     "time",
     "succeeded",
-    "rejected",
+    "clientErrors",
     "unauthorized",
     "limited",
     "failed",
@@ -50,7 +50,7 @@ pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
 /// Counters whose differences between two samples are shown.
 pub(super) struct Counts {
     at: Instant,
-    /// By outcome: succeeded, rejected, unauthorized, limited, failed.
+    /// By outcome: succeeded, other client errors, unauthorized, limited, failed.
     outcomes: [u64; 5],
     /// Requests by duration, of all operations, each with the bound of its bucket in microseconds.
     durations: Vec<(Option<u64>, u64)>,
@@ -99,7 +99,7 @@ impl Counts {
             reads,
             misses: sources.store.cache_misses(),
             bans: requests.bans.get(),
-            commits: writer.done.get(),
+            commits: writer.commits.get(),
             rows: writer.rows.sum(),
             connections: requests.open_connections.get(),
         }
@@ -111,7 +111,7 @@ impl Counts {
             .max(Duration::from_millis(1))
             .as_secs_f64();
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-        let [succeeded, rejected, unauthorized, limited, failed] =
+        let [succeeded, client_errors, unauthorized, limited, failed] =
             std::array::from_fn(|index| rate(self.outcomes[index], before.outcomes[index]));
         let new: Vec<_> = self
             .durations
@@ -128,7 +128,7 @@ impl Counts {
         [
             sources.clock.now().as_millis() as f64 / 1e3,
             succeeded,
-            rejected,
+            client_errors,
             unauthorized,
             limited,
             failed,

@@ -61,8 +61,8 @@ impl Streams {
                     .max_by_key(|viewer| count(false, Some(*viewer))),
             };
             let Some(from) = from else {
-                return Err(ApiError::UnavailableBecause(
-                    "Too many dashboards are open: close one of them.".into(),
+                return Err(ApiError::UnavailableWithMessage(
+                    "Too many replaced streams are still open: read them to their end, or close them.".into(),
                 ));
             };
             let mut streams = entries.iter_mut().filter(|entry| entry.viewer == from);

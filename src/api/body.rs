@@ -19,7 +19,7 @@ pub(crate) async fn read_json(
     if !is_json(head.content_type) {
         return Err(ApiError::UnsupportedMediaType);
     }
-    if head.is_encoded {
+    if head.has_content_encoding {
         return Err(ApiError::ContentEncoding);
     }
     if body.min_remaining() > MAX_BODY_BYTES as u64 {

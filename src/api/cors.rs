@@ -30,8 +30,7 @@ const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
 
-const INVALID_ORIGIN: &str =
-    "must be * or an origin: scheme, host and perhaps a port, such as https://shop.example";
+const INVALID_ORIGIN: &str = "must be * or an origin: scheme, host and, unless it is the default, the port, such as https://shop.example";
 
 impl FromStr for Origin {
     type Err = &'static str;

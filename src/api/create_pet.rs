@@ -3,7 +3,7 @@
 use http::StatusCode;
 use http::header::LOCATION;
 
-use super::url::LinkBase;
+use super::url::LinkRoot;
 use super::{Api, ApiError, body, idempotency};
 use crate::clock::Timestamp;
 use crate::http::{Head, RequestBody, Response, header};
@@ -17,7 +17,7 @@ impl Api {
         head: &Head<'_>,
         body: &mut RequestBody,
         key: KeyId,
-        base: LinkBase<'_>,
+        root: LinkRoot<'_>,
         now: Timestamp,
     ) -> Result<Response, ApiError> {
         let idempotency_key = idempotency::key_hash(head)?;
@@ -42,7 +42,7 @@ impl Api {
 
         let mut json = Vec::with_capacity(128);
         pet.write_json(&mut json);
-        let location = header::value(format!("{base}/v1/pets/{}", pet.id));
+        let location = header::value(format!("{root}/v1/pets/{}", pet.id));
         let response = Response::json(StatusCode::CREATED, json.into()).with(LOCATION, location);
         Ok(match replayed {
             true => response.with(header::IDEMPOTENT_REPLAYED, header::TRUE),

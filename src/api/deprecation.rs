@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 
 use super::ApiError;
 use super::operation::{Deprecation, Operation, Stability};
-use super::url::LinkBase;
+use super::url::LinkRoot;
 use crate::clock::Timestamp;
 use crate::http::header::{self, LastValue, last_value};
 use crate::http::{DeprecationHeaders, Response};
@@ -23,15 +23,15 @@ pub(super) fn check(operation: Operation, now: Timestamp) -> Result<(), ApiError
     }
 }
 
-/// Announces the removal of a deprecated operation in a response, with links below the base.
+/// Announces the removal of a deprecated operation in a response, with links below the root.
 pub(super) fn announce<'a>(
     operation: Operation,
-    base: impl FnOnce() -> LinkBase<'a>,
+    root: impl FnOnce() -> LinkRoot<'a>,
     response: &mut Response,
 ) {
     if let Stability::Deprecated(deprecation) = operation.stability() {
         response.deprecation = HEADERS[operation as usize].as_ref();
-        response.link = Some(link(operation, deprecation.successor, base()));
+        response.link = Some(link(operation, deprecation.successor, root()));
     }
 }
 
@@ -60,19 +60,19 @@ thread_local! {
     };
 }
 
-fn link(operation: Operation, successor: &str, base: LinkBase<'_>) -> HeaderValue {
-    let LinkBase {
+fn link(operation: Operation, successor: &str, root: LinkRoot<'_>) -> HeaderValue {
+    let LinkRoot {
         https,
         host_and_path,
-    } = base;
+    } = root;
     let is_same = |last: &(Operation, bool, Vec<u8>)| {
         last.0 == operation && last.1 == https && last.2 == host_and_path
     };
     last_value(&LAST_LINK, is_same, || {
         let name = operation.name();
         let value = header::value(format!(
-            "<{base}/v1{successor}>; rel=\"successor-version\", \
-             <{base}/docs#{name}>; rel=\"deprecation\"; type=\"text/html\""
+            "<{root}/v1{successor}>; rel=\"successor-version\", \
+             <{root}/docs#{name}>; rel=\"deprecation\"; type=\"text/html\""
         ));
         ((operation, https, host_and_path.to_owned()), value)
     })
@@ -94,8 +94,8 @@ mod tests {
         for last in urls {
             for url in urls {
                 let [_, link] = [last, url].map(|url| {
-                    let base: BaseUrl = url.parse().unwrap();
-                    link(Operation::GetPet, "/pets", LinkBase::from(&base))
+                    let root: BaseUrl = url.parse().unwrap();
+                    link(Operation::GetPet, "/pets", LinkRoot::from(&root))
                 });
                 let start = format!("<{url}/pets>; rel=\"successor-version\", ");
                 assert!(link.to_str().unwrap().starts_with(&start), "{link:?}");

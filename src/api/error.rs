@@ -101,9 +101,9 @@ pub(crate) enum ApiError {
         "Internal error. If it persists, report the X-Request-Id of this response to the operator."
     )]
     Internal { cause: String },
-    /// 503 with a message that may be public.
+    /// 503 with a message for the client.
     #[error("{0}")]
-    UnavailableBecause(String),
+    UnavailableWithMessage(String),
     #[error("{UNAVAILABLE_MESSAGE}")]
     Unavailable { cause: String },
     /// A limit on connections or streams is reached. It has no cause: it is counted, and an error in the log, besides the
@@ -149,7 +149,7 @@ impl ApiError {
             }
             Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
             Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-            Self::Unavailable { .. } | Self::Overloaded | Self::UnavailableBecause(_) => {
+            Self::Unavailable { .. } | Self::Overloaded | Self::UnavailableWithMessage(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
         }
@@ -184,7 +184,7 @@ impl ApiError {
             }
             Self::Unavailable { .. }
             | Self::Overloaded
-            | Self::UnavailableBecause(_)
+            | Self::UnavailableWithMessage(_)
             | Self::IdempotencyConflict => {
                 response.retry_after = Some(Self::RETRY_AFTER_SECONDS);
             }
@@ -324,7 +324,7 @@ mod tests {
             (ApiError::KeyBanned { retry_after: 300 }, "300 s"),
             (ApiError::Unavailable { cause: cause() }, "1 s"),
             (ApiError::Overloaded, "1 s"),
-            (ApiError::UnavailableBecause(cause()), "1 s"),
+            (ApiError::UnavailableWithMessage(cause()), "1 s"),
             (ApiError::IdempotencyConflict, "1 s"),
             (ApiError::RequestTimeout, "close"),
             (ApiError::BodyTooLarge, "close"),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderValue;
 
-use super::url::LinkBase;
+use super::url::LinkRoot;
 use crate::http::Response;
 use crate::page::{PageSize, Scope};
 use crate::store::Page;
@@ -15,7 +15,7 @@ const LINK_END: &[u8] = b">; rel=\"next\"";
 /// Responds with a page, and with a `Link` to the next one, if any. `path` ends in `?limit=`, and the link repeats all parameters.
 pub(super) fn respond(
     page: Page,
-    base: LinkBase<'_>,
+    root: LinkRoot<'_>,
     path: &str,
     limit: PageSize,
     scope: Scope,
@@ -24,7 +24,7 @@ pub(super) fn respond(
     let Some(next) = page.next else {
         return response;
     };
-    let scheme: &[u8] = match base.https {
+    let scheme: &[u8] = match root.https {
         true => b"<https://",
         false => b"<http://",
     };
@@ -35,14 +35,14 @@ pub(super) fn respond(
         Scope::Pets(None) | Scope::Orders => ("", ""),
     };
     let cursor = next.bound_to(scope).text();
-    let of_request = scheme.len() + base.host_and_path.len() + path.len() + limit.len();
+    let of_request = scheme.len() + root.host_and_path.len() + path.len() + limit.len();
     let of_page =
         parameter.len() + status.len() + CURSOR_PARAMETER.len() + cursor.len() + LINK_END.len();
     // Without spare capacity, so that `Bytes` needs no allocation of its own. Not `concat`, which takes 200 instructions more.
     let mut link = Vec::with_capacity(of_request + of_page);
     let mut put = |text: &[u8]| link.extend_from_slice(text);
     put(scheme);
-    put(base.host_and_path);
+    put(root.host_and_path);
     put(path.as_bytes());
     put(limit.as_bytes());
     if !status.is_empty() {

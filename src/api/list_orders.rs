@@ -1,6 +1,6 @@
 //! `GET /store/orders`: a page of orders with a link to the next. Beta.
 
-use super::url::LinkBase;
+use super::url::LinkRoot;
 use super::{Api, ApiError, link, query};
 use crate::http::Response;
 use crate::page::Scope;
@@ -9,11 +9,11 @@ impl Api {
     pub(super) async fn list_orders(
         &self,
         query: Option<&str>,
-        base: LinkBase<'_>,
+        root: LinkRoot<'_>,
     ) -> Result<Response, ApiError> {
         let query = query::parse_order_query(query)?;
         let page = self.store.order_page(query).await?;
         let (path, scope) = ("/v1/store/orders?limit=", Scope::Orders);
-        Ok(link::respond(page, base, path, query.limit, scope))
+        Ok(link::respond(page, root, path, query.limit, scope))
     }
 }

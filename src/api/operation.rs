@@ -146,8 +146,8 @@ pub(crate) enum Route<'a> {
     Preflight { methods: &'static str },
 }
 
-/// The methods of every page outside `/v1`.
-pub(crate) const PUBLIC_METHODS: &str = "GET, HEAD";
+/// The methods of a path that is only read, as every page outside `/v1` is.
+pub(crate) const READ_METHODS: &str = "GET, HEAD";
 
 const ALL_METHODS: &str = "GET, HEAD, POST";
 
@@ -170,8 +170,8 @@ impl<'a> Route<'a> {
     pub(crate) const fn preflight(self) -> Self {
         let methods = match self {
             Self::WrongMethod { allowed } => allowed,
-            Self::Operation(_) | Self::Unknown => ALL_METHODS,
-            _ => PUBLIC_METHODS,
+            Self::Unknown => ALL_METHODS,
+            _ => READ_METHODS,
         };
         Self::Preflight { methods }
     }
@@ -234,7 +234,7 @@ fn allowed(path: &str) -> &'static str {
     };
     match (has(Method::GET), has(Method::POST)) {
         (true, true) => ALL_METHODS,
-        (true, false) => PUBLIC_METHODS,
+        (true, false) => READ_METHODS,
         (false, _) => "POST",
     }
 }

@@ -1,4 +1,4 @@
-//! Base URLs of the API: those configured by the operator, and the one of a request. They end in `/v1`, and links start with them.
+//! The base URLs that the operator configures, which end in `/v1`, and the root of the links in a response, which does not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,15 +12,15 @@ pub struct BaseUrl(String);
 const INVALID_BASE_URL: &str =
     "must be an http or https URL that ends in /v1, such as https://animals.example/v1";
 
-/// The beginning of the links in a response, up to `/v1`.
+/// The beginning of the links in a response, before `/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkBase<'a> {
+pub(crate) struct LinkRoot<'a> {
     pub(super) https: bool,
     /// Host, port and the path before `/v1`.
     pub(super) host_and_path: &'a [u8],
 }
 
-impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
+impl<'a> From<&'a BaseUrl> for LinkRoot<'a> {
     fn from(url: &'a BaseUrl) -> Self {
         let root = url.root();
         let (https, host_and_path) = match root.strip_prefix("https://") {
@@ -34,7 +34,7 @@ impl<'a> From<&'a BaseUrl> for LinkBase<'a> {
     }
 }
 
-impl fmt::Display for LinkBase<'_> {
+impl fmt::Display for LinkRoot<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.https { "https://" } else { "http://" })?;
         // It is always ASCII.
@@ -106,14 +106,14 @@ mod tests {
         ] {
             let url: BaseUrl = format!("{root}/v1").parse().unwrap();
             assert_eq!((url.root(), url.origin()), (root, origin));
-            assert_eq!(LinkBase::from(&url).to_string(), root);
+            assert_eq!(LinkRoot::from(&url).to_string(), root);
             assert_eq!(
                 (url.as_str(), url.to_string()),
                 (&*format!("{root}/v1"), format!("{root}/v1"))
             );
         }
         let url: BaseUrl = "HTTPS://a.example/v1".parse().unwrap();
-        assert_eq!(LinkBase::from(&url).to_string(), "https://a.example");
+        assert_eq!(LinkRoot::from(&url).to_string(), "https://a.example");
     }
 
     #[test]

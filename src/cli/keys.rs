@@ -68,7 +68,7 @@ pub(super) enum Command {
         /// Grace period in which the old secret still works; 0s disables it immediately
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
         grace: Duration,
-        /// Do not ask for confirmation, even during the grace period of an earlier rotation
+        /// Do not ask for confirmation, which is needed during the grace period of an earlier rotation
         #[arg(long)]
         yes: bool,
     },

@@ -38,8 +38,8 @@ pub(super) enum Command {
     /// List orders, including cancelled ones
     List {
         /// Only orders in this state
-        #[arg(long)]
-        status: Option<OrderState>,
+        #[arg(long, alias = "status")]
+        state: Option<OrderState>,
         #[command(flatten)]
         options: CommandOptions,
     },
@@ -79,7 +79,7 @@ impl Command {
                 let cancelled = cancelled.context("cannot cancel the order")?;
                 print_outcome(cancelled, options.json, "cancelled", PetStatus::Available)
             }
-            Self::List { status, options } => {
+            Self::List { state, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;
                 let columns = [
                     column("id"),
@@ -88,7 +88,7 @@ impl Command {
                     column("state"),
                 ];
                 let failure = "cannot read the orders";
-                let is_listed = move |order: &Order| status.is_none_or(|it| it == order.state);
+                let is_listed = move |order: &Order| state.is_none_or(|it| it == order.state);
                 let orders = store
                     .orders()
                     .try_filter(move |order| ready(is_listed(order)));

@@ -31,6 +31,7 @@ fn generate() -> String {
             continue;
         }
         let help = option.get_help().unwrap().to_string();
+        let help = help.replace("; can be repeated", "; a list");
         let defaults: Vec<_> = option.get_default_values().iter().collect();
         let value = match (option.get_action(), &defaults[..]) {
             (ArgAction::SetTrue, _) => "false".to_owned(),

@@ -21,7 +21,7 @@ named! {
     pub(crate) enum Check {
         /// The data can be read.
         Store = "store",
-        /// The thread that writes is alive.
+        /// The writer is alive, and its writes succeed.
         Writer = "writer",
         /// The keys in memory are those of the store.
         Keys = "keys",
@@ -100,8 +100,10 @@ impl Readiness {
     pub(crate) fn set(&self, check: Check, state: CheckState) {
         let mut checks = lock(&self.0);
         checks.log(check, &state);
+        let is_failed = |state: &CheckState| matches!(state, CheckState::Failed(_));
+        let fails = is_failed(&state);
         let last = checks.states[check as usize].replace(state);
-        if check == Check::Store && matches!(last, Some(CheckState::Failed(_))) {
+        if check == Check::Store && !fails && last.is_some_and(|last| is_failed(&last)) {
             checks.store_back_at = Some(Instant::now());
         }
     }
@@ -140,7 +142,7 @@ impl Readiness {
     /// Returns the body of `/readyz`, or why the server is not ready.
     pub(crate) fn body(&self, verbose: bool) -> Result<Bytes, ApiError> {
         let checks = lock(&self.0);
-        let not_ready = |reason: &str| Err(ApiError::UnavailableBecause(reason.to_owned()));
+        let not_ready = |reason: &str| Err(ApiError::UnavailableWithMessage(reason.to_owned()));
         if checks.is_shutting_down {
             return not_ready("Not ready: the server is shutting down.");
         }
@@ -148,7 +150,7 @@ impl Readiness {
         let is_unknown = known.peek().is_none();
         if is_unknown || known.any(|state| matches!(state, CheckState::Failed(_))) {
             return match verbose {
-                true => not_ready(&checks.failures()),
+                true => not_ready(&checks.message()),
                 false => not_ready("Not ready. Try again in a moment."),
             };
         }
@@ -203,7 +205,7 @@ impl Checks {
     }
 
     /// All results as the message of an error.
-    fn failures(&self) -> String {
+    fn message(&self) -> String {
         let mut text = "Not ready.".to_owned();
         for (check, state) in self.known() {
             text.push_str(&format!(" {check}: {}", state.as_str()));

@@ -34,7 +34,7 @@ pub(super) async fn dispatch<S: Service>(
     let mut response = service
         .respond(&head, &mut body, &exchange, connection)
         .await;
-    if has_body && head.is_ambiguously_encoded() {
+    if has_body && head.has_ambiguous_framing() {
         // A proxy in front may see the end of the body elsewhere, and what follows as another request.
         response.close = true;
     }
@@ -43,7 +43,7 @@ pub(super) async fn dispatch<S: Service>(
         return Ok(Box::pin(discard_rest(response, body, &exchange.id, open)).await);
     }
     open.ended = exchange.ended.get();
-    Ok(send(response, &exchange.id, open))
+    Ok(into_hyper(response, &exchange.id, open))
 }
 
 /// Reads the rest of a body after its response is ready, so that the connection can be reused. Otherwise closes the connection.
@@ -60,10 +60,14 @@ async fn discard_rest(
         open.progress.lingers.set(true);
         response.close = true;
     }
-    send(response, id, open)
+    into_hyper(response, id, open)
 }
 
-fn send(mut response: Response, id: &RequestId, open: InFlightRequest) -> hyper::Response<Body> {
+fn into_hyper(
+    mut response: Response,
+    id: &RequestId,
+    open: InFlightRequest,
+) -> hyper::Response<Body> {
     response.close |= open.progress.draining.get();
     let status = response.status;
     let (headers, mut body) = response.into_parts(id);

@@ -38,7 +38,7 @@ pub struct Head<'a> {
     pub authorization: Field<'a>,
     pub content_type: Field<'a>,
     /// Whether `Content-Encoding` is present and not `identity`.
-    pub is_encoded: bool,
+    pub has_content_encoding: bool,
     pub transfer_encoding: Field<'a>,
     pub idempotency_key: Field<'a>,
     /// `X-Request-Id`
@@ -85,7 +85,7 @@ impl<'a> Head<'a> {
             host: Field::Absent,
             authorization: Field::Absent,
             content_type: Field::Absent,
-            is_encoded: false,
+            has_content_encoding: false,
             transfer_encoding: Field::Absent,
             idempotency_key: Field::Absent,
             request_id: Field::Absent,
@@ -100,7 +100,7 @@ impl<'a> Head<'a> {
                 "authorization" => head.authorization.add(value),
                 "content-type" => head.content_type.add(value),
                 "content-encoding" => {
-                    head.is_encoded |= !value.eq_ignore_ascii_case(b"identity");
+                    head.has_content_encoding |= !value.eq_ignore_ascii_case(b"identity");
                 }
                 "transfer-encoding" => head.transfer_encoding.add(value),
                 "idempotency-key" => head.idempotency_key.add(value),
@@ -115,7 +115,7 @@ impl<'a> Head<'a> {
 
     /// Whether the body may end elsewhere for a proxy: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts any list
     /// that ends in `chunked`.
-    pub fn is_ambiguously_encoded(&self) -> bool {
+    pub fn has_ambiguous_framing(&self) -> bool {
         match self.transfer_encoding {
             Field::Absent => false,
             Field::One(encoding) => !encoding.eq_ignore_ascii_case(b"chunked"),
@@ -174,7 +174,9 @@ mod tests {
         assert_eq!((head.path, head.query), ("/x%20y", Some("z")));
         assert_eq!((head.target_length, head.authority), (8, Some("a.example")));
         assert!(head.host == Field::One(b"b.example") && head.authorization == Field::Several);
-        assert!(head.request_id == Field::Absent && !head.is_encoded && !head.is_forwarded);
+        assert!(
+            head.request_id == Field::Absent && !head.has_content_encoding && !head.is_forwarded
+        );
         assert_eq!(head.forwarded_proto, Some(b"https".as_slice()));
     }
 
@@ -231,7 +233,9 @@ mod tests {
                 head.request_id,
             ];
             assert!(fields.iter().all(|field| *field == Field::One(b"x")));
-            assert!(head.is_encoded && head.is_forwarded && head.forwarded_proto.is_some());
+            assert!(
+                head.has_content_encoding && head.is_forwarded && head.forwarded_proto.is_some()
+            );
             parts.headers.len()
         };
         assert_eq!(all(3_000), all(10) - 1);

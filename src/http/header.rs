@@ -5,7 +5,7 @@ use std::thread::LocalKey;
 
 use http::header::{HeaderName, HeaderValue};
 
-/// The names that every response has, as constants: comparing with them costs next to nothing.
+/// The names that nearly every response has, as text: comparing with it costs next to nothing.
 pub(super) mod text {
     pub(in crate::http) const RATE_LIMIT: &str = "x-ratelimit-limit";
     pub(in crate::http) const RATE_REMAINING: &str = "x-ratelimit-remaining";
@@ -48,7 +48,7 @@ pub fn constant(text: String) -> HeaderValue {
 /// value is an allocation.
 pub type LastValue<K> = RefCell<(K, HeaderValue)>;
 
-/// Returns the last value, if it was made of the same, or a new one, which replaces it.
+/// Returns the last value, if it was made from the same key, as `is_same` decides, or a new one, which replaces it.
 #[inline]
 pub fn last_value<K>(
     last: &'static LocalKey<LastValue<K>>,

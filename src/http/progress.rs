@@ -57,7 +57,8 @@ impl Progress {
 
     /// Records that a head has arrived. Its request is in flight until the return value is dropped.
     pub(super) fn begin(self: &Rc<Self>) -> InFlightRequest {
-        // A head that arrived together with the previous request, or concurrently with others, began now.
+        // The beginning of a head that arrived together with the previous request, or concurrently with others, is unknown: it
+        // counts as now.
         let began = match self.phase.replace(Phase::Busy) {
             Phase::Head => self.since.get(),
             _ => Instant::now(),

@@ -52,7 +52,7 @@ pub trait Service {
     fn closed(&self) {}
 }
 
-/// A request and its response, as a service sees them.
+/// What a service knows of a request besides its head and body: the peer, the ID, the limits, the times.
 pub struct Exchange {
     /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,

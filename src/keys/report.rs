@@ -53,6 +53,7 @@ pub(crate) fn usage(row: &UsageRow) -> Value {
         "keyId": row.key.0,
         "name": row.name,
         "requests": row.requests,
+        // As the column of the table: these names do not change.
         "refused": row.rejected,
     })
 }

@@ -26,7 +26,7 @@ if type(state) == 'string' and #state == struct.size(STATE) then
     minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = struct.unpack(STATE, state)
 end
 
--- A clock that steps back stays in the window it had reached. A window that is more than one ahead is impossible: it becomes the
+-- If the clock steps back, the counter stays in the window it had reached. A window that is more than one ahead is impossible: it becomes the
 -- current window, with its count.
 local this_minute, this_day = math.floor(now / MINUTE), math.floor(now / DAY)
 if this_minute > minute then

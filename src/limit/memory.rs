@@ -27,8 +27,8 @@ struct KeyCounters {
     /// The last unban by an operator.
     unbanned_at: Option<Timestamp>,
     /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
-    stored: Option<Timestamp>,
-    unstored: Vec<DayUsage>,
+    stored_ban_at: Option<Timestamp>,
+    unstored_usage: Vec<DayUsage>,
 }
 
 impl Meter {
@@ -37,7 +37,7 @@ impl Meter {
         let state = &mut *self.lock();
         state.enter(now);
         let moved = state.move_ban(now);
-        let first_unstored = state.unstored.is_empty();
+        let first_unstored = state.unstored_usage.is_empty();
 
         let admission = if let Some(ban) = state.ban.filter(|ban| ban.is_active(now)) {
             Admission::banned(ban, false, &state.windows, limits)
@@ -57,7 +57,7 @@ impl Meter {
         };
 
         let day = state.windows.day.start().day();
-        usage::count(&mut state.unstored, admission, day, now);
+        usage::count(&mut state.unstored_usage, admission, day, now);
         Decision {
             admission,
             quota: admission.quota(&state.windows, limits),
@@ -80,7 +80,7 @@ impl Meter {
     /// Adopts a decision for all nodes: if this one has to decide alone, it continues from there.
     pub fn adopt(&self, limits: Limits, decided: &SharedDecision) -> Decision {
         let state = &mut *self.lock();
-        let first_unstored = state.unstored.is_empty();
+        let first_unstored = state.unstored_usage.is_empty();
         state.catch_up(decided);
         let moved = state.adopt_ban(decided);
         let admission = match decided.ban {
@@ -92,7 +92,7 @@ impl Meter {
         };
         // On the day of the decision, whatever day this node's own clock has reached.
         let day = decided.windows.day.start().day();
-        usage::count(&mut state.unstored, admission, day, decided.now);
+        usage::count(&mut state.unstored_usage, admission, day, decided.now);
         Decision {
             admission,
             quota: admission.quota(&decided.windows, limits),
@@ -120,15 +120,15 @@ impl Meter {
             state.ban = state.ban.filter(|ban| Some(ban.started_at) > unbanned_at);
         }
         state.unbanned_at = unbanned_at;
-        let before = std::mem::replace(&mut state.stored, start_of(stored));
-        let is_new = stored.is_some() && before != state.stored;
-        if is_new && (state.stored > start_of(state.ban) || before == start_of(state.ban)) {
+        let before = std::mem::replace(&mut state.stored_ban_at, start_of(stored));
+        let is_new = stored.is_some() && before != state.stored_ban_at;
+        if is_new && (state.stored_ban_at > start_of(state.ban) || before == start_of(state.ban)) {
             state.ban = stored;
         }
     }
 
     pub fn take_unstored(&self) -> Vec<DayUsage> {
-        std::mem::take(&mut self.lock().unstored)
+        std::mem::take(&mut self.lock().unstored_usage)
     }
 
     fn lock(&self) -> MutexGuard<'_, KeyCounters> {

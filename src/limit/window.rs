@@ -3,7 +3,7 @@
 use crate::clock::Timestamp;
 use crate::plan::Limits;
 
-/// A counter over one window of fixed length. A clock that steps back stays in the window it had reached:
+/// A counter over one window of fixed length. If the clock steps back, the counter stays in the window it had reached:
 /// no window ever admits more than its limit. Only a window more than one ahead of the clock is impossible: the clock
 /// ran ahead and has been corrected, and the count is moved to the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

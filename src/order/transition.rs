@@ -44,6 +44,8 @@ pub enum Action {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
+    #[error("the animal already has an open order")]
+    AlreadyOrdered,
     /// Only an available animal can be ordered.
     #[error("the animal is not available: it is {}", .0.as_str())]
     NotAvailable(PetStatus),
@@ -67,9 +69,11 @@ pub fn next(
     use OrderState::{Cancelled, Complete, Open};
     use PetStatus::{Available, Pending, Sold};
     Ok(match (action, order) {
-        (Action::Place { .. }, _) if order == Some(Open) || status != Available => {
+        (Action::Place { .. }, _) if status != Available => {
             return Err(InvalidTransition::NotAvailable(status));
         }
+        // Only if the status was changed by hand.
+        (Action::Place { .. }, Some(Open)) => return Err(InvalidTransition::AlreadyOrdered),
         (Action::Place { .. }, _) => (Some(Pending), Some(Open)),
         (Action::Complete(_), Some(Open)) => (Some(Sold), Some(Complete)),
         (Action::Cancel(_), Some(Open)) => (Some(Available), Some(Cancelled)),

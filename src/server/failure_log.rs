@@ -1,5 +1,5 @@
-//! Limits log lines for failed requests. During an outage of the store all requests fail for the same cause: thousands of lines
-//! would hide everything else.
+//! Limits the errors that failed requests log besides their line. During an outage of the store all requests fail for the same
+//! cause: thousands of errors would hide everything else.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -19,8 +19,8 @@ impl Default for FailureLog {
 }
 
 impl FailureLog {
-    /// Whether a request that failed because the store was unavailable is logged. Readiness logs the start and the end of an outage;
-    /// before it has detected one, a line is logged each second.
+    /// Whether the failure of a request because the store was unavailable is also logged as an error. Readiness logs the start and the end of an outage;
+    /// before it has detected one, an error is logged each second.
     pub(super) fn allows(&self, now: Timestamp, readiness: &Readiness) -> bool {
         let second = now.as_millis().div_euclid(1_000);
         // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.

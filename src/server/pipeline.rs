@@ -15,7 +15,7 @@ use super::shared::Shared;
 use crate::access::LastKey;
 use crate::access::proxy::Client;
 use crate::api::authority::Authority;
-use crate::api::operation::PUBLIC_METHODS;
+use crate::api::operation::READ_METHODS;
 use crate::api::{ApiError, Destination, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
@@ -23,7 +23,7 @@ use crate::http::{
     ConnectionLimit, Exchange, Head, RateLimitHeaders, Rejection, RequestBody, RequestId, Response,
     Service, catch_panic,
 };
-use crate::key::KeyHash;
+use crate::key;
 use crate::limit::{Limiter, Quota};
 use crate::log::RequestLog;
 use crate::metrics::{CANCELLED_STATUS, OperationLabel, RequestMetrics};
@@ -175,7 +175,7 @@ impl Service for Pipeline {
 
     /// Rejects IDs that contain what looks like a key: IDs are logged.
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::may_be_in(id)
+        !key::may_contain_key(id)
     }
 
     async fn start(&self) {
@@ -231,7 +231,7 @@ impl Pipeline {
                     pages.show(page, request.path, head, &self.shared.readiness)
                 }
                 Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
-                Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(PUBLIC_METHODS)),
+                Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(READ_METHODS)),
                 _ => Err(ApiError::NotFound(
                     "There is no resource at this path. The API is under /v1.",
                 )),
@@ -297,7 +297,7 @@ fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
     if head.target_length > MAX_TARGET {
         return Err(ApiError::UriTooLong);
     }
-    if head.is_ambiguously_encoded() {
+    if head.has_ambiguous_framing() {
         return Err(ApiError::TransferEncoding);
     }
     Authority::of(head)

@@ -24,7 +24,7 @@ use crate::http::{
     ConnectionLimits, Connections, Exchange, Head, Rejection, RequestBody, RequestId, Response,
     Service, Timeouts, Tls, accept,
 };
-use crate::key::KeyHash;
+use crate::key;
 use crate::systemd::Notifier;
 
 /// How long a start takes before requests get responses.
@@ -122,8 +122,9 @@ struct StartupService {
 
 impl StartupService {
     fn unavailable(&self, peer: IpAddr, is_api: bool) -> Response {
-        let error =
-            ApiError::UnavailableBecause("The server is starting. Try again in a moment.".into());
+        let error = ApiError::UnavailableWithMessage(
+            "The server is starting. Try again in a moment.".into(),
+        );
         let mut response = error.response();
         if is_api {
             let quota = self.addresses.quota(peer, self.clock.now());
@@ -171,6 +172,6 @@ impl Service for StartupService {
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {
-        !KeyHash::may_be_in(id)
+        !key::may_contain_key(id)
     }
 }

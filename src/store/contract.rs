@@ -1,4 +1,4 @@
-//! The types of the contract between a store and the rest of the service. The engines import only these, the shared readers of rows and pages, and the writer.
+//! The types of the contract between a store and the rest of the service. Of the store, the engines import only these, `row`, `pages` and `writer`.
 
 mod creation;
 mod database;
@@ -17,7 +17,7 @@ pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
 pub use format::{Heartbeat, Migration, Mode};
-pub use import::{Conflict, ImportError, ImportRow, TakenBy};
+pub use import::{ImportConflict, ImportError, ImportRow, TakenBy};
 pub use key::{ChangedKey, KeyChange, KeyChangeResult, KeyRecord, NewKey};
 pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;

@@ -158,7 +158,7 @@ async fn fill(
     Ok(tables)
 }
 
-/// The error of opening a database, which names the option of all other commands.
+/// Converts an error of opening a database, which names `--database`, into one that names this option.
 fn cannot_open(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
         let text = format!("{error:#}");

@@ -1,7 +1,7 @@
 //! The contract for an import.
 
 use super::Store;
-use super::contract::{Conflict, ImportError, ImportRow, Result};
+use super::contract::{ImportConflict, ImportError, ImportRow, Result};
 use super::engine::Engine;
 use super::postgres::PgImport;
 use super::sqlite::SqliteImport;
@@ -16,8 +16,8 @@ enum Staging {
 }
 
 impl Store {
-    /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, and `import_notice` if
-    /// it is another import that is being published.
+    /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, or `import_notice`
+    /// if the lock is that of another import.
     pub async fn import(&self, ids: PetIds, notice: fn(), import_notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
             Engine::Sqlite(engine) => {
@@ -34,7 +34,7 @@ impl Import {
     pub async fn stage(
         &mut self,
         rows: &[ImportRow],
-        report: &mut dyn FnMut(Conflict),
+        report: &mut dyn FnMut(ImportConflict),
     ) -> Result<()> {
         match &mut self.0 {
             Staging::Sqlite(import) => import.stage(rows, report),
@@ -43,7 +43,7 @@ impl Import {
     }
 
     /// Checks all staged rows, and leaves out those with an ID that is taken.
-    pub async fn check(&mut self, report: &mut dyn FnMut(Conflict)) -> Result<()> {
+    pub async fn check(&mut self, report: &mut dyn FnMut(ImportConflict)) -> Result<()> {
         match &mut self.0 {
             Staging::Sqlite(_) => Ok(()),
             Staging::Postgres(import) => import.check(report).await,

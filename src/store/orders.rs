@@ -26,7 +26,7 @@ impl Store {
         })
     }
 
-    /// A page of the same, or of those in one state, and where the next one begins.
+    /// A page of all orders, cancelled ones too, or of those in one state, and where the next one begins.
     pub async fn all_orders_page(
         &self,
         query: OrderQuery,

@@ -89,9 +89,9 @@ impl Postgres {
                     Ok(id) => node = id,
                     Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
                 },
-                // Another session has locked the table. Reads are served anyway, and a later heartbeat registers this node.
+                // Another session holds a lock that registration needs. Reads are served anyway.
                 Err(_) => tracing::warn!(
-                    "the table nodes is locked: this node will register when the lock is released"
+                    "this node is not registered yet, because another session holds a lock: a later heartbeat registers it"
                 ),
             }
         }

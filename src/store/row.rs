@@ -76,7 +76,7 @@ pub(super) fn read_status<R: SqlRow>(row: &R, column: usize) -> Result<PetStatus
 
 pub(super) fn read_order<R: SqlRow>(row: &R) -> Result<Order, R::Error> {
     let name = row.text(3)?;
-    let invalid = || R::invalid(3, format!("unknown status of an order: {name:?}"));
+    let invalid = || R::invalid(3, format!("unknown state of an order: {name:?}"));
     Ok(Order {
         id: OrderId(row.int(0)?),
         pet: PetId(row.int(1)?),

@@ -67,7 +67,7 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` writes wait. With a `notice` it waits
+    /// Opens the file at `path`, or rejects it without touching it. At most `max_waiting` creations wait. With a `notice` it waits
     /// for locks, as commands do.
     pub(crate) fn open(
         path: &Path,
@@ -122,7 +122,6 @@ impl Sqlite {
     }
 
     pub(crate) async fn ready(&self) -> Result<()> {
-        self.writer.monitor.alive()?;
         self.read(|connection| {
             connection.query_row("SELECT 1 FROM revisions LIMIT 1", (), |_| Ok(()))
         })

@@ -51,7 +51,7 @@ impl Store {
 
     /// Deletes some of the usage on days before this one, and some of the records of batches before this time; as few
     /// as [`sweep_idempotency`](Self::sweep_idempotency) does. Returns whether there may be more.
-    pub async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
-        dispatch!(self.sweep_usage(day, batches))
+    pub async fn sweep_usage(&self, before: Day, batches_before: Timestamp) -> Result<bool> {
+        dispatch!(self.sweep_usage(before, batches_before))
     }
 }

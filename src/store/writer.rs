@@ -23,8 +23,8 @@ pub(crate) struct WriterState {
     max_waiting: usize,
     /// Whether writes no longer wait for an import that is being published.
     ignores_imports: AtomicBool,
-    /// Transactions that wrote something.
-    pub(crate) done: Counter,
+    /// Committed transactions.
+    pub(crate) commits: Counter,
     /// Transactions that failed: nothing in them was acknowledged.
     pub(crate) failed: Counter,
     /// Animals per transaction that created any.
@@ -41,7 +41,7 @@ impl WriterState {
             waiting: AtomicUsize::new(0),
             max_waiting,
             ignores_imports: AtomicBool::new(false),
-            done: Counter::default(),
+            commits: Counter::default(),
             failed: Counter::default(),
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
             rejected: Counter::default(),
@@ -55,7 +55,7 @@ impl WriterState {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max_waiting {
             self.leave(1);
             self.rejected.add(1);
-            let full = "too many writes are waiting".into();
+            let full = "too many creations are waiting".into();
             return Err(StoreError::Unavailable(full));
         }
         Ok(())
@@ -87,7 +87,7 @@ impl WriterState {
             new += usize::from(matches!(created, CreationOutcome::New(_)));
         }
         self.health.succeeded(creations > 0);
-        self.done.add(1);
+        self.commits.add(1);
         if new > 0 {
             self.rows.record(new as u64);
         }
@@ -188,7 +188,7 @@ mod tests {
         let pet = |id| rex.clone().with_id(PetId(id));
         let figures = || {
             let transactions = state.rows.buckets().map(|(_, count)| count).sum::<u64>();
-            let counts = (state.done.get(), state.failed.get());
+            let counts = (state.commits.get(), state.failed.get());
             (counts, (transactions, state.rows.sum()))
         };
         state.failed.add(1);

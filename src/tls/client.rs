@@ -1,4 +1,4 @@
-//! TLS for connections to PostgreSQL and Redis: the CAs, the client certificate, and the handshake.
+//! TLS for connections to other servers, such as PostgreSQL, Redis and the collector of traces: the CAs, the client certificate, and the handshake.
 
 use std::error::Error;
 use std::io;
@@ -110,7 +110,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
     store.add_parsable_certificates(found);
     match store.is_empty() {
         true => bail!(
-            "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert"
+            "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"
         ),
         false => Ok(store),
     }

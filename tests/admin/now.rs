@@ -65,10 +65,10 @@ fn every_request_counts_wherever_it_leads() {
     let one_more = client.request("GET", "/v1/pets");
     let rejected = one_more.send_on(&mut client.connect());
     rejected.is_error(503, "unavailable");
-    let seen = samples.contain(&["unauthorized", "rejected", "succeeded", "failed"]);
+    let seen = samples.contain(&["unauthorized", "clientErrors", "succeeded", "failed"]);
     let sum = |name: &str| seen.iter().map(|sample| sample[name]).sum::<f64>();
     assert!(
-        sum("rejected") > sum("unauthorized"),
+        sum("clientErrors") > sum("unauthorized"),
         "404 and 405: {seen:?}"
     );
     assert!(samples.next()["connections"] >= 4.0);

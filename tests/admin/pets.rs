@@ -54,13 +54,13 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
     assert_eq!(rest.json()[0]["state"], "cancelled", "{rest}");
     assert_eq!(rest.header("x-next-cursor"), None);
     for (status, expected) in [("complete", 1), ("cancelled", 2)] {
-        let listed = operator.get(&format!("/api/orders?status={status}"));
+        let listed = operator.get(&format!("/api/orders?state={status}"));
         assert_eq!(listed.json()[0]["id"], expected, "{listed}");
         assert_eq!(listed.json()[1], json!(null), "{listed}");
         assert_eq!(listed.header("x-next-cursor"), None, "{listed}");
     }
-    assert_eq!(operator.get("/api/orders?status=open").json(), json!([]));
-    let unknown = operator.get("/api/orders?status=sold");
+    assert_eq!(operator.get("/api/orders?state=open").json(), json!([]));
+    let unknown = operator.get("/api/orders?state=sold");
     unknown.is_error(400, "invalid_parameter");
 
     operator.get("/api/pets/9").is_error(404, "not_found");

@@ -194,7 +194,7 @@ fn a_migration_may_take_longer_than_30_s_and_nodes_that_start_meanwhile_wait() {
     let both = logs.concat();
     for text in [
         "migrating the database to format 1",
-        "waiting for another node",
+        "waiting for another process",
     ] {
         let count = both.matches(text).count();
         assert!(count >= 5, "{count} lines with {text:?}: {both}");
@@ -252,7 +252,7 @@ fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
     sql_client.lock("animal_store_format");
     let (mut one, mut two) = (Starting::on(&postgres.url()), Starting::on(&postgres.url()));
     for node in [&mut one, &mut two] {
-        node.logs("waiting for another node, which is migrating the database");
+        node.logs("waiting for another process, which is migrating the database");
     }
     let id = two.child.id().to_string();
     let killed = Command::new("kill").args(["-TERM", &id]).status();

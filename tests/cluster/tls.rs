@@ -139,7 +139,10 @@ fn roots_of_the_system_are_needed_only_where_they_are_used() {
         line.contains("--database: this system has no CA certificates"),
         "{line}"
     );
-    assert!(line.ends_with("use --ca-cert"), "{line}");
+    assert!(
+        line.ends_with("use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"),
+        "{line}"
+    );
 }
 
 #[test]

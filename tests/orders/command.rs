@@ -84,7 +84,10 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
     operator.stdout_of("orders cancel 3");
     let before = operator.stdout_of("orders list");
     for (args, line) in [
-        ("orders place --pet 99", "unknown animal 99: see pets list"),
+        (
+            "orders place --pet 99",
+            "unknown animal 99: run `animal-store pets list` to see all animals",
+        ),
         (
             "orders place --pet 1",
             "the animal is not available: it is sold",
@@ -97,19 +100,25 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
             "orders place --pet 3 --ship-date 2001-01-01",
             "the ship date 2001-01-01T00:00:00Z is in the past",
         ),
-        ("orders complete 99", "unknown order 99: see orders list"),
+        (
+            "orders complete 99",
+            "unknown order 99: run `animal-store orders list` to see all orders",
+        ),
         ("orders complete 1", "the order is already complete"),
         ("orders complete 3", "the order was cancelled"),
-        ("orders cancel 99", "unknown order 99: see orders list"),
+        (
+            "orders cancel 99",
+            "unknown order 99: run `animal-store orders list` to see all orders",
+        ),
         ("orders cancel 1", "the order is already complete"),
         ("orders cancel 3", "the order was cancelled"),
         (
             "pets set-status 99 sold",
-            "unknown animal 99: see pets list",
+            "unknown animal 99: run `animal-store pets list` to see all animals",
         ),
         (
             "pets set-status 2 sold",
-            "animal 2 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it",
+            "animal 2 has an open order: run `animal-store orders complete 2` or `animal-store orders cancel 2`, or use --force, which cancels it",
         ),
     ] {
         assert_eq!(

@@ -122,7 +122,7 @@ fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_refused
     for args in ["pets export link.csv", "pets export link.csv --force"] {
         assert_eq!(
             operator.run_line(args).fails_with(2),
-            "animal-store: link.csv is a symbolic link to a file that does not exist: name that file"
+            "animal-store: link.csv is a symbolic link to a file that does not exist: use the path of that file"
         );
     }
     fs::write(at("folder/real.csv"), "precious").expect("a file");

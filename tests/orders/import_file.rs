@@ -102,7 +102,7 @@ fn compressed_data_is_not_read_from_a_pipe_and_the_message_says_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "animal-store: cannot import standard input: it is compressed with gzip: decompress it first, or name a file that ends in .gz\n"
+        "animal-store: cannot import standard input: it is compressed with gzip: decompress it first, or use a file name that ends in .gz\n"
     );
 }
 

@@ -22,10 +22,10 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
     for status in PetStatus::ALL {
         for order in [None, Some(Open), Some(Complete), Some(Cancelled)] {
             let is_open = order == Some(Open);
-            let place = if status == Available && !is_open {
-                Ok((Some(Pending), Some(Open)))
-            } else {
-                Err(InvalidTransition::NotAvailable(status))
+            let place = match (status, is_open) {
+                (Available, false) => Ok((Some(Pending), Some(Open))),
+                (Available, true) => Err(InvalidTransition::AlreadyOrdered),
+                _ => Err(InvalidTransition::NotAvailable(status)),
             };
             assert_eq!(next(status, order, Action::Place { pet, ship_date }), place);
             let ended = |animal, state| match order {

@@ -66,7 +66,7 @@ fn one_animal_is_shown_as_the_api_shows_it() {
     );
     assert_eq!(
         operator.run_line("pets show 5").fails_with(1),
-        "animal-store: unknown animal 5: see pets list"
+        "animal-store: unknown animal 5: run `animal-store pets list` to see all animals"
     );
 }
 
@@ -84,13 +84,13 @@ fn orders_are_listed_by_status() {
     }
     for (args, wanted) in [
         ("orders list --json", vec![1, 2, 3]),
-        ("orders list --json --status open", vec![3]),
-        ("orders list --json --status complete", vec![1]),
-        ("orders list --json --status cancelled", vec![2]),
+        ("orders list --json --state open", vec![3]),
+        ("orders list --json --state complete", vec![1]),
+        ("orders list --json --state cancelled", vec![2]),
     ] {
         assert_eq!(ids(&operator, args), wanted, "{args}");
     }
-    let line = operator.run_line("orders list --status lost").fails_with(2);
+    let line = operator.run_line("orders list --state lost").fails_with(2);
     assert!(line.contains("open, complete or cancelled"), "{line}");
 }
 
@@ -119,7 +119,7 @@ fn a_removal_is_confirmed_and_without_a_terminal_it_needs_yes() {
     assert_eq!(ids(&operator, "pets list --json"), [3]);
     assert_eq!(
         operator.run_line("pets remove 4 --yes").fails_with(1),
-        "animal-store: unknown animal 4: see pets list"
+        "animal-store: unknown animal 4: run `animal-store pets list` to see all animals"
     );
 }
 
@@ -132,7 +132,7 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
     operator.stdout_of("orders place --pet 1");
     assert_eq!(
         operator.run_line("pets remove 1 --yes").fails_with(1),
-        "animal-store: animal 1 has an open order: complete it (orders complete 2) or cancel it (orders cancel 2), or use --force, which cancels it"
+        "animal-store: animal 1 has an open order: run `animal-store orders complete 2` or `animal-store orders cancel 2`, or use --force, which cancels it"
     );
     assert_eq!(ids(&operator, "pets list --json"), [1, 2, 3, 4]);
     assert_eq!(
@@ -144,8 +144,14 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
         "id\tanimal\tship date\tstate\n1\t1\tunknown\tcomplete\n2\t1\tunknown\tcancelled"
     );
     for (args, line) in [
-        ("orders place --pet 1", "unknown animal 1: see pets list"),
-        ("pets set-status 1 sold", "unknown animal 1: see pets list"),
+        (
+            "orders place --pet 1",
+            "unknown animal 1: run `animal-store pets list` to see all animals",
+        ),
+        (
+            "pets set-status 1 sold",
+            "unknown animal 1: run `animal-store pets list` to see all animals",
+        ),
         (
             "orders cancel 1",
             "cannot change order 1, which is complete: its animal 1 was removed",

@@ -78,7 +78,7 @@ fn animals_are_found_by_id_and_orders_by_state_with_dates_that_are_the_same_ever
         ("complete", "No orders are in this state."),
         ("open", "1 to 1"),
     ] {
-        let script = "const select = document.querySelector('#orders-status'); select.value = arguments[0]; \
+        let script = "const select = document.querySelector('#orders-state'); select.value = arguments[0]; \
                       select.dispatchEvent(new Event('change'))";
         browser.run(script, json!([state]));
         browser.wait_for("#orders-range", shown);

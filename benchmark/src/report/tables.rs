@@ -4,7 +4,8 @@ use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
 use crate::figure::Figure;
 use crate::results::{
-    Compared, Encrypted, Import, Keys, Nodes, Peer, Post, Refusals, Results, Size, Start, Tail,
+    Alternative, Compared, Encrypted, Import, Keys, Nodes, Post, Refusals, Results, Size, Start,
+    Tail,
 };
 
 const REQUESTS: &str = "requests/s";
@@ -43,8 +44,8 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     if !results.tail.is_empty() {
         tables.push(tail(&results.tail));
     }
-    if !results.peers.is_empty() {
-        tables.push(peers(&results.peers));
+    if !results.alternatives.is_empty() {
+        tables.push(alternatives(&results.alternatives));
     }
     tables
 }
@@ -282,9 +283,9 @@ fn tail(rows: &[Tail]) -> Table {
     }
 }
 
-fn peers(rows: &[Peer]) -> Table {
+fn alternatives(rows: &[Alternative]) -> Table {
     let ours = rows.first().and_then(|row| row.measured.as_ref().ok());
-    let line = |row: &Peer| match &row.measured {
+    let line = |row: &Alternative| match &row.measured {
         Err(why) => [&row.name, why.as_str(), "", "", "", "", ""]
             .map(str::to_owned)
             .to_vec(),

@@ -58,10 +58,10 @@ pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
     parse_parameter(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
 }
 
-/// Parses `status`, the state of an order.
+/// Parses the `state` of an order.
 pub(super) fn order_state(query: Option<&str>) -> Result<Option<OrderState>, ApiError> {
     let states = "open, complete or cancelled";
-    parse_parameter(query, "status", states, OrderState::from_name)
+    parse_parameter(query, "state", states, OrderState::from_name)
 }
 
 /// Parses a parameter that is given at most once. The error says what its value `must be`.

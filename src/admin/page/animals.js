@@ -9,9 +9,9 @@ const aroundCursor = (none) => (position, records, headers) => {
   return { previous: position.cursor && {}, next: cursor && { cursor }, range: records.length ? range() : none() };
 };
 
-const pathOf = (name, position, status) => {
+const pathOf = (name, position, filter, value) => {
   const query = new URLSearchParams({ limit: 50, ...position });
-  if (status) query.set("status", status);
+  if (value) query.set(filter, value);
   return `${name}?${query}`;
 };
 
@@ -22,7 +22,7 @@ const animalsView = listView("animals", {
   first: {},
   path: (position) => {
     const id = $("animals-id").value.trim();
-    return id ? `pets/${encodeURIComponent(id)}` : pathOf("pets", position, $("animals-status").value);
+    return id ? `pets/${encodeURIComponent(id)}` : pathOf("pets", position, "status", $("animals-status").value);
   },
   row: (pet) =>
     element("tr", { id: `animal-${pet.id}` },
@@ -43,7 +43,7 @@ const animalsView = listView("animals", {
 const ordersView = listView("orders", {
   title: "Orders",
   first: {},
-  path: (position) => pathOf("orders", position, $("orders-status").value),
+  path: (position) => pathOf("orders", position, "state", $("orders-state").value),
   row: (order) =>
     element("tr", { id: `order-${order.id}` },
       element("td", {}, String(order.id)),
@@ -53,7 +53,7 @@ const ordersView = listView("orders", {
         button("complete", `Complete order ${order.id}`, "Complete"), " ",
         button("cancel", `Cancel order ${order.id}`, "Cancel", "danger")])),
       element("td", {}, dateUtc(order.shipDate))),
-  around: aroundCursor(() => ($("orders-status").value ? "No orders are in this state." : "No orders yet. Place one in Animals.")),
+  around: aroundCursor(() => ($("orders-state").value ? "No orders are in this state." : "No orders yet. Place one in Animals.")),
   actions: { complete: (order) => endOrder(order, "complete"), cancel: (order) => endOrder(order, "cancel") },
 });
 
@@ -66,7 +66,7 @@ $("animals-status").addEventListener("change", () => {
   $("animals-id").value = "";
   animalsView.go({});
 });
-$("orders-status").addEventListener("change", () => ordersView.go({}));
+$("orders-state").addEventListener("change", () => ordersView.go({}));
 
 function setStatus(pet) {
   ask({

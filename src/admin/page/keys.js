@@ -155,7 +155,7 @@ function showKey(key) {
     ["This minute", `${number(key.usedThisMinute)} of ${number(key.perMinute)}`],
     ["Today", `${number(key.usedToday)} of ${number(key.perDay)}`],
     ["Rejected today", number(key.refusedToday)],
-    ["Key", `${key.prefix}…`],
+    ["Prefix", `${key.prefix}…`],
     ["Created", time(key.createdAt)],
     ["Last used", time(key.lastUsedAt)],
     ["Expires", key.expiresAt && time(key.expiresAt)],

@@ -7,7 +7,7 @@ const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 const plots = [
   {
     title: "Requests per second",
-    lines: [["succeeded", "--good"], ["rejected", "--info"], ["unauthorized", "--caution"], ["limited", "--violet"], ["failed", "--bad"]],
+    lines: [["succeeded", "--good"], ["other 4xx", "--info", "clientErrors"], ["unauthorized", "--caution"], ["limited", "--violet"], ["failed", "--bad"]],
   },
   { title: "Latency", unit: "ms", digits: 2, lines: [["p50", "--good"], ["p99", "--caution"], ["p99.9", "--bad", "p999"]] },
   { title: "Writes per second", lines: [["commits", "--info"], ["animals", "--good", "rows"]] },
@@ -88,7 +88,7 @@ function showLatest() {
       latest[index].textContent = number(value === null ? null : value * factor, digits);
     });
   }
-  const sum = ["succeeded", "rejected", "unauthorized", "limited", "failed"].reduce((total, name) => total + (series(sample, name) ?? 0), 0);
+  const sum = ["succeeded", "clientErrors", "unauthorized", "limited", "failed"].reduce((total, name) => total + (series(sample, name) ?? 0), 0);
   const hits = series(sample, "hits");
   const tiles = [
     ["Requests", number(sum), "/s"],

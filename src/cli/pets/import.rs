@@ -26,7 +26,7 @@ use super::format::{FileFormat, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::{Clock, Timestamp};
 use crate::pet::PetIds;
-use crate::store::{Conflict, Import, ImportError, ImportRow, Mode, Store};
+use crate::store::{Import, ImportConflict, ImportError, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
 const BATCH_ROWS: usize = 2_000;
@@ -306,7 +306,7 @@ impl BadLines<'_> {
         good
     }
 
-    fn conflict(&mut self, conflict: Conflict) {
+    fn conflict(&mut self, conflict: ImportConflict) {
         self.report(conflict.line, &conflict.to_string());
     }
 

@@ -144,7 +144,9 @@ fn decompressed(
         (None, Some((name, extension))) => {
             let change = match file.path {
                 Some(_) => format!("its name must end in .{extension}"),
-                None => format!("decompress it first, or name a file that ends in .{extension}"),
+                None => {
+                    format!("decompress it first, or use a file name that ends in .{extension}")
+                }
             };
             return Err(format!("it is compressed with {name}: {change}"));
         }

@@ -38,7 +38,7 @@ fn sqlite_path(path: &str) -> Result<PathBuf, &'static str> {
             Err("write sqlite:x.db for a file in the current directory, or sqlite:///absolute/path")
         }
         _ if path.starts_with(":memory:") => Err(
-            "a database in memory would be lost when the process ends: name a file, as in sqlite:x.db",
+            "a database in memory would be lost when the process ends: specify a file, as in sqlite:x.db",
         ),
         _ if path.starts_with("file:") => {
             Err("a sqlite: URL has a path, not a URI: write sqlite:x.db")
@@ -136,7 +136,7 @@ mod tests {
             ("postgres://me:1/pass@h/y", "and / as %2F"),
             ("sqlite://x.db", "write sqlite:x.db for a file"),
             ("sqlite://", "write sqlite:x.db for a file"),
-            ("sqlite::memory:", "name a file, as in sqlite:x.db"),
+            ("sqlite::memory:", "specify a file, as in sqlite:x.db"),
             ("sqlite:x.db?mode=memory", "write sqlite:x.db"),
             ("sqlite:file:x.db", "write sqlite:x.db"),
             ("sqlite:file:x.db?mode=ro", "not a URI"),

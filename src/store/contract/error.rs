@@ -3,7 +3,7 @@
 /// Why a store failed. The text is for the log, never for a client.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Temporary: too many writes wait, or the engine cannot be reached. A retry may succeed.
+    /// Temporary: too many creations wait, or the engine cannot be reached. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
     /// Permanent: a retry would fail, too.

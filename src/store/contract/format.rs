@@ -78,7 +78,7 @@ impl WrongFormat {
             _ if mode.migrates() => Ok(()),
             None => {
                 let advice = match mode {
-                    Mode::Copy { .. } => "name one that exists",
+                    Mode::Copy { .. } => "specify one that exists",
                     _ => "run `animal-store migrate` or start the server to create it",
                 };
                 Err(Self(format!(

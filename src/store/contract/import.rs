@@ -14,7 +14,7 @@ pub struct ImportRow {
 
 /// A row whose ID is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conflict {
+pub struct ImportConflict {
     pub line: u64,
     pub id: PetId,
     /// What has it already.
@@ -28,7 +28,7 @@ pub enum TakenBy {
     Pet,
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for ImportConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = match self.with {
             TakenBy::Line => "given twice in the file",

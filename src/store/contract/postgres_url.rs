@@ -64,8 +64,8 @@ impl FromStr for PostgresUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Of a password that is not encoded, tokio-postgres takes what follows the first @ for the host, which errors show, and DNS
-        // servers are asked for.
+        // tokio-postgres ends a password that is not encoded at its first @, and takes the rest for the host, which then appears in
+        // errors and in DNS queries.
         let start = text.split('?').next().unwrap_or_default();
         let is_late = |at: usize| start[..at].matches('/').count() > 2;
         if start.matches('@').count() > 1 || start.find('@').is_some_and(is_late) {

@@ -45,7 +45,7 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
 
-fn with_limits(server: &Config) -> Config {
+fn with_defaults(server: &Config) -> Config {
     let mut server = server.clone();
     server.target_session_attrs(TargetSessionAttrs::ReadWrite);
     if server.get_application_name().is_none() {
@@ -121,7 +121,7 @@ impl Connector {
         servers.first().context("no server")?;
         Ok(Self(Arc::new(ConnectorState {
             thread,
-            servers: servers.iter().map(with_limits).collect(),
+            servers: servers.iter().map(with_defaults).collect(),
             tls,
             last: AtomicUsize::new(0),
             statements,
@@ -307,7 +307,7 @@ mod tests {
             };
             for server in parsed.servers() {
                 let limit = Duration::from_secs(seconds);
-                let server = with_limits(server);
+                let server = with_defaults(server);
                 assert_eq!(connect_timeout(&server), limit, "{url}");
                 assert_eq!(server.get_connect_timeout(), Some(&limit), "{url}");
             }

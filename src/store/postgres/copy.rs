@@ -85,8 +85,8 @@ impl PgSession {
         self.value("SELECT id FROM deployment", &[]).await
     }
 
-    /// Whether another session has what [`PgSession::begin`] locks. If that one has a database with the ID of this deployment,
-    /// which a copy of it has, too, both are one database.
+    /// Whether another session holds the lock that [`PgSession::begin`] takes: the source, if it is the same database. The ID of the
+    /// deployment alone does not show that, because an earlier copy has the same.
     async fn is_locked(&self) -> StoreResult<bool> {
         match self
             .lease

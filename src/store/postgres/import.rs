@@ -17,7 +17,7 @@ use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
 use crate::pet::{PetId, PetIds};
 use crate::store::contract::{
-    CHUNK_ROWS, Conflict, ImportError, ImportRow, Result, StoreError, TakenBy,
+    CHUNK_ROWS, ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
 /// Prepares a connection for an import, which has no time limit. Only an idle transaction has, half the timeout of a creation: no creation
@@ -123,7 +123,7 @@ impl PgImport {
     }
 
     /// Leaves out rows whose ID is taken.
-    pub(crate) async fn check(&mut self, report: &mut dyn FnMut(Conflict)) -> Result<()> {
+    pub(crate) async fn check(&mut self, report: &mut dyn FnMut(ImportConflict)) -> Result<()> {
         if self.ids == PetIds::New {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl PgImport {
                 let rows = self.lease.query_cached(CONFLICTS, &values).await?;
                 for row in &rows {
                     last = row.try_get(0)?;
-                    report(Conflict {
+                    report(ImportConflict {
                         line: last.cast_unsigned(),
                         id: PetId(row.try_get(1)?),
                         with: match row.try_get(2)? {

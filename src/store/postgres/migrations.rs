@@ -37,11 +37,12 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
 pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     let mut attempt = 1;
     while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
-        let is_temporary = matches!(
+        // Nodes that create the table at the same time can get any of these.
+        let may_be_a_race = matches!(
             error,
             PgError::Conflict(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
         );
-        if !is_temporary || attempt == MAX_ATTEMPTS {
+        if !may_be_a_race || attempt == MAX_ATTEMPTS {
             return Err(error);
         }
         attempt += 1;

@@ -13,7 +13,7 @@ use super::error::{PgError, PgResult};
 use super::pool::{Executor, Pool, SqlValue};
 use super::steps::current_format;
 use super::transaction::transact;
-use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
+use super::unlimited::{NO_LIMITS, WAITING_TO_REGISTER, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
@@ -55,9 +55,10 @@ const OLDER_NODES: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
-        // First: the format that is read next stays until the end, unless a migration allows this node to continue.
+        // First: a migration that excludes older nodes locks this row, too, so the format that is read next cannot become too new
+        // before this node is registered.
         let taken = reporting(
-            WAITING_FOR_MIGRATION,
+            WAITING_TO_REGISTER,
             transaction.query_one(NEXT_NODE_ID, &[]),
         )
         .await?;

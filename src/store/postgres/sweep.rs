@@ -36,11 +36,11 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
+    pub(crate) async fn sweep_usage(&self, before: Day, batches_before: Timestamp) -> Result<bool> {
         self.transact(REQUEST_TIMEOUT, async |transaction| {
-            let (day, batches) = (day.to_string(), batches.as_millis());
+            let (day, batches_before) = (before.to_string(), batches_before.as_millis());
             let batches = transaction
-                .execute_cached(DELETE_BATCHES, &[&batches])
+                .execute_cached(DELETE_BATCHES, &[&batches_before])
                 .await?;
             let usage = transaction.execute_cached(DELETE_USAGE, &[&day]).await?;
             Ok(batches.max(usage) == SWEEP_ROWS)

@@ -8,14 +8,16 @@ use tokio::time::{Instant, interval_at};
 /// The interval of log lines about a migration in progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A migration has no time limit, and neither has waiting for that of another node: a new index on a large table can take long. If
+/// A migration has no time limit, and neither has waiting for that of another process: a new index on a large table can take long. If
 /// this process exits, so do its connection and the transaction.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \
                          SET LOCAL idle_in_transaction_session_timeout = 0";
 
 pub(super) const WAITING_FOR_MIGRATION: &str =
-    "waiting for another node, which is migrating the database";
+    "waiting for another process, which is migrating the database";
+pub(super) const WAITING_TO_REGISTER: &str =
+    "waiting to register this node: a migration or a copy of the database is in progress";
 
 /// Waits for `work`, and logs every few seconds that it is in progress.
 pub(super) async fn reporting<T>(message: &str, work: impl Future<Output = T>) -> T {

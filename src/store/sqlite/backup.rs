@@ -99,8 +99,7 @@ pub(super) fn prepare(
     match inspect(source).map_err(rejected)? {
         FileState::Format(_) => {}
         FileState::Missing | FileState::Empty => {
-            let problem =
-                "there is no database yet: name the right one with --database sqlite:PATH";
+            let problem = "there is no database: specify another one with --database sqlite:PATH";
             return Err(rejected(OpenError::cannot_open(source, problem)));
         }
     }

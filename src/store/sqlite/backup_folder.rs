@@ -72,7 +72,7 @@ impl BackupFolder {
     }
 
     /// Whether a backup of this time was made while the clock was wrong. It may be of any age, so it does not count as the last
-    /// one; but it is a backup, and is kept as long as the others that were made as early.
+    /// one; but it is a backup, and is deleted in its turn, by its position in the list.
     pub fn is_from_future(time: Timestamp, now: Timestamp) -> bool {
         time > now.plus(MAX_AHEAD)
     }

@@ -15,7 +15,7 @@ use super::open;
 use super::open_error::OpenError;
 use crate::new_file::{NewFile, Overwrite};
 use crate::pet::{PetId, PetIds};
-use crate::store::contract::{Conflict, ImportError, ImportRow, Result, StoreError, TakenBy};
+use crate::store::contract::{ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
 /// The suffix of the staging file, before that of a new file, until its name is removed.
 const STAGING_SUFFIX: &str = ".staged";
@@ -85,7 +85,7 @@ impl SqliteImport {
     pub(crate) fn stage(
         &mut self,
         rows: &[ImportRow],
-        report: &mut dyn FnMut(Conflict),
+        report: &mut dyn FnMut(ImportConflict),
     ) -> Result<()> {
         let (connection, ids) = (&self.connection, self.ids);
         let mut staged = self.staged;
@@ -101,7 +101,7 @@ impl SqliteImport {
                     && let Some(with) = taken(connection, id)?
                 {
                     let (line, id) = (*line, PetId(id));
-                    report(Conflict { line, id, with });
+                    report(ImportConflict { line, id, with });
                     continue;
                 }
                 let pet = &row.pet;

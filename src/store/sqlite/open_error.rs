@@ -83,7 +83,8 @@ impl OpenError {
 
     /// A symbolic link to nothing.
     pub(super) fn dangling(path: &Path) -> Self {
-        let problem = "it is a symbolic link to a file that does not exist: name that file";
+        let problem =
+            "it is a symbolic link to a file that does not exist: use the path of that file";
         Self::cannot_open(path, problem)
     }
 

@@ -6,7 +6,7 @@ use crate::new_file::NewFileError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    #[error("{0} is the database itself: name a backup")]
+    #[error("{0} is the database itself: specify a backup")]
     SameFile(PathBuf),
     #[error(transparent)]
     File(#[from] NewFileError),

@@ -17,11 +17,11 @@ use super::restore_error::RestoreError;
 pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, RestoreError> {
     let rejected = |problem: &str| Err(unsuitable(source, problem));
     let file = match source.metadata() {
-        Ok(file) if file.is_dir() => return rejected("is a folder: name a backup in it"),
-        Ok(file) if !file.is_file() => return rejected("is not a regular file: name a backup"),
+        Ok(file) if file.is_dir() => return rejected("is a folder: specify a backup in it"),
+        Ok(file) if !file.is_file() => return rejected("is not a regular file: specify a backup"),
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return rejected("does not exist: name a backup");
+            return rejected("does not exist: specify a backup");
         }
         Err(error) => return rejected(&format!("cannot be read: {error}")),
     };
@@ -49,7 +49,7 @@ pub(super) fn inspect_backup(file: &Path, source: &Path) -> Result<i32, RestoreE
             "has format {format}, and this version supports formats up to {CURRENT_FORMAT}: use a newer animal-store"
         ),
         FileState::Format(format) => return Ok(format),
-        FileState::Missing | FileState::Empty => "is empty: name a backup".into(),
+        FileState::Missing | FileState::Empty => "is empty: specify a backup".into(),
     };
     Err(unsuitable(source, &problem))
 }
@@ -61,9 +61,9 @@ fn unsuitable(source: &Path, problem: &str) -> RestoreError {
 /// Why a file is not a backup.
 fn explain(source: &Path, error: OpenError) -> RestoreError {
     let problem = match error {
-        OpenError::NotADatabase(_) => "is not a SQLite database: name a backup".into(),
+        OpenError::NotADatabase(_) => "is not a SQLite database: specify a backup".into(),
         OpenError::NotOurs(_) => {
-            "is a SQLite database of another program: name a backup of Animal Store".into()
+            "is a SQLite database of another program: specify a backup of Animal Store".into()
         }
         OpenError::Damaged { problem, .. } => return damaged(source, &problem),
         OpenError::CannotOpen { problem, .. } => format!("cannot be read: {problem}"),

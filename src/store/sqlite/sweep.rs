@@ -20,8 +20,8 @@ impl Sqlite {
         self.writer.run(sweep, true).await
     }
 
-    pub(crate) async fn sweep_usage(&self, day: Day, batches: Timestamp) -> Result<bool> {
-        let sweep = move |connection: &Connection| usage(connection, day, batches);
+    pub(crate) async fn sweep_usage(&self, before: Day, batches_before: Timestamp) -> Result<bool> {
+        let sweep = move |connection: &Connection| usage(connection, before, batches_before);
         self.writer.run(sweep, true).await
     }
 }
@@ -33,15 +33,19 @@ fn idempotency(connection: &Connection, before: Timestamp) -> rusqlite::Result<b
     delete_chunk(connection, find, &before.as_millis(), delete)
 }
 
-fn usage(connection: &Connection, day: Day, batches: Timestamp) -> rusqlite::Result<bool> {
+fn usage(
+    connection: &Connection,
+    before: Day,
+    batches_before: Timestamp,
+) -> rusqlite::Result<bool> {
     // There is one for each process that counted in the last weeks, so they are few.
     connection
         .prepare_cached("DELETE FROM use_batches WHERE made_at <= ?1")?
-        .execute([batches.as_millis()])?;
+        .execute([batches_before.as_millis()])?;
     let find =
         "SELECT day, api_key_id FROM usage_by_day WHERE day < ?1 ORDER BY day, api_key_id LIMIT ?2";
     let delete = "DELETE FROM usage_by_day WHERE day = ?1 AND api_key_id = ?2";
-    delete_chunk(connection, find, &day.to_string(), delete)
+    delete_chunk(connection, find, &before.to_string(), delete)
 }
 
 /// Deletes the rows whose primary keys `find` returns. Returns whether there may be more.

@@ -76,7 +76,7 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the last failure; none if the last transaction was committed.
+    /// The kind of the current failure. There is none once a later transaction was committed; if creations failed, one with creations.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }

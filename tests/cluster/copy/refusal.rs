@@ -58,7 +58,7 @@ fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_refus
             "sqlite:none.db",
             &url,
             1,
-            "--from: there is no database at none.db: name one that exists",
+            "--from: there is no database at none.db: specify one that exists",
         ),
         (
             &url,

@@ -18,7 +18,7 @@ fn a_key_that_does_not_exist_is_reported_in_one_line_with_exit_1() {
     ] {
         assert_eq!(
             keys(&operator, args).fails_with(1),
-            "animal-store: unknown key 9: see keys list",
+            "animal-store: unknown key 9: run `animal-store keys list` to see all keys",
             "{args}"
         );
     }

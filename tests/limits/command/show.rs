@@ -52,7 +52,7 @@ fn tables_fit_the_terminal_and_lose_columns_before_they_lose_rows() {
                 "plan",
                 "/min",
                 "/day",
-                "key",
+                "prefix",
                 "state",
                 "created",
                 "last used",
@@ -91,7 +91,7 @@ fn list_shows_every_key_by_id_and_never_a_secret() {
         "plan",
         "per minute",
         "per day",
-        "key",
+        "prefix",
         "state",
         "created",
         "last used",
@@ -118,7 +118,7 @@ fn show_prints_everything_about_one_key() {
         ["name", "me"],
         ["plan", "free"],
         ["used today", "0"],
-        ["key", &prefix],
+        ["prefix", &prefix],
         ["state", "active"],
     ] {
         assert!(rows.iter().any(|other| *other == row), "{row:?} {rows:?}");

@@ -35,20 +35,24 @@ fn what_is_not_a_backup_changes_nothing() {
     drop(newer);
     let before = names(folder.path());
     for (name, code, part) in [
-        ("missing.db", 1, "missing.db does not exist: name a backup"),
+        (
+            "missing.db",
+            1,
+            "missing.db does not exist: specify a backup",
+        ),
         (
             "text.db",
             1,
-            "text.db is not a SQLite database: name a backup",
+            "text.db is not a SQLite database: specify a backup",
         ),
-        ("empty.db", 1, "empty.db is empty: name a backup"),
+        ("empty.db", 1, "empty.db is empty: specify a backup"),
         ("cut.db", 1, "cut.db is damaged ("),
         (
             "logged.db",
             1,
             "logged.db has a -wal or -journal next to it",
         ),
-        ("folder", 1, "folder is a folder: name a backup in it"),
+        ("folder", 1, "folder is a folder: specify a backup in it"),
         (
             "other.db",
             1,
@@ -74,7 +78,7 @@ fn what_is_not_a_backup_changes_nothing() {
         ("sqlite:nowhere/a.db", "its folder does not exist"),
         (
             "sqlite:dangling.db",
-            "cannot open dangling.db: it is a symbolic link to a file that does not exist: name that file",
+            "cannot open dangling.db: it is a symbolic link to a file that does not exist: use the path of that file",
         ),
     ] {
         let args = ["restore", "monday.db", "--yes", "--database", target];

@@ -1,4 +1,4 @@
--- Plain tables, plain types, no triggers, no sequences, no advisory locks: PostgreSQL's relatives take this too.
+-- Plain tables, plain types, no triggers, no sequences, no advisory locks: CockroachDB, YugabyteDB and Citus support it, too.
 -- Times are milliseconds since 1970-01-01T00:00:00Z.
 
 -- The last ID given out for each kind of row. The row is locked from the moment an ID is taken until the

@@ -1,4 +1,4 @@
-//! Alternatives to the service: small programs in `benchmark/peers`, and ready-made tools.
+//! Alternatives to the service: small programs in `benchmark/alternatives`, and ready-made tools.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::cores::Place;
 use crate::data::Data;
 use crate::load::{self, Requests};
 use crate::process::Process;
-use crate::results::{Peer, PeerFigures};
+use crate::results::{Alternative, AlternativeFigures};
 
 /// An alternative: how to start it, and its paths.
 struct Kind {
@@ -59,7 +59,7 @@ const KINDS: [Kind; 5] = [
     },
 ];
 
-pub(super) fn run(bench: &Bench) -> Result<Vec<Peer>> {
+pub(super) fn run(bench: &Bench) -> Result<Vec<Alternative>> {
     let setup = Setup::new(bench)?;
     let started: Vec<(&Kind, Result<Process>)> =
         KINDS.iter().map(|kind| (kind, setup.start(kind))).collect();
@@ -72,22 +72,22 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Peer>> {
             contenders.push(Contender::pinned(name, server, requests));
         }
     }
-    let mut figures = compete(bench, "peers", contenders)?.into_iter();
-    let mut peers = Vec::new();
+    let mut figures = compete(bench, "alternatives", contenders)?.into_iter();
+    let mut alternatives = Vec::new();
     for (kind, server) in &started {
         let measured = match server {
             Ok(_) => {
                 let [list, get] = super::take(figures.by_ref().take(2).collect())?;
-                Ok(PeerFigures { list, get })
+                Ok(AlternativeFigures { list, get })
             }
             Err(why) => Err(why.to_string()),
         };
-        peers.push(Peer {
+        alternatives.push(Alternative {
             name: kind.name.to_owned(),
             measured,
         });
     }
-    Ok(peers)
+    Ok(alternatives)
 }
 
 /// The inputs of the alternatives: the animals as a database and as JSON, the OpenAPI document, and the installed tools.
@@ -104,9 +104,9 @@ impl<'a> Setup<'a> {
             bench,
             data: Data::new(bench, FEW)?,
             folder: bench.folder()?,
-            programs: Path::new("benchmark/peers")
+            programs: Path::new("benchmark/alternatives")
                 .canonicalize()
-                .context("benchmark/peers not found: run ./bench")?,
+                .context("benchmark/alternatives not found: run ./bench")?,
         };
         let file = setup.data.connect()?;
         let mut select = file.prepare("SELECT id, name, category_id, status FROM pets")?;
@@ -129,7 +129,7 @@ impl<'a> Setup<'a> {
 
     /// Starts an alternative and checks both requests: a failure must not end the run.
     fn start(&self, kind: &Kind) -> Result<Process> {
-        self.bench.progress.show("peers", kind.name);
+        self.bench.progress.show("alternatives", kind.name);
         let server = (kind.start)(self)?;
         for path in [kind.list, kind.get] {
             let mut requests = Requests::get(path, &self.data.key);
