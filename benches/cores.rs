@@ -19,7 +19,7 @@ use animal_store::api::Operation;
 use animal_store::clock::Timestamp;
 use animal_store::key::{KeyHash, Secret};
 use animal_store::limit::{Admission, BanPolicy, Limiter};
-use animal_store::metrics::{OperationLabel, RequestMetrics, ServerMetrics};
+use animal_store::metrics::{OperationLabel, ServerMetrics, WorkerMetrics};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
 use animal_store::plan::{Limits, MAX_LIMIT, Plan};
@@ -98,7 +98,7 @@ impl Service {
 /// What one thread has for itself.
 struct Worker<'a> {
     service: &'a Service,
-    metrics: &'a RequestMetrics,
+    metrics: &'a WorkerMetrics,
     secret: &'a Secret,
     hash: KeyHash,
 }

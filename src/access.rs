@@ -8,7 +8,7 @@ mod last_key;
 pub(crate) mod proxy;
 
 pub use bearer::Credentials;
-pub use directory::{Directory, DirectoryKey};
+pub use directory::{Directory, SecretGrant};
 pub use last_key::LastKey;
 pub use proxy::TrustedProxies;
 
@@ -25,7 +25,7 @@ use address::AddressTable;
 
 #[derive(Debug)]
 pub enum Authentication {
-    Key(DirectoryKey),
+    Key(SecretGrant),
     /// No valid key. The failure has been counted against the address, which has this quota left.
     Failed(Quota),
     /// An address over its failure limit in this minute.

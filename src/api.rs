@@ -79,16 +79,16 @@ impl Api {
         now: Timestamp,
     ) -> Result<Response, ApiError> {
         deprecation::check(call.operation, now)?;
-        let base = self.base_urls.base(destination);
+        let root = self.base_urls.link_root(destination);
         let mut result = match call.operation {
-            Operation::ListPets => self.list_pets(head.query, base).await,
+            Operation::ListPets => self.list_pets(head.query, root).await,
             // Boxed: the state of a creation would make every read more expensive.
-            Operation::CreatePet => Box::pin(self.create_pet(head, body, key, base, now)).await,
+            Operation::CreatePet => Box::pin(self.create_pet(head, body, key, root, now)).await,
             Operation::GetPet => self.get_pet(call.parameter).await,
-            Operation::ListOrders => self.list_orders(head.query, base).await,
+            Operation::ListOrders => self.list_orders(head.query, root).await,
         };
         if let Ok(response) = &mut result {
-            deprecation::announce(call.operation, || base, response);
+            deprecation::announce(call.operation, || root, response);
             if !response.body.reserve(key.0) {
                 return Err(ApiError::Unavailable {
                     cause: "too many large responses have not been read by their clients".into(),
@@ -107,15 +107,15 @@ impl Api {
     ) -> Response {
         let mut response = error.response();
         if let Route::Operation(call) = route {
-            let base = || self.base_urls.base(destination());
-            deprecation::announce(call.operation, base, &mut response);
+            let root = || self.base_urls.link_root(destination());
+            deprecation::announce(call.operation, root, &mut response);
         }
         response
     }
 }
 
 impl BaseUrls {
-    fn base<'a>(&'a self, destination: Destination<'a>) -> LinkRoot<'a> {
+    fn link_root<'a>(&'a self, destination: Destination<'a>) -> LinkRoot<'a> {
         match (&self.public, destination.authority) {
             (Some(public), _) => public.into(),
             (None, Some(authority)) => LinkRoot {

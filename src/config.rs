@@ -124,11 +124,8 @@ impl TryFrom<ServeOptions> for Config {
 
     fn try_from(options: ServeOptions) -> Result<Self, InvalidConfig> {
         let (admin, admin_token) = (options.admin_listen, options.admin_token()?);
-        if !is_loopback(admin) && admin_token.is_none() {
-            return Err(InvalidConfig::Usage(format!(
-                "--admin-listen {admin}: an address that is not loopback requires --admin-token-file or --admin-token"
-            )));
-        }
+        check_admin_address(admin, admin_token.as_ref())
+            .map_err(|problem| InvalidConfig::Usage(format!("--admin-listen {problem}")))?;
         let database = options.database.database()?;
         let mut redis = options.redis;
         if let (Some(url), Some(path)) = (&mut redis, &options.database.ca_cert) {
@@ -193,10 +190,21 @@ impl TryFrom<ServeOptions> for Config {
 
 impl Config {
     /// The certificate of the admin listener, unless it is on loopback: traffic cannot be observed there, and health checks need no certificate.
-    pub(crate) fn admin_tls(&self) -> Option<&TlsFiles> {
-        self.tls
-            .as_ref()
-            .filter(|_| !is_loopback(self.admin_listen))
+    pub(crate) fn admin_tls(&self, admin: SocketAddr) -> Option<&TlsFiles> {
+        self.tls.as_ref().filter(|_| !is_loopback(admin))
+    }
+}
+
+/// Rejects an address at which others could reach the admin listener without a token.
+pub(crate) fn check_admin_address(
+    admin: SocketAddr,
+    token: Option<&AdminToken>,
+) -> Result<(), String> {
+    match token {
+        None if !is_loopback(admin) => Err(format!(
+            "{admin}: an address that is not loopback requires --admin-token-file or --admin-token"
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum Error {
 pub enum KeyRejection {
     #[error("unknown key {0}: run `animal-store keys list` to see all keys")]
     Unknown(KeyId),
-    /// A revoked key stays as it is.
+    /// A new secret for a revoked key would not work.
     #[error("key {0} is revoked: create a new one")]
     Revoked(KeyId),
     /// A new secret for an expired key would not work.

@@ -148,7 +148,7 @@ named! {
 
 /// The counters of one worker. Only its thread writes them, and they share no cache line with those of another worker.
 #[repr(align(128))]
-pub struct RequestMetrics {
+pub struct WorkerMetrics {
     requests: [[Counter; STATUSES.len()]; OperationLabel::COUNT],
     /// Microseconds from the request head to the response, by label.
     pub(crate) durations: [Histogram<12>; OperationLabel::COUNT],
@@ -166,7 +166,7 @@ pub struct RequestMetrics {
     pub(crate) watched: Arc<WatchedKeys>,
 }
 
-impl Default for RequestMetrics {
+impl Default for WorkerMetrics {
     fn default() -> Self {
         const BOUNDS: [u64; 12] = [
             50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000,
@@ -186,7 +186,7 @@ impl Default for RequestMetrics {
     }
 }
 
-impl RequestMetrics {
+impl WorkerMetrics {
     pub fn count(&self, label: OperationLabel, status: u16, took: Duration) {
         let index = STATUSES
             .iter()
@@ -253,7 +253,7 @@ impl RequestMetrics {
 }
 
 pub struct ServerMetrics {
-    workers: Box<[Arc<RequestMetrics>]>,
+    workers: Box<[Arc<WorkerMetrics>]>,
     /// The keys whose requests are counted separately.
     pub(crate) watched: Arc<WatchedKeys>,
     /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
@@ -270,9 +270,9 @@ impl ServerMetrics {
     /// The metrics of a server with this number of workers.
     pub fn new(workers: usize) -> Self {
         let watched: Arc<WatchedKeys> = Arc::default();
-        let worker = |_| RequestMetrics {
+        let worker = |_| WorkerMetrics {
             watched: Arc::clone(&watched),
-            ..RequestMetrics::default()
+            ..WorkerMetrics::default()
         };
         Self {
             workers: (0..workers).map(worker).map(Arc::new).collect(),
@@ -284,13 +284,13 @@ impl ServerMetrics {
         }
     }
 
-    pub fn worker(&self, number: usize) -> &Arc<RequestMetrics> {
+    pub fn worker(&self, number: usize) -> &Arc<WorkerMetrics> {
         &self.workers[number]
     }
 
     /// The sum of the counters of all workers.
-    pub(crate) fn requests(&self) -> RequestMetrics {
-        let total = RequestMetrics::default();
+    pub(crate) fn total(&self) -> WorkerMetrics {
+        let total = WorkerMetrics::default();
         for worker in &self.workers {
             total.add(worker);
         }
@@ -330,7 +330,7 @@ mod tests {
                 .open_connections
                 .add(if number == 0 { -1 } else { 2 });
         }
-        let total = metrics.requests();
+        let total = metrics.total();
         let (zero, counted): (Vec<_>, Vec<_>) =
             total.requests().partition(|(_, _, count)| *count == 0);
         assert_eq!(counted, [(GET_PET, 200, 3)]);

@@ -9,7 +9,7 @@ mod syntax;
 
 pub use body::InvalidBody;
 pub use csv::CsvColumns;
-pub use ids::PetIds;
+pub use ids::IdSource;
 pub use row::PetRow;
 
 use std::fmt;

@@ -166,7 +166,7 @@ impl Server {
             is_exempt: Box::new(|_| false),
         });
         let receiver = shared.shutdown.clone();
-        let admin_tls = config.admin_tls().and(shared.tls.clone());
+        let admin_tls = config.admin_tls(admin_address).and(shared.tls.clone());
         let admin = Admin::new(
             sources,
             Arc::clone(&shared.access),

@@ -38,7 +38,7 @@ struct Shard(Mutex<Failures>);
 struct Failures {
     /// The minute of all counts, which are by address: the counter of this window stays at zero.
     minute: MinuteWindow,
-    /// By the hash of the address.
+    /// By the hash of the network of an address: for IPv6 its /64.
     counts: HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>,
     /// The count that the addresses beyond [`SHARD_CAPACITY`] share.
     overflow: u8,

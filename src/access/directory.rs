@@ -14,7 +14,7 @@ use crate::store::KeyRecord;
 
 /// What one secret of a key grants: the key and its limits, until when, and the meter that all secrets of the key share.
 #[derive(Clone, Copy, Debug)]
-pub struct DirectoryKey {
+pub struct SecretGrant {
     pub id: KeyId,
     pub limits: Limits,
     meter: MeterIndex,
@@ -28,7 +28,7 @@ const NO_END: Timestamp = Timestamp::from_millis(i64::MAX);
 /// The end of a revoked secret: it is not valid at any time, whatever the clock says.
 const REVOKED: Timestamp = Timestamp::from_millis(i64::MIN);
 
-impl DirectoryKey {
+impl SecretGrant {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.valid_until
@@ -45,12 +45,12 @@ const SHARDS: usize = 256;
 
 /// All keys. Requests look in `secrets`; only changes look in `by_id`.
 pub struct Directory {
-    secrets: papaya::HashMap<KeyHash, DirectoryKey, BuildHasherDefault<IdentityHasher>>,
+    secrets: papaya::HashMap<KeyHash, SecretGrant, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
     meters: Meters,
 }
 
-type ById = HashMap<KeyId, DirectoryEntry>;
+type ById = HashMap<KeyId, KeyEntry>;
 
 /// Uses the first eight bytes as the hash, for map keys that are hashes already. The SHA-256 of a secret is one that no client can
 /// choose, and only issued keys are in the map.
@@ -70,7 +70,7 @@ impl Hasher for IdentityHasher {
 }
 
 /// The state of a key that is needed to apply a change.
-struct DirectoryEntry {
+struct KeyEntry {
     revision: i64,
     meter: MeterIndex,
     hash: KeyHash,
@@ -90,12 +90,12 @@ impl Default for Directory {
 
 impl Directory {
     /// Returns the key with this hash, valid or not.
-    pub fn find(&self, hash: &KeyHash) -> Option<DirectoryKey> {
+    pub fn find(&self, hash: &KeyHash) -> Option<SecretGrant> {
         self.secrets.pin().get(hash).copied()
     }
 
     /// Returns the meter of a key that was found here.
-    pub fn meter(&self, key: &DirectoryKey) -> &Meter {
+    pub fn meter(&self, key: &SecretGrant) -> &Meter {
         self.meters.get(key.meter)
     }
 
@@ -122,7 +122,7 @@ impl Directory {
             .map(|(hash, until)| (hash, Some(key_ends.map_or(until, |end| end.min(until)))));
         let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
-            let key = DirectoryKey {
+            let key = SecretGrant {
                 id: record.id,
                 limits: record.plan.limits(),
                 meter,
@@ -130,7 +130,7 @@ impl Directory {
             };
             secrets.insert(hash, key);
         }
-        let entry = DirectoryEntry {
+        let entry = KeyEntry {
             revision: record.revision,
             meter,
             hash: record.hash,
@@ -139,7 +139,7 @@ impl Directory {
         let previous = keys.insert(record.id, entry);
         let ended = previous
             .iter()
-            .flat_map(DirectoryEntry::hashes)
+            .flat_map(KeyEntry::hashes)
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
         for hash in ended {
             secrets.remove(&hash);
@@ -171,7 +171,7 @@ impl Directory {
     }
 }
 
-impl DirectoryEntry {
+impl KeyEntry {
     fn hashes(&self) -> impl Iterator<Item = KeyHash> {
         std::iter::once(self.hash).chain(self.old_hash.as_deref().copied())
     }

@@ -12,7 +12,7 @@ use crate::counter::Counter;
 use crate::health::{CheckState, Readiness};
 use crate::http::{Head, Response, header};
 use crate::limit::redis::RedisHealth;
-use crate::metrics::{BackgroundTask, OperationLabel, RequestMetrics, ServerMetrics};
+use crate::metrics::{BackgroundTask, OperationLabel, ServerMetrics, WorkerMetrics};
 use crate::store::Store;
 use crate::trace;
 
@@ -39,8 +39,8 @@ impl MetricSources {
             gauges "animal_store_build_info" "Version of the server" [([("version", env!("CARGO_PKG_VERSION"))], 1.0)];
         }
         self.ready(&mut page);
-        let requests = self.metrics.requests();
-        describe_requests(&requests, &mut page);
+        let total = self.metrics.total();
+        describe_requests(&total, &mut page);
         metrics! { page;
             gauge "animal_store_max_connections" "Limit on open connections" self.max_connections as f64;
         }
@@ -81,7 +81,7 @@ impl MetricSources {
             [([], &writer.rows)],
         );
         metrics! { page;
-            gauge   "animal_store_waiting_writes"        "Creations waiting for a commit" writer.waiting() as f64;
+            gauge   "animal_store_waiting_writes"        "Creations waiting for a transaction" writer.waiting() as f64;
             counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" writer.rejected.get();
         }
         if let Some(bytes) = self.store.wal_bytes() {
@@ -121,14 +121,14 @@ impl MetricSources {
             }
         }
         if let expiry @ 1.. = metrics.certificate_expires_at.get() {
-            let requests = metrics.requests();
+            let total = metrics.total();
             metrics! { page;
                 gauge   "animal_store_tls_certificate_expiry_timestamp_seconds"
                     "When the certificate of the listeners expires, in Unix time" expiry as f64 / 1e3;
                 counter "animal_store_tls_handshake_failures_total"
-                    "TLS handshakes that failed or took too long" requests.failed_handshakes.get();
+                    "TLS handshakes that failed or took too long" total.failed_handshakes.get();
                 counter "animal_store_http2_streams_rejected_total"
-                    "Requests over HTTP/2 rejected with 503 because a connection limit was reached" requests.rejected_streams.get();
+                    "Requests over HTTP/2 rejected with 503 because a connection limit was reached" total.rejected_streams.get();
             }
         }
         if let Some(interval) = self.backup_interval {
@@ -155,7 +155,7 @@ impl MetricSources {
     }
 }
 
-fn describe_requests(metrics: &RequestMetrics, page: &mut Exposition) {
+fn describe_requests(metrics: &WorkerMetrics, page: &mut Exposition) {
     let requests: Vec<_> = metrics
         .requests()
         .map(|(label, status, count)| (label.name(), status.to_string(), count))

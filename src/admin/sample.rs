@@ -66,10 +66,10 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn read(sources: &MetricSources) -> Self {
-        let requests = sources.metrics.requests();
+        let total = sources.metrics.total();
         let mut outcomes = [0; 5];
         let mut reads = 0;
-        for (label, status, count) in requests.requests() {
+        for (label, status, count) in total.requests() {
             // Everything but health checks, which are not logged either.
             if label != OperationLabel::Health {
                 outcomes[outcome(status)] += count;
@@ -79,8 +79,9 @@ impl Counts {
             }
         }
         let mut durations: Vec<(Option<u64>, u64)> = Vec::new();
-        for (label, histogram) in OperationLabel::all().zip(&requests.durations) {
-            // What was not read, such as a connection that timed out, says nothing about the server.
+        for (label, histogram) in OperationLabel::all().zip(&total.durations) {
+            // Of operations only: health checks and pages would hide the latency of the API, and a request that was not read says
+            // nothing about the server.
             if !matches!(label, OperationLabel::Operation(_)) {
                 continue;
             }
@@ -98,10 +99,10 @@ impl Counts {
             durations,
             reads,
             misses: sources.store.cache_misses(),
-            bans: requests.bans.get(),
+            bans: total.bans.get(),
             commits: writer.commits.get(),
             rows: writer.rows.sum(),
-            connections: requests.open_connections.get(),
+            connections: total.open_connections.get(),
         }
     }
 

@@ -14,7 +14,7 @@ const MAX_LENGTH: usize = 255;
 pub(crate) struct Authority<'a>(&'a [u8]);
 
 impl<'a> Authority<'a> {
-    /// The authority of a request: of its target, if that is in absolute form, or its `Host`. Only HTTP/1.0 may have none.
+    /// The authority of a request: of its target in absolute form, its `:authority` in HTTP/2, or its `Host`. Only HTTP/1.0 may have none.
     pub(crate) fn of(head: &Head<'a>) -> Result<Option<Self>, ApiError> {
         let invalid = |problem: &str| ApiError::InvalidParameter {
             name: "Host",

@@ -42,7 +42,8 @@ fn ask(consequence: &str) -> Outcome {
     }
 }
 
-/// The same for a command that cleans up when a signal stops it. `stopped` is the consequence of that, for the error.
+/// Like [`confirm`], for a command that cleans up when a signal stops it, and has called [`require_terminal`] before. `stopped` is the
+/// consequence of the signal, for the error.
 pub(super) async fn confirm_unless_stopped(
     consequence: String,
     signals: &mut Signals,

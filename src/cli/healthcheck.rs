@@ -60,7 +60,7 @@ impl HealthcheckCommand {
                 true => request(encrypted(host, stream)?, host, port, path),
                 false => request(stream, host, port, path),
             })
-            .with_context(|| format!("no response from {url}"))?;
+            .with_context(|| format!("cannot check {url}"))?;
         if status == "200" {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! `animal-store keys`: manages API keys. Changes take effect on a running server within a second.
+//! `animal-store keys`: manages API keys. Changes take effect on a running server within a second, on several nodes within five.
 
 mod report;
 

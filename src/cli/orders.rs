@@ -1,4 +1,4 @@
-//! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second.
+//! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second, on several nodes within five.
 
 use std::future::ready;
 

@@ -47,7 +47,7 @@ fn generate() -> String {
         text.push_str(&format!("\n# {help}.\n"));
         if name == "listen" {
             text.push_str(
-                "# The package's socket unit listens instead: systemctl edit animal-store.socket\n",
+                "# The package's socket unit listens instead (systemctl edit animal-store.socket); healthcheck uses this address.\n",
             );
         }
         match name {

@@ -1,4 +1,4 @@
-//! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a second.
+//! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a second, on several nodes within five.
 
 mod export;
 mod format;

@@ -149,7 +149,7 @@ pub(crate) struct ServeOptions {
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     pub(crate) max_connections_per_address: usize,
-    /// Maximum number of creations waiting for a commit; further ones get 503
+    /// Maximum number of creations waiting for a transaction; further ones get 503
     #[arg(long, value_name = "N", default_value = "4096", value_parser = count)]
     pub(crate) max_waiting_writes: usize,
     /// Timeout for each part of a request to arrive: first byte, head, body

@@ -30,7 +30,7 @@ pub struct Head<'a> {
     pub query: Option<&'a str>,
     /// Bytes of path and query.
     pub target_length: usize,
-    /// The authority of a target in absolute form.
+    /// The authority of a target in absolute form, or `:authority` in HTTP/2.
     pub authority: Option<&'a str>,
     /// Whether the version of HTTP requires a `Host`: in HTTP/2, `:authority` replaces it.
     pub requires_host: bool,

@@ -40,7 +40,7 @@ impl Listener {
         Ok(std::iter::once(self).chain(rest).collect())
     }
 
-    /// The same socket for a server that stops before this one.
+    /// The same socket once more, to be closed while this one stays open, so that no connection in its queue is lost.
     pub fn share(&self) -> io::Result<Self> {
         let socket = self.socket.try_clone()?;
         let stays_open = true;

@@ -69,16 +69,16 @@ impl Tls {
     }
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
-    /// Returns whether new connections use a new pair.
+    /// Returns whether new connections use another pair.
     pub fn reload(&self, always: bool) -> Result<bool, InvalidFile> {
         let mut seen = lock(&self.0.seen);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
-        if digest == *seen && !always {
-            return Ok(false);
+        let is_new = digest != *seen;
+        if is_new || always {
+            *seen = digest;
+            *lock(&self.0.current.0) = pair?;
         }
-        *seen = digest;
-        *lock(&self.0.current.0) = pair?;
-        Ok(true)
+        Ok(is_new)
     }
 
     pub fn valid_from(&self) -> Timestamp {

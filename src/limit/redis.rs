@@ -39,9 +39,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout for Redis before a thread serves its first request: without Redis, it would have to count alone.
 const START_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The timeout of a probe before requests are sent to Redis again. Less than the timeout of a request, so that a slow Redis
+/// The timeout of a probe that connects, before requests are sent to Redis again. Less than the timeout of a request, so that a slow Redis
 /// does not open and close the breaker all the time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
+
+/// The timeout of a probe of an open connection, for which no request waits.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
 
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -171,7 +174,7 @@ impl RedisLimiter {
             sleep(PROBE_INTERVAL).await;
             let connection = lock(&self.connection).clone();
             let probed = match connection {
-                Some(mut connection) => within(CONNECT_TIMEOUT, connection.query(&ping)).await,
+                Some(mut connection) => within(PING_TIMEOUT, connection.query(&ping)).await,
                 None => self.connect(PROBE_TIMEOUT).await,
             };
             if let Err(cause) = probed {

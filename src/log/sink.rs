@@ -70,7 +70,7 @@ impl Sink {
             let _until_written = until_written;
             let (mut spare, mut reported) = (Vec::new(), 0);
             loop {
-                // What could not be written is tried again.
+                // While a loss is not reported, the line that reports it is tried again at each interval.
                 if lost.get() == reported {
                     let _ = woken.recv();
                 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::PetIds;
+use super::IdSource;
 
 const UNCLOSED_QUOTE: &str =
     "a quote is not closed: close it, and leave out line breaks in fields, even in quoted ones";
@@ -78,7 +78,7 @@ impl CsvColumns {
     pub const NAMES: [&'static str; 4] = ["id", "name", "categoryId", "status"];
 
     /// Finds the columns in the header line, or returns what is wrong with it. Other columns are ignored.
-    pub fn find(header: &[u8], ids: PetIds) -> Result<Self, String> {
+    pub fn find(header: &[u8], ids: IdSource) -> Result<Self, String> {
         let example = Self::NAMES.join(",");
         let titles = fields(header).map_err(|problem| {
             format!("the header line must have columns, as in {example}: {problem}")
@@ -95,7 +95,7 @@ impl CsvColumns {
         let missing =
             |name: &str| format!("the header line must have a column {name}, as in {example}");
         let [id, name, category_id, status] = positions;
-        if ids == PetIds::Kept && id.is_none() {
+        if ids == IdSource::Kept && id.is_none() {
             return Err(missing("id"));
         }
         Ok(Self {
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn a_header_line_names_each_column_once() {
         for (header, ids, problem) in [
-            ("name", PetIds::New, "column categoryId,"),
-            ("1,Rex,2,sold", PetIds::New, "column name,"),
-            ("name,categoryId", PetIds::Kept, "column id,"),
-            ("name,name,categoryId", PetIds::New, "column name twice"),
-            ("name,\"categoryId", PetIds::New, UNCLOSED_QUOTE),
+            ("name", IdSource::New, "column categoryId,"),
+            ("1,Rex,2,sold", IdSource::New, "column name,"),
+            ("name,categoryId", IdSource::Kept, "column id,"),
+            ("name,name,categoryId", IdSource::New, "column name twice"),
+            ("name,\"categoryId", IdSource::New, UNCLOSED_QUOTE),
         ] {
             let error = CsvColumns::find(header.as_bytes(), ids).unwrap_err();
             assert!(error.contains(problem), "{header}: {error}");
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_line_has_as_many_fields_as_the_header_line() {
-        let columns = CsvColumns::find(b"x,name,categoryId", PetIds::New).unwrap();
+        let columns = CsvColumns::find(b"x,name,categoryId", IdSource::New).unwrap();
         assert_eq!(columns.fields(b"Rex,1"), Err(TOO_FEW_FIELDS));
         assert_eq!(columns.fields(b",Rex,1,"), Err(TOO_MANY_FIELDS));
         assert!(columns.fields(b",\"Rex, Tom\",1").is_ok());

@@ -5,14 +5,14 @@ use super::{PetId, PetName};
 
 /// Where the IDs of animals in a file come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PetIds {
+pub enum IdSource {
     /// From the store. Those in the file are ignored, as in the body of a request.
     New,
     /// From the file. The animals exist already, so their names need to satisfy only the rules of their time.
     Kept,
 }
 
-impl PetIds {
+impl IdSource {
     /// The rules for names.
     pub(super) fn to_name(self) -> fn(String) -> Result<PetName, String> {
         match self {

@@ -1,7 +1,7 @@
 //! An animal in a file: the fields and rules of the API, and its ID if animals keep theirs.
 
 use super::body::{Fields, NOT_AN_INT64, parse_int64};
-use super::{CsvColumns, NewPet, PetId, PetIds, PetStatus, syntax};
+use super::{CsvColumns, IdSource, NewPet, PetId, PetStatus, syntax};
 
 /// An animal in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct PetRow {
 
 impl PetRow {
     /// Parses a JSON object, or returns all problems with it.
-    pub fn from_json(line: &[u8], ids: PetIds) -> Result<Self, String> {
+    pub fn from_json(line: &[u8], ids: IdSource) -> Result<Self, String> {
         let text = std::str::from_utf8(line).map_err(|_| "not valid UTF-8")?;
         let mut fields: Fields<'_> =
             serde_json::from_str(text).map_err(|error| match error.classify() {
@@ -34,7 +34,7 @@ impl PetRow {
     }
 
     /// Parses a line of CSV, or returns all problems with it.
-    pub fn from_csv(line: &[u8], columns: &CsvColumns, ids: PetIds) -> Result<Self, String> {
+    pub fn from_csv(line: &[u8], columns: &CsvColumns, ids: IdSource) -> Result<Self, String> {
         let fields = columns.fields(line)?;
         let text = |column: usize| &*fields[column];
         let mut problems = Vec::new();
@@ -67,7 +67,7 @@ impl PetRow {
 mod tests {
     use super::*;
 
-    fn from_csv(header: &str, line: &str, ids: PetIds) -> Result<PetRow, String> {
+    fn from_csv(header: &str, line: &str, ids: IdSource) -> Result<PetRow, String> {
         let columns = CsvColumns::find(header.as_bytes(), ids)?;
         PetRow::from_csv(line.as_bytes(), &columns, ids)
     }
@@ -78,16 +78,19 @@ mod tests {
         let problems = "id must be an integer from 1 to 4611686018427387904; name must not be blank; \
                         categoryId must be an integer from -9223372036854775808 to 9223372036854775807; \
                         status must be one of available, pending, sold";
-        assert_eq!(PetRow::from_json(json, PetIds::Kept), Err(problems.into()));
+        assert_eq!(
+            PetRow::from_json(json, IdSource::Kept),
+            Err(problems.into())
+        );
         let header = "status,x,categoryId,name,id";
         assert_eq!(
-            from_csv(header, "lost,,1.5, ,0", PetIds::Kept),
+            from_csv(header, "lost,,1.5, ,0", IdSource::Kept),
             Err(problems.into())
         );
         let (_, others) = problems.split_once("; ").unwrap();
-        assert_eq!(PetRow::from_json(json, PetIds::New), Err(others.into()));
+        assert_eq!(PetRow::from_json(json, IdSource::New), Err(others.into()));
         assert_eq!(
-            from_csv(header, "lost,,1.5, ,0", PetIds::New),
+            from_csv(header, "lost,,1.5, ,0", IdSource::New),
             Err(others.into())
         );
     }
@@ -97,8 +100,8 @@ mod tests {
         let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":-3}"#).unwrap();
         let json = br#"{"id":4611686018427387904,"name":"Rex","categoryId":-3,"x":1}"#;
         for (ids, id) in [
-            (PetIds::New, None),
-            (PetIds::Kept, Some(PetId(PetId::LARGEST_KEPT))),
+            (IdSource::New, None),
+            (IdSource::Kept, Some(PetId(PetId::LARGEST_KEPT))),
         ] {
             let row = PetRow {
                 id,
@@ -110,16 +113,16 @@ mod tests {
             assert_eq!(from_csv, Ok(row));
         }
         let too_large = br#"{"id":4611686018427387905,"name":"Rex","categoryId":-3}"#;
-        assert!(PetRow::from_json(too_large, PetIds::Kept).is_err());
-        assert!(PetRow::from_json(br#"{"name":"Rex","categoryId":1}"#, PetIds::Kept).is_err());
+        assert!(PetRow::from_json(too_large, IdSource::Kept).is_err());
+        assert!(PetRow::from_json(br#"{"name":"Rex","categoryId":1}"#, IdSource::Kept).is_err());
     }
 
     #[test]
     fn a_name_that_older_rules_accepted_is_valid_if_the_animal_keeps_its_id() {
         let json = "{\"id\":1,\"name\":\"\u{200b}\",\"categoryId\":1}".as_bytes();
-        assert!(PetRow::from_json(json, PetIds::Kept).is_ok());
-        assert!(PetRow::from_json(json, PetIds::New).is_err());
+        assert!(PetRow::from_json(json, IdSource::Kept).is_ok());
+        assert!(PetRow::from_json(json, IdSource::New).is_err());
         let blank = br#"{"id":1,"name":" ","categoryId":1}"#;
-        assert!(PetRow::from_json(blank, PetIds::Kept).is_err());
+        assert!(PetRow::from_json(blank, IdSource::Kept).is_err());
     }
 }

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
-use crate::config::Config;
+use crate::config::{Config, check_admin_address};
 use crate::http::{self, Listener};
 use crate::systemd::PassedSockets;
 
@@ -28,7 +28,12 @@ impl Listeners {
                 .with_context(|| failure("--listen", config.listen))?,
         };
         let admin = match passed.admin {
-            Some(socket) => Listener::passed(socket).context(unusable)?,
+            Some(socket) => {
+                let listener = Listener::passed(socket).context(unusable)?;
+                check_admin_address(listener.local_addr()?, config.admin_token.as_ref())
+                    .map_err(|problem| anyhow!("the socket named admin, {problem}"))?;
+                listener
+            }
             None => http::listen(config.admin_listen)
                 .with_context(|| failure("--admin-listen", config.admin_listen))?,
         };

@@ -26,7 +26,7 @@ use crate::http::{
 use crate::key;
 use crate::limit::{Limiter, Quota};
 use crate::log::RequestLog;
-use crate::metrics::{CANCELLED_STATUS, OperationLabel, RequestMetrics};
+use crate::metrics::{CANCELLED_STATUS, OperationLabel, WorkerMetrics};
 use crate::percent::decode_path;
 use crate::trace::RequestSpan;
 
@@ -39,7 +39,7 @@ const MAX_TARGET: usize = 8 * 1024;
 pub(super) struct Pipeline {
     shared: Arc<Shared>,
     worker: usize,
-    metrics: Arc<RequestMetrics>,
+    metrics: Arc<WorkerMetrics>,
     limiter: Limiter,
     log: RequestLog,
     https: bool,

@@ -8,12 +8,12 @@ use crate::http::{Exchange, RequestId};
 use crate::key::KeyId;
 use crate::limit::Quota;
 use crate::log::{RequestLine, RequestLog};
-use crate::metrics::{CANCELLED_STATUS, OperationLabel, RequestMetrics};
+use crate::metrics::{CANCELLED_STATUS, OperationLabel, WorkerMetrics};
 use crate::trace::RequestSpan;
 
 /// A request, for the metrics, the log and the trace. It is written when this is dropped, so that cancelled requests are recorded too.
 pub(super) struct RequestRecord<'a> {
-    pub(super) metrics: &'a RequestMetrics,
+    pub(super) metrics: &'a WorkerMetrics,
     pub(super) log: &'a RequestLog,
     pub(super) now: Timestamp,
     /// None if the request was not read.

@@ -54,7 +54,7 @@ pub(super) fn begin(
         request: config.request_timeout,
         idle: config.idle_timeout,
     };
-    let admin_tls = config.admin_tls().and(tls);
+    let admin_tls = config.admin_tls(listeners.admin.local_addr()?).and(tls);
     let api = listeners.api.iter();
     let api = api.map(|listener| (listener, tls, config.cors.clone()));
     let admin = (&listeners.admin, admin_tls, Cors::default());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::pace;
-use crate::access::{Directory, DirectoryKey};
+use crate::access::{Directory, SecretGrant};
 use crate::clock::Timestamp;
 use crate::key::KeyId;
 use crate::limit::BanChange;
@@ -24,7 +24,7 @@ pub(super) struct WriteBehind {
 /// The list of one worker, on a separate cache line: workers do not wait for each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct UsedKeys(Mutex<Vec<DirectoryKey>>);
+struct UsedKeys(Mutex<Vec<SecretGrant>>);
 
 impl WriteBehind {
     /// Nothing to store yet, for this number of workers.
@@ -40,7 +40,7 @@ impl WriteBehind {
     }
 
     /// Records that a key has been used. Called by the worker with this number.
-    pub(super) fn record_usage(&self, worker: usize, key: &DirectoryKey) {
+    pub(super) fn record_usage(&self, worker: usize, key: &SecretGrant) {
         lock(&self.used[worker].0).push(*key);
     }
 
@@ -188,10 +188,7 @@ mod tests {
     }
 
     /// A store with this number of keys, and the keys.
-    fn many_keys(
-        folder: &tempfile::TempDir,
-        count: usize,
-    ) -> (Store, Directory, Vec<DirectoryKey>) {
+    fn many_keys(folder: &tempfile::TempDir, count: usize) -> (Store, Directory, Vec<SecretGrant>) {
         let path = folder.path().join("a.db");
         let database = Database::Sqlite(path.clone());
         let store = block_on(Store::open(&database, Mode::Migrate, 100)).unwrap();

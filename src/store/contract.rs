@@ -45,7 +45,7 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
-/// Distinguishes this deployment from others that share a Redis with it.
+/// Distinguishes this deployment from others that share a Redis with it, or a folder of backups. A copy of the database has the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentId(pub String);
 

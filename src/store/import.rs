@@ -5,7 +5,7 @@ use super::contract::{ImportConflict, ImportError, ImportRow, Result};
 use super::engine::Engine;
 use super::postgres::PgImport;
 use super::sqlite::SqliteImport;
-use crate::pet::PetIds;
+use crate::pet::IdSource;
 
 /// An import in progress. It MUST leave nothing behind if it is dropped before it is committed, or if the process is killed.
 pub struct Import(Staging);
@@ -18,7 +18,7 @@ enum Staging {
 impl Store {
     /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, or `import_notice`
     /// if the lock is that of another import.
-    pub async fn import(&self, ids: PetIds, notice: fn(), import_notice: fn()) -> Result<Import> {
+    pub async fn import(&self, ids: IdSource, notice: fn(), import_notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
             Engine::Sqlite(engine) => {
                 Staging::Sqlite(Box::new(engine.import(ids, notice, import_notice)?))

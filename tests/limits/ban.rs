@@ -283,10 +283,13 @@ fn an_unban_ends_the_ban_though_the_clock_has_stepped_back_since_it_began() {
 #[test]
 fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
     let mut app = strict();
-    let (id, key) = app.issue(enterprise(1, 1_000), None);
+    let (id, key) = app.issue(enterprise(1_000, 10_000), None);
     let ahead = START.plus(secs(86_400));
     let unbanned = app.block_on(animal_store::keys::unban(app.store(), id, ahead));
     unbanned.expect("a store");
+    // With a later change of the key, the server knows the unban, too.
+    crate::set_plan(&app, id, enterprise(1, 10_000));
+    within_a_second("the unban", &key, |response| response.rate().0 == 1);
     get_banned(&key);
     crate::set_plan(&app, id, enterprise(7, 1_000));
     let response = within_a_second("the new plan", &key, |response| response.rate().0 == 7);

@@ -308,7 +308,7 @@ fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_its_own_too
     let folder = folder();
     let line = run(folder.path(), &[], &["backup", "copy.db"]).fails_with(1);
     assert!(
-        line.contains("cannot open animal-store.db: there is no database yet"),
+        line.contains("cannot open animal-store.db: there is no database"),
         "{line}"
     );
     let database = ["--database", "postgres://me:secret@db.example/animals"];

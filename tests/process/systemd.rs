@@ -297,6 +297,36 @@ fn the_sockets_of_both_listeners_can_be_passed_by_their_names() {
 }
 
 #[test]
+fn a_passed_socket_of_the_admin_listener_requires_a_token_unless_it_is_on_loopback() {
+    let folder = folder();
+    let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let address = socket.local_addr().expect("an address");
+    let socket: OwnedFd = socket.into();
+    let output = Command::new("timeout")
+        .args([
+            "30",
+            "bash",
+            "-c",
+            ACTIVATE,
+            "bash",
+            PROGRAM,
+            "serve",
+            "--listen=127.0.0.1:0",
+        ])
+        .env("LISTEN_FDNAMES", "admin")
+        .current_dir(folder.path())
+        .stdin(Stdio::from(socket))
+        .output()
+        .expect("bash runs");
+    let line = String::from_utf8(output.stderr).expect("text");
+    let expected = format!(
+        "animal-store: the socket named admin, {address}: an address that is not loopback requires --admin-token-file or --admin-token\n"
+    );
+    assert_eq!((output.status.code(), line), (Some(1), expected));
+    assert!(!folder.path().join("animal-store.db").exists());
+}
+
+#[test]
 fn a_socket_that_cannot_be_used_is_reported_in_one_line() {
     let folder = folder();
     let passed = |socket: OwnedFd, count: u32| {

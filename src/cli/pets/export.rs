@@ -16,7 +16,7 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::{ANIMALS_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
-use super::format::{FileFormat, RowFormat, reject_database};
+use super::format::{AnimalFile, RowFormat, reject_database};
 use super::writer::RowWriter;
 use crate::clock::Clock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
@@ -49,7 +49,7 @@ pub(crate) struct ExportCommand {
 impl ExportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
-        let file = FileFormat::of(&self.file, self.format)?;
+        let file = AnimalFile::of(&self.file, self.format)?;
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
             true => ProgressBar::hidden(),

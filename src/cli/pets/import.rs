@@ -22,10 +22,10 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::{BYTES_TEMPLATE, STREAM_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
-use super::format::{FileFormat, RowFormat, reject_database};
+use super::format::{AnimalFile, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::{Clock, Timestamp};
-use crate::pet::PetIds;
+use crate::pet::IdSource;
 use crate::store::{Import, ImportConflict, ImportError, ImportRow, Mode, Store};
 
 /// How many rows are staged at once.
@@ -66,13 +66,13 @@ pub(crate) struct ImportCommand {
 impl ImportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
-        let file = FileFormat::of(&self.file, self.format)?;
+        let file = AnimalFile::of(&self.file, self.format)?;
         // A server on the same machine goes first: otherwise the 99th percentile of its reads was 3 to 5 times as long. Threads that are
         // started from here on inherit it.
         let _ = rustix::process::nice(10);
         let ids = match self.keep_ids {
-            true => PetIds::Kept,
-            false => PetIds::New,
+            true => IdSource::Kept,
+            false => IdSource::New,
         };
         let name = match &file.path {
             Some(path) => path.display().to_string(),
@@ -148,7 +148,7 @@ fn print_import_wait() {
 /// Stages these and all other good rows and copies them: everything but the commit. Also returns when all were staged.
 async fn copy(
     store: &Store,
-    ids: PetIds,
+    ids: IdSource,
     mut rows: Option<Vec<ImportRow>>,
     source: &mut RowSource,
     bad: &mut BadLines<'_>,
@@ -217,7 +217,7 @@ struct RowSource {
 }
 
 impl RowSource {
-    fn open(file: FileFormat, ids: PetIds) -> std::io::Result<Self> {
+    fn open(file: AnimalFile, ids: IdSource) -> std::io::Result<Self> {
         let (sender, batches) = mpsc::channel(READ_AHEAD_BATCHES);
         let bytes_read = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes_read);

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::format::{Compression, FileFormat, RowFormat};
+use super::format::{AnimalFile, Compression, RowFormat};
 use super::gzip::GzipReader;
 use super::zstd::ZstdReader;
-use crate::pet::{CsvColumns, PetIds, PetRow};
+use crate::pet::{CsvColumns, IdSource, PetRow};
 
 /// The maximum length of a line: that of the body of a request.
 const MAX_LINE_BYTES: usize = 16 * 1024;
@@ -26,14 +26,14 @@ pub(super) struct RowReader {
     lines: Lines,
     /// None for NDJSON.
     columns: Option<CsvColumns>,
-    ids: PetIds,
+    ids: IdSource,
 }
 
 impl RowReader {
     /// Opens a file, and reads its header line. `bytes_read` counts its bytes as they are read.
     pub(super) fn open(
-        file: &FileFormat,
-        ids: PetIds,
+        file: &AnimalFile,
+        ids: IdSource,
         bytes_read: Arc<AtomicU64>,
     ) -> Result<Self, String> {
         let input: Box<dyn Read + Send> = match &file.path {
@@ -127,7 +127,7 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 /// The content of a file, whose beginning shows whether it is compressed as its name says.
 fn decompressed(
     mut input: impl BufRead + Send + 'static,
-    file: &FileFormat,
+    file: &AnimalFile,
 ) -> Result<Box<dyn BufRead + Send>, String> {
     // A pipe may have less at first.
     let mut start = Vec::new();

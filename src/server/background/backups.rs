@@ -72,11 +72,11 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
             Ok(found) => {
                 last = found;
                 let folder = folder.folder.display();
-                if std::mem::take(&mut is_failing) {
-                    tracing::info!(%folder, "backups succeed again");
-                }
                 match std::mem::replace(&mut job, BackupJob::Make) {
                     BackupJob::FindLast => pause = Duration::ZERO,
+                    BackupJob::Make if std::mem::take(&mut is_failing) => {
+                        tracing::info!(%folder, "backup made: backups succeed again");
+                    }
                     BackupJob::Make => tracing::info!(%folder, "backup made"),
                 }
             }

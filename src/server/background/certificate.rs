@@ -66,6 +66,7 @@ pub(super) async fn run(shared: &Shared) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         match read {
+            Ok(Ok(false)) if always => tracing::info!("the certificate has not changed"),
             Ok(Ok(false)) | Err(_) => {}
             Ok(Ok(true)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");

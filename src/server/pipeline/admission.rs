@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::record::RequestState;
 use super::super::shared::Shared;
 use super::{Pipeline, Request};
-use crate::access::{Authentication, Credentials, DirectoryKey};
+use crate::access::{Authentication, Credentials, SecretGrant};
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -18,7 +18,7 @@ impl Pipeline {
         &self,
         request: &Request<'_>,
         state: &RequestState,
-    ) -> Result<DirectoryKey, ApiError> {
+    ) -> Result<SecretGrant, ApiError> {
         let Shared { access, store, .. } = &*self.shared;
         let (address, now) = (request.client.address, request.now);
         let credentials = Credentials::of(request.head.authorization);
@@ -51,7 +51,7 @@ impl Pipeline {
     /// Counts a request against the limits of its key.
     pub(super) async fn limit(
         &self,
-        key: &DirectoryKey,
+        key: &SecretGrant,
         now: Timestamp,
         state: &RequestState,
     ) -> Result<(), ApiError> {

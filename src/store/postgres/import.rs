@@ -15,7 +15,7 @@ use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
-use crate::pet::{PetId, PetIds};
+use crate::pet::{IdSource, PetId};
 use crate::store::contract::{
     CHUNK_ROWS, ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
@@ -64,12 +64,12 @@ const MAX_ATTEMPTS: u32 = 8;
 
 pub(crate) struct PgImport {
     lease: Lease,
-    ids: PetIds,
+    ids: IdSource,
     staged: i64,
 }
 
 impl Postgres {
-    pub(crate) async fn import(&self, ids: PetIds) -> Result<PgImport> {
+    pub(crate) async fn import(&self, ids: IdSource) -> Result<PgImport> {
         let beginning = async {
             let lease = self.pool.borrow().await?;
             if let Err(error) = lease.batch_execute(SET_UP).await {
@@ -124,7 +124,7 @@ impl PgImport {
 
     /// Leaves out rows whose ID is taken.
     pub(crate) async fn check(&mut self, report: &mut dyn FnMut(ImportConflict)) -> Result<()> {
-        if self.ids == PetIds::New {
+        if self.ids == IdSource::New {
             return Ok(());
         }
         let checking = async {
@@ -160,9 +160,9 @@ impl PgImport {
             return Ok(());
         }
         let copied = match self.ids {
-            PetIds::Kept => self.copy_kept().await,
-            PetIds::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.copy_few().await,
-            PetIds::New => self.copy_many().await,
+            IdSource::Kept => self.copy_kept().await,
+            IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.copy_few().await,
+            IdSource::New => self.copy_many().await,
         };
         match copied {
             Err(PgError::UniqueViolation(_)) => Err(ImportError::Taken(self.first_taken().await)),

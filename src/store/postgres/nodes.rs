@@ -1,6 +1,6 @@
 //! The nodes that are alive. Each has a row, and renews its time. A migration that older nodes cannot work with is rejected while
-//! such a node is alive. A node that was paused, or cut off from the database, for so long that it counts as dead finds its row
-//! deleted afterwards, and exits.
+//! such a node is alive. A node that counted as dead, because it was paused or cut off from the database, may find its row
+//! deleted: it registers again, or exits if the database was meanwhile migrated to a format that it does not support.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

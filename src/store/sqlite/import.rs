@@ -14,7 +14,7 @@ use super::lock_wait::Wait;
 use super::open;
 use super::open_error::OpenError;
 use crate::new_file::{NewFile, Overwrite};
-use crate::pet::{PetId, PetIds};
+use crate::pet::{IdSource, PetId};
 use crate::store::contract::{ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
 /// The suffix of the staging file, before that of a new file, until its name is removed.
@@ -37,7 +37,7 @@ const SET_UP: &str = "
 pub(crate) struct SqliteImport {
     connection: Connection,
     path: PathBuf,
-    ids: PetIds,
+    ids: IdSource,
     staged: u64,
     notice: fn(),
     import_notice: fn(),
@@ -48,7 +48,7 @@ pub(crate) struct SqliteImport {
 impl Sqlite {
     pub(crate) fn import(
         &self,
-        ids: PetIds,
+        ids: IdSource,
         notice: fn(),
         import_notice: fn(),
     ) -> Result<SqliteImport> {
@@ -97,7 +97,7 @@ impl SqliteImport {
                     Some(id) => id.0,
                     None => i64::try_from(staged + 1).unwrap_or(i64::MAX),
                 };
-                if ids == PetIds::Kept
+                if ids == IdSource::Kept
                     && let Some(with) = taken(connection, id)?
                 {
                     let (line, id) = (*line, PetId(id));
@@ -160,8 +160,8 @@ impl SqliteImport {
         let connection = &self.connection;
         // The offset of the IDs: none if animals keep theirs, otherwise the last ID that was assigned.
         let before = match self.ids {
-            PetIds::Kept => 0,
-            PetIds::New => connection.query_row(
+            IdSource::Kept => 0,
+            IdSource::New => connection.query_row(
                 "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pets'",
                 (),
                 |row| row.get::<_, i64>(0),
@@ -172,7 +172,7 @@ impl SqliteImport {
              SELECT ?1 + id, name, category_id, status FROM staging.pets ORDER BY id",
             [before],
         )?;
-        if self.ids == PetIds::Kept {
+        if self.ids == IdSource::Kept {
             // They may be in the middle of pages that servers have cached.
             connection.execute_batch(
                 "UPDATE main.revisions SET number = number + 1 WHERE what = 'pets'",
