@@ -49,6 +49,16 @@ mod tests {
     }
 
     #[test]
+    fn differences_do_not_cancel_out() {
+        let text = *b"as_0000000000000000000000000000000000000x";
+        let mut other = text;
+        assert!(is_equal(&text, &other));
+        other[3] ^= 1;
+        other[4] ^= 1;
+        assert!(!is_equal(&text, &other));
+    }
+
+    #[test]
     fn a_key_that_differs_in_one_byte_is_another_key() {
         let secret = Secret::generate().unwrap();
         let text = secret.reveal().as_bytes();

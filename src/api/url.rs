@@ -126,6 +126,8 @@ mod tests {
             "http://",
             "http://a/v1?x=1",
             "http://a/v1#x",
+            "http://a/?/v1",
+            "http://a/#/v1",
             "http://a b/v1",
             "http://u@a/v1",
             "http://a",
