@@ -69,7 +69,7 @@ impl Tls {
     }
 
     /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
-    /// Returns whether new connections use another pair.
+    /// Returns whether the files differ from those that were read before.
     pub fn reload(&self, always: bool) -> Result<bool, InvalidFile> {
         let mut seen = lock(&self.0.seen);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);

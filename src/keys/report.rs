@@ -53,7 +53,7 @@ pub(crate) fn usage(row: &UsageRow) -> Value {
         "keyId": row.key.0,
         "name": row.name,
         "requests": row.requests,
-        // As the column of the table: these names do not change.
+        // As the column in the database: names in JSON do not change.
         "refused": row.rejected,
     })
 }

@@ -72,9 +72,15 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
             Ok(found) => {
                 last = found;
                 let folder = folder.folder.display();
+                let failed = std::mem::take(&mut is_failing);
                 match std::mem::replace(&mut job, BackupJob::Make) {
-                    BackupJob::FindLast => pause = Duration::ZERO,
-                    BackupJob::Make if std::mem::take(&mut is_failing) => {
+                    BackupJob::FindLast => {
+                        pause = Duration::ZERO;
+                        if failed {
+                            tracing::info!(%folder, "the backup folder can be read again");
+                        }
+                    }
+                    BackupJob::Make if failed => {
                         tracing::info!(%folder, "backup made: backups succeed again");
                     }
                     BackupJob::Make => tracing::info!(%folder, "backup made"),

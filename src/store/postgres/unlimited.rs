@@ -17,7 +17,7 @@ pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
 pub(super) const WAITING_FOR_MIGRATION: &str =
     "waiting for another process, which is migrating the database";
 pub(super) const WAITING_TO_REGISTER: &str =
-    "waiting to register this node: a migration or a copy of the database is in progress";
+    "waiting to register this node: a migration or a copy of the database may be in progress";
 
 /// Waits for `work`, and logs every few seconds that it is in progress.
 pub(super) async fn reporting<T>(message: &str, work: impl Future<Output = T>) -> T {
