@@ -71,8 +71,8 @@ impl MetricSources {
     fn writes(&self, page: &mut Exposition) {
         let writer = &self.store.writer().state;
         metrics! { page;
-            counter "animal_store_commits_total"         "Committed transactions" writer.commits.get();
-            counter "animal_store_commit_failures_total" "Failed transactions"    writer.failed.get();
+            counter "animal_store_commits_total"         "Committed transactions: of all writes with the embedded database, of creations with PostgreSQL" writer.commits.get();
+            counter "animal_store_commit_failures_total" "Failed transactions of the same kind" writer.failed.get();
         }
         page.histograms(
             "animal_store_commit_rows",

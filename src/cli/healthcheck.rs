@@ -64,7 +64,11 @@ impl HealthcheckCommand {
         if status == "200" {
             return Ok(());
         }
-        Err(anyhow!("{url} is not ready: status {status}").into())
+        let advice = match (is_https, status.as_str()) {
+            (false, "400") => "; use https:// if the server has a certificate",
+            _ => "",
+        };
+        Err(anyhow!("{url} is not ready: status {status}{advice}").into())
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::health::Readiness;
 
-/// The maximum duration of a request, in seconds: a time that is further back than this shows that the clock was set back.
-const MAX_REQUEST_SECONDS: i64 = 60;
+/// How many seconds before the last line a request may have begun: few take longer. An earlier time shows that the clock was set back.
+const MAX_LATENESS_SECONDS: i64 = 60;
 
 /// The second of the last line.
 pub(super) struct FailureLog(AtomicI64);
@@ -25,7 +25,7 @@ impl FailureLog {
         let second = now.as_millis().div_euclid(1_000);
         // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.
         let is_new = |last: i64| {
-            (second > last || last.saturating_sub(second) > MAX_REQUEST_SECONDS).then_some(second)
+            (second > last || last.saturating_sub(second) > MAX_LATENESS_SECONDS).then_some(second)
         };
         !readiness.store_has_failed()
             && self

@@ -23,9 +23,9 @@ pub(crate) struct WriterState {
     max_waiting: usize,
     /// Whether writes no longer wait for an import that is being published.
     ignores_imports: AtomicBool,
-    /// Committed transactions.
+    /// Committed transactions: of all writes with SQLite, of creations with PostgreSQL.
     pub(crate) commits: Counter,
-    /// Transactions that failed: nothing in them was acknowledged.
+    /// Failed transactions of the same kind: nothing in them was acknowledged.
     pub(crate) failed: Counter,
     /// Animals per transaction that created any.
     pub(crate) rows: Histogram<8>,

@@ -141,7 +141,7 @@ fn the_startup_lines_name_https_and_healthcheck_works_over_it() {
         assert_eq!(run(folder.path(), args).exits(0).stdout, "");
     }
     let line = run(folder.path(), &["healthcheck", &format!("http://{api}")]).fails_with(1);
-    assert!(line.contains("400"), "{line}");
+    assert!(line.contains("status 400; use https://"), "{line}");
 }
 
 #[test]

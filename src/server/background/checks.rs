@@ -8,10 +8,11 @@ use crate::clock::Timestamp;
 use crate::health::{Check, CheckState};
 use crate::store;
 
-/// The interval of the checks. With [`STORE_TIMEOUT`] the result is never older than a second.
+/// The interval of the checks. With [`STORE_TIMEOUT`] an outage of the store is detected within a second.
 pub(super) const INTERVAL: Duration = Duration::from_millis(400);
 
-/// Timeout after which the check of the store has failed. It then continues to wait, and may still pass.
+/// Timeout after which the check of the store has failed. The next round waits until the store has responded, but
+/// that late response does not count.
 const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The maximum age of the keys: how soon a change of a key takes effect on every node.

@@ -23,7 +23,7 @@ use crate::store::contract::{Migration, Mode, WrongFormat};
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
 const MIN_SQLITE: i32 = 3_051_003;
 
-/// The timeout of a write that waits for another process's write.
+/// The timeout of one attempt to write while another process writes. During an import the writer tries again.
 pub(super) const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
@@ -148,7 +148,7 @@ fn has_second_name(path: &Path) -> bool {
 }
 
 /// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
-/// lock. A name that an interrupted creation or restore has left behind is removed, so the caller MUST have the lock if there is one.
+/// lock. A name that an interrupted creation or restore has left behind is removed, so the caller MUST hold the lock.
 pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     let Ok(file) = std::fs::metadata(path) else {
         return Ok(());

@@ -222,7 +222,7 @@ impl WriteLoop {
         }
     }
 
-    /// Begins a transaction. Creations wait for an import that is being published.
+    /// Begins a transaction. All writes wait for an import that is being published.
     fn begin(&self) -> rusqlite::Result<()> {
         let began = Instant::now();
         loop {
