@@ -35,11 +35,18 @@ pub(super) fn respond(
         Scope::Pets(None) | Scope::Orders => ("", ""),
     };
     let cursor = next.bound_to(scope).text();
-    let of_request = scheme.len() + root.host_and_path.len() + path.len() + limit.len();
-    let of_page =
-        parameter.len() + status.len() + CURSOR_PARAMETER.len() + cursor.len() + LINK_END.len();
     // Without spare capacity, so that `Bytes` needs no allocation of its own. Not `concat`, which takes 200 instructions more.
-    let mut link = Vec::with_capacity(of_request + of_page);
+    let mut link = Vec::with_capacity(
+        scheme.len()
+            + root.host_and_path.len()
+            + path.len()
+            + limit.len()
+            + parameter.len()
+            + status.len()
+            + CURSOR_PARAMETER.len()
+            + cursor.len()
+            + LINK_END.len(),
+    );
     let mut put = |text: &[u8]| link.extend_from_slice(text);
     put(scheme);
     put(root.host_and_path);

@@ -71,7 +71,7 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
             is_refused(folder.path(), &args, 1, &end);
         }
         for (path, what) in [
-            (".", "a directory, not a file"),
+            (".", "a folder, not a file"),
             ("/dev/zero", "not a regular file"),
         ] {
             let folder = TempDir::new().expect("a folder");

@@ -82,7 +82,7 @@ fn a_file_that_is_not_pem_is_refused() {
     certificate.write(folder.path());
     fs::remove_file(folder.path().join("cert.pem")).expect("removed");
     fs::create_dir(folder.path().join("cert.pem")).expect("a folder");
-    is_refused(folder.path(), &["cert.pem", "directory"]);
+    is_refused(folder.path(), &["cert.pem", "is a folder, not a file"]);
 }
 
 #[test]
