@@ -94,8 +94,8 @@ mod tests {
         for last in urls {
             for url in urls {
                 let [_, link] = [last, url].map(|url| {
-                    let root: BaseUrl = url.parse().unwrap();
-                    link(Operation::GetPet, "/pets", LinkRoot::from(&root))
+                    let base: BaseUrl = url.parse().unwrap();
+                    link(Operation::GetPet, "/pets", LinkRoot::from(&base))
                 });
                 let start = format!("<{url}/pets>; rel=\"successor-version\", ");
                 assert!(link.to_str().unwrap().starts_with(&start), "{link:?}");

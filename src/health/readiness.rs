@@ -78,7 +78,7 @@ struct Checks {
     is_shutting_down: bool,
     /// Checks that have not passed, if that was logged.
     logged: [bool; Check::ALL.len()],
-    /// When the store could be read again after an outage.
+    /// When the store was checked after a failed check. It means the end of an outage only if that one did not fail, too.
     store_back_at: Option<Instant>,
 }
 
@@ -100,10 +100,8 @@ impl Readiness {
     pub(crate) fn set(&self, check: Check, state: CheckState) {
         let mut checks = lock(&self.0);
         checks.log(check, &state);
-        let is_failed = |state: &CheckState| matches!(state, CheckState::Failed(_));
-        let fails = is_failed(&state);
         let last = checks.states[check as usize].replace(state);
-        if check == Check::Store && !fails && last.is_some_and(|last| is_failed(&last)) {
+        if check == Check::Store && matches!(last, Some(CheckState::Failed(_))) {
             checks.store_back_at = Some(Instant::now());
         }
     }

@@ -87,6 +87,8 @@ fn orders_are_listed_by_status() {
         ("orders list --json --state open", vec![3]),
         ("orders list --json --state complete", vec![1]),
         ("orders list --json --state cancelled", vec![2]),
+        // As it was called before.
+        ("orders list --json --status cancelled", vec![2]),
     ] {
         assert_eq!(ids(&operator, args), wanted, "{args}");
     }
