@@ -30,8 +30,11 @@ fn generate() -> String {
         if ["config", "help"].contains(&name) {
             continue;
         }
-        let help = option.get_help().unwrap().to_string();
-        let help = help.replace("; can be repeated", "; a list");
+        let mut help = option.get_help().unwrap().to_string();
+        if let ArgAction::Append = option.get_action() {
+            let start = help.strip_suffix("; can be repeated").unwrap();
+            help = format!("{start}; a list");
+        }
         let defaults: Vec<_> = option.get_default_values().iter().collect();
         let value = match (option.get_action(), &defaults[..]) {
             (ArgAction::SetTrue, _) => "false".to_owned(),

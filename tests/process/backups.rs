@@ -287,12 +287,16 @@ fn a_backup_that_fails_is_logged_once_and_counted_and_affects_nothing_else() {
     // A list that is not valid.
     fs::write(path(&other, list), "something else").expect("a file");
     drop(server);
-    let server = serve(&other, "1s", "2");
+    let every_second = ["--backup-folder", "backups", "--backup-every", "1s"];
+    let server = Process::serve(PROGRAM, other.path(), &every_second);
     logged(
         &server,
         &["ERROR", "not a list of backups: move it elsewhere"],
     );
     assert_eq!(backups(&other), [""; 0]);
+    fs::remove_file(path(&other, list)).expect("removed");
+    let log = logged(&server, &["INFO", "backup made"]);
+    assert!(log.contains("the backup folder can be read again"), "{log}");
 }
 
 /// A shell script that becomes a server, with backups in this folder every second, after this command.

@@ -195,3 +195,24 @@ fn only_the_folder_with_the_data_must_be_writable() {
     );
     assert_eq!(client.get("/v1/pets").ids(), [1, 2]);
 }
+
+#[test]
+fn the_debian_package_has_the_time_of_its_commit_or_is_not_built() {
+    // As in an unpacked archive of the sources, where there is no repository to ask.
+    let output = std::process::Command::new("packaging/deb")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("ANIMAL_STORE_COMMIT", "0123456")
+        .env_remove("SOURCE_DATE_EPOCH")
+        .output()
+        .expect("bash runs");
+    let line = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(
+        (output.status.code(), line.lines().count()),
+        (Some(1), 1),
+        "{line}"
+    );
+    assert!(
+        line.contains("SOURCE_DATE_EPOCH: is needed with ANIMAL_STORE_COMMIT"),
+        "{line}"
+    );
+}

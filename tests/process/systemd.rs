@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Client, eventually};
+use harness::{Certificate, Client, eventually};
 
 use crate::{PROGRAM, folder, run};
 
@@ -297,33 +297,50 @@ fn the_sockets_of_both_listeners_can_be_passed_by_their_names() {
 }
 
 #[test]
-fn a_passed_socket_of_the_admin_listener_requires_a_token_unless_it_is_on_loopback() {
+fn a_passed_socket_of_the_admin_listener_requires_a_token_unless_it_is_on_loopback_and_serves_tls()
+{
     let folder = folder();
     let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
     let address = socket.local_addr().expect("an address");
-    let socket: OwnedFd = socket.into();
-    let output = Command::new("timeout")
-        .args([
-            "30",
-            "bash",
-            "-c",
-            ACTIVATE,
-            "bash",
-            PROGRAM,
-            "serve",
-            "--listen=127.0.0.1:0",
-        ])
-        .env("LISTEN_FDNAMES", "admin")
-        .current_dir(folder.path())
-        .stdin(Stdio::from(socket))
-        .output()
-        .expect("bash runs");
+    let command = |args: &[&str]| {
+        let socket: OwnedFd = socket.try_clone().expect("a socket").into();
+        let mut command = Command::new("timeout");
+        command
+            .args(["30", "bash", "-c", ACTIVATE, "bash", PROGRAM, "serve"])
+            .arg("--listen=127.0.0.1:0")
+            .args(args)
+            .env("LISTEN_FDNAMES", "admin")
+            .current_dir(folder.path())
+            .stdin(Stdio::from(socket));
+        command
+    };
+    let output = command(&[]).output().expect("bash runs");
     let line = String::from_utf8(output.stderr).expect("text");
     let expected = format!(
         "animal-store: the socket named admin, {address}: an address that is not loopback requires --admin-token-file or --admin-token\n"
     );
     assert_eq!((output.status.code(), line), (Some(1), expected));
     assert!(!folder.path().join("animal-store.db").exists());
+
+    let certificate = Certificate::new();
+    certificate.write(folder.path());
+    let tls = ["--tls-cert=cert.pem", "--tls-key=key.pem"];
+    let token = "0123456789abcdef";
+    let child = command(&[&tls[..], &["--admin-token", token]].concat())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut service = Service(child.expect("bash runs"));
+    let admin = Client::new(
+        ([127, 0, 0, 1], address.port()).into(),
+        Some(token.to_owned()),
+    );
+    // The socket listens already, so requests wait until the server accepts them.
+    let metrics = admin.over(&certificate.client()).get("/metrics");
+    assert_eq!(metrics.status, 200);
+    admin.get("/metrics").is_error(400, "https_required");
+    service.terminate();
+    assert_eq!(service.code(), Some(0));
 }
 
 #[test]

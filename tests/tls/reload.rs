@@ -47,6 +47,11 @@ fn sighup_replaces_the_certificate_immediately_and_open_connections_stay() {
         "animal_store_tls_certificate_expiry_timestamp_seconds",
     );
     assert_eq!(expiry, 2_240_611_200.0);
+    let log = logged(&process, &["new certificate in use"]);
+    assert!(!log.contains("has not changed"), "{log}");
+    process.signal("HUP");
+    let log = logged(&process, &["the certificate has not changed"]);
+    assert!(!log.contains("new certificate in use"), "{log}");
     assert_eq!(metric(&process, FAILURES), 0.0);
 }
 
