@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of bytes that are read from a file.
+/// The maximum size of a file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The read permission of all other users.
@@ -65,10 +65,11 @@ fn open(path: &Path) -> Result<File, String> {
 
 fn content(file: File) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES)
-        .read_to_end(&mut bytes)
-        .map_err(described)?;
-    Ok(bytes)
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    match read.map_err(described)? as u64 {
+        0..=MAX_BYTES => Ok(bytes),
+        _ => Err("is larger than 1 MiB".to_owned()),
+    }
 }
 
 /// The problem with a file that cannot be read.

@@ -44,7 +44,7 @@ pub use request_id::RequestId;
 pub use response::{DeprecationHeaders, RateLimitHeaders, Response};
 pub use service::{Exchange, Service};
 pub use timeouts::Timeouts;
-pub use tls::Tls;
+pub use tls::{Reload, Tls};
 
 #[cfg(test)]
 mod tests;

@@ -35,11 +35,28 @@ pub(super) struct TlsState {
     cert: PathBuf,
     key: PathBuf,
     current: Arc<CurrentPair>,
-    /// The content of the files when they were last read, whether it was valid or not.
-    seen: Mutex<Digest>,
+    digests: Mutex<Digests>,
     acceptor: TlsAcceptor,
     /// Offers only HTTP/1.1.
     pub(super) http1_acceptor: TlsAcceptor,
+}
+
+/// The content of the files.
+struct Digests {
+    /// When they were last read, whether it was valid or not.
+    read: Digest,
+    /// That of the pair in use.
+    in_use: Digest,
+}
+
+/// The result of reading the files again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// They are as they were when they were last read: nothing was checked.
+    Skipped,
+    /// They are valid, and contain the pair in use.
+    Unchanged,
+    Replaced,
 }
 
 #[derive(Debug)]
@@ -62,23 +79,30 @@ impl Tls {
             cert,
             key,
             current,
-            seen: Mutex::new(digest),
+            digests: Mutex::new(Digests {
+                read: digest,
+                in_use: digest,
+            }),
             acceptor,
             http1_acceptor,
         })))
     }
 
-    /// Reads the files again. A pair that is invalid changes nothing. One that was read before is checked again only if `always`.
-    /// Returns whether the files differ from those that were read before.
-    pub fn reload(&self, always: bool) -> Result<bool, InvalidFile> {
-        let mut seen = lock(&self.0.seen);
+    /// Reads the files again. A pair that is invalid changes nothing. Files that were read before are checked again only if `always`.
+    pub fn reload(&self, always: bool) -> Result<Reload, InvalidFile> {
+        let mut digests = lock(&self.0.digests);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
-        let is_new = digest != *seen;
-        if is_new || always {
-            *seen = digest;
-            *lock(&self.0.current.0) = pair?;
+        if digest == digests.read && !always {
+            return Ok(Reload::Skipped);
         }
-        Ok(is_new)
+        digests.read = digest;
+        let pair = pair?;
+        if digest == digests.in_use {
+            return Ok(Reload::Unchanged);
+        }
+        digests.in_use = digest;
+        *lock(&self.0.current.0) = pair;
+        Ok(Reload::Replaced)
     }
 
     pub fn valid_from(&self) -> Timestamp {

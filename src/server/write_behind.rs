@@ -59,10 +59,10 @@ impl WriteBehind {
         self.flush_usage(store, directory, now).await.and(bans)
     }
 
-    /// Stores the bans. Repeating one changes nothing: the store accepts only a later one.
+    /// Stores the bans. Repeating one changes nothing: the store accepts only a later one, or the correction of the one that it has.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
         let mut taken = TakenEntries::all([&self.bans]);
-        // In the order in which they came: of two for one key, the later one stays.
+        // In the order in which they came: a correction after what it corrects.
         while let Some((key, ban)) = taken.list.first().copied() {
             store.record_ban(key, ban).await?;
             taken.list.remove(0);
@@ -158,7 +158,10 @@ impl<T> Drop for TakenEntries<'_, T> {
         if let Some(list) = self.back_to
             && !self.list.is_empty()
         {
-            lock(list).append(&mut self.list);
+            let mut list = lock(list);
+            // Before those that came meanwhile.
+            self.list.append(&mut list);
+            *list = std::mem::take(&mut self.list);
         }
     }
 }
@@ -221,6 +224,15 @@ mod tests {
         }
         took.sort();
         took
+    }
+
+    #[test]
+    fn entries_that_were_not_stored_are_put_back_before_later_ones() {
+        let list = Mutex::new(vec![1, 2]);
+        let taken = TakenEntries::all([&list]);
+        lock(&list).push(3);
+        drop(taken);
+        assert_eq!(*lock(&list), [1, 2, 3]);
     }
 
     #[test]

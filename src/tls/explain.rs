@@ -62,14 +62,16 @@ fn certificate(error: &CertificateError, roots: &Roots) -> String {
                 ),
             }
         }
-        error if is_self_signed(error) => format!("its certificate is not signed by {roots}"),
+        error if is_of_ca(error) => format!(
+            "its certificate is self-signed or that of a CA: it must be a server certificate signed by {roots}"
+        ),
         error => format!("its certificate is invalid: {error}"),
     }
 }
 
-/// Whether a server has presented a certificate that claims to be a CA's, as self-signed ones do. The error
+/// Whether a server has presented a certificate that claims to be a CA's, as most self-signed ones do. The error
 /// is webpki's, which is not a direct dependency, so it is recognized by its text.
-fn is_self_signed(error: &CertificateError) -> bool {
+fn is_of_ca(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity")
 }
 

@@ -47,6 +47,7 @@ fn a_pipe_is_refused_because_reading_it_might_never_end() {
 fn a_file_that_is_not_pem_is_refused() {
     let certificate = Certificate::new();
     let broken = certificate.pem.replacen("MII", "???", 1);
+    let large = certificate.pem.clone() + &"#".repeat(1 << 20);
     for (file, content, words) in [
         ("cert.pem", "", "no certificate in PEM format"),
         ("cert.pem", "hello\n", "no certificate in PEM format"),
@@ -56,6 +57,7 @@ fn a_file_that_is_not_pem_is_refused() {
             "no certificate in PEM format",
         ),
         ("cert.pem", &broken, "no certificate in PEM format"),
+        ("cert.pem", &large, "cert.pem: is larger than 1 MiB"),
         (
             "cert.pem",
             "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n",

@@ -147,6 +147,9 @@ fn a_bad_pair_that_stays_is_logged_once() {
     std::thread::sleep(Duration::from_secs(11));
     assert!(!process.log().contains("no certificate"));
     assert_eq!(metric(&process, FAILURES), 1.0);
+    old.write(folder.path());
+    let log = logged(&process, &["the certificate has not changed"]);
+    assert!(!log.contains("new certificate in use"), "{log}");
 }
 
 #[test]

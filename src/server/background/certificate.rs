@@ -1,5 +1,5 @@
-//! The certificate of the listeners: loaded at startup, checked for its expiry, and read again: its files are polled, and a SIGHUP
-//! reads them immediately. File watches would miss links that are replaced, and network file systems.
+//! The certificate of the listeners: loaded at startup and read again. Its files are polled, and a SIGHUP reads them immediately. Its
+//! expiry is checked when it is loaded or replaced; later, only the metric shows it. File watches would miss links that are replaced, and network file systems.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::TlsFiles;
-use crate::http::Tls;
+use crate::http::{Reload, Tls};
 use crate::metrics::BackgroundTask;
 use crate::server::shared::Shared;
 
@@ -66,15 +66,15 @@ pub(super) async fn run(shared: &Shared) {
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
         match read {
-            Ok(Ok(false)) if always => tracing::info!("the certificate has not changed"),
-            Ok(Ok(false)) | Err(_) => {}
-            Ok(Ok(true)) => {
+            Ok(Ok(Reload::Skipped)) | Err(_) => {}
+            Ok(Ok(Reload::Unchanged)) => tracing::info!("the certificate has not changed"),
+            Ok(Ok(Reload::Replaced)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
                 publish_expiry(tls, shared);
             }
             Ok(Err(error)) => {
                 shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
-                tracing::error!(%error, "cannot use the new certificate: the previous one stays in use");
+                tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
             }
         }
     }

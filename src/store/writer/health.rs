@@ -14,13 +14,14 @@ struct HealthState {
     failing: Option<WriteFailure>,
     /// The error of a failure that has not been logged.
     unlogged: Option<String>,
-    /// Whether the log says that writes fail, and how many have failed.
-    logged: Option<u64>,
+    /// Whether the last line in the log says that writes fail.
+    is_logged: bool,
+    /// Transactions that have failed since writes last succeeded, as far as the log says so.
+    failed: u64,
 }
 
 struct WriteFailure {
     kind: &'static str,
-    transactions: u64,
     /// Whether creations failed. Then only a creation shows that they no longer do: smaller writes may succeed meanwhile.
     of_creations: bool,
 }
@@ -41,12 +42,12 @@ impl WriteHealth {
     ) {
         let mut state = lock(&self.0);
         let before = state.failing.take();
-        if state.logged.is_none() {
+        if !state.is_logged {
             state.unlogged = Some(error.to_string());
         }
+        state.failed += 1;
         state.failing = Some(WriteFailure {
             kind,
-            transactions: before.as_ref().map_or(0, |it| it.transactions) + 1,
             of_creations: of_creations || before.is_some_and(|it| it.of_creations),
         });
     }
@@ -60,19 +61,14 @@ impl WriteHealth {
                 tracing::debug!(%error, "cannot write to the database");
             } else {
                 tracing::error!(%error, "cannot write to the database; not logged again until writes succeed");
-                state.logged = Some(0);
+                state.is_logged = true;
             }
         }
-        let HealthState {
-            failing, logged, ..
-        } = &mut *state;
-        match (failing, &logged) {
-            (Some(failing), Some(_)) => *logged = Some(failing.transactions),
-            (None, Some(failed)) => {
+        if state.failing.is_none() {
+            let failed = std::mem::take(&mut state.failed);
+            if std::mem::take(&mut state.is_logged) {
                 tracing::info!(failed, "writes to the database succeed again");
-                *logged = None;
             }
-            _ => {}
         }
     }
 
@@ -125,9 +121,18 @@ mod tests {
         health.succeeded(true);
         assert_eq!(logged(false), ["INFO failed=3"]);
         assert_eq!(logged(false), [""; 0]);
+        // What fails and succeeds between two calls is counted, too.
+        health.failed(&"locked", "locked", false);
+        health.failed(&"locked", "locked", false);
+        health.succeeded(true);
+        assert_eq!(logged(false), ["ERROR error=locked", "INFO failed=2"]);
         health.failed(&"no connection", "down", false);
         assert_eq!(logged(true), ["DEBUG error=no connection"]);
         health.succeeded(true);
         assert_eq!(logged(true), [""; 0]);
+        health.failed(&"disk full", "disk full", false);
+        assert_eq!(logged(false), ["ERROR error=disk full"]);
+        health.succeeded(true);
+        assert_eq!(logged(false), ["INFO failed=1"], "of the consequence, none");
     }
 }

@@ -112,7 +112,11 @@ fn a_self_signed_certificate_that_is_named_itself_is_trusted() {
     let cert = folder.path().join("cert.pem");
     migrate(&url, &["--ca-cert", shown(&cert)]).exits(0);
     let ca = authority.ca();
-    is_refused(&url, &["--ca-cert", shown(&ca)], "ca.pem");
+    let of_ca = format!(
+        "its certificate is self-signed or that of a CA: it must be a server certificate signed by a CA in {}",
+        shown(&ca)
+    );
+    is_refused(&url, &["--ca-cert", shown(&ca)], &of_ca);
 
     // Its name and dates are checked nevertheless.
     let elsewhere = url.replace("127.0.0.1", "db.example") + "&hostaddr=127.0.0.1";
