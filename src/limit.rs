@@ -39,7 +39,8 @@ impl Limiter {
         }
     }
 
-    /// Decides about one request of the key with this meter. Exact under concurrency: never one more than the limit.
+    /// Decides about one request of the key with this meter. Exact under concurrency, on all nodes together while
+    /// Redis responds. Without it each node counts separately.
     pub async fn decide(
         &self,
         key: KeyId,

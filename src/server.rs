@@ -2,7 +2,7 @@
 //! listening socket, one for the admin listener, and one for background tasks.
 
 mod background;
-mod failure_log;
+mod error_log_limiter;
 mod listeners;
 mod pace;
 mod pages;

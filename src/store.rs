@@ -27,8 +27,8 @@ pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
 pub use sqlite::{
-    BackupError, BackupFolder, BackupProgress, Restore, RestoreError, Restored, RevivedKey,
-    RevivedKeys, back_up, belongs_to_database,
+    BackupError, BackupFolder, BackupProgress, ReactivatedKey, ReactivatedKeys, Restore,
+    RestoreError, Restored, back_up, belongs_to_database,
 };
 
 use std::time::Duration;

@@ -27,7 +27,7 @@ pub(super) struct CopyCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// File whose first line is the password for PostgreSQL; other users must not be able to read it
+    /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     database_password_file: Option<PathBuf>,
     /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts

@@ -182,7 +182,7 @@ impl Command {
                 let (record, ended) = keys::unban(&store, KeyId(id), now).await?;
                 let done = match ended {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),
-                    None => "was not banned".to_owned(),
+                    None => "was not banned; its next ban is a first one".to_owned(),
                 };
                 print_changed(&record, now, options.json, &done)
             }

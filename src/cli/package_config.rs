@@ -13,7 +13,8 @@ const HEAD: &str = "\
 # Flags and environment variables (ANIMAL_STORE_LISTEN for `listen`) take precedence. Each option is shown with its default, or
 # with a placeholder. After a change: systemctl restart animal-store
 #
-# Everyone can read this file: passwords and tokens belong in /etc/animal-store/secrets (see animal-store.service).
+# Everyone can read this file: passwords and tokens belong in /etc/animal-store/secrets (see animal-store.service),
+# and the URL of a Redis with a password in ANIMAL_STORE_REDIS, in an EnvironmentFile= of the service.
 ";
 
 fn path() -> std::path::PathBuf {

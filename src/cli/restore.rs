@@ -15,7 +15,9 @@ use super::print;
 use super::progress::{BYTES_TEMPLATE, progress_bar, watch};
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::store::{BackupProgress, Database, Restore, RestoreError, RevivedKey, RevivedKeys};
+use crate::store::{
+    BackupProgress, Database, ReactivatedKey, ReactivatedKeys, Restore, RestoreError,
+};
 
 /// The consequence of a signal that stops it.
 const NOTHING_RESTORED: &str = "nothing was restored";
@@ -60,7 +62,7 @@ impl RestoreCommand {
         }
         let prepared = prepared.map_err(failure)?;
         if !self.yes {
-            let keys = describe(prepared.revived().as_ref());
+            let keys = describe(prepared.reactivated().as_ref());
             let lines: String = keys.iter().map(|line| format!("; {line}")).collect();
             let verb = verb(prepared.replaces());
             let question = format!("{database} will be {verb} {file}{lines}");
@@ -97,12 +99,12 @@ impl RestoreCommand {
             };
             text.push_str(&format!("\n{kept_file} is kept as {kept}"));
         }
-        for line in describe(done.revived.as_ref()) {
+        for line in describe(done.reactivated.as_ref()) {
             text.push_str(&format!("\n{line}"));
         }
-        let keys = |select: fn(&RevivedKeys) -> &Vec<RevivedKey>| -> Value {
-            let row = |key: &RevivedKey| json!({"id": key.id.0, "name": key.name});
-            let keys = done.revived.as_ref().map(select);
+        let keys = |select: fn(&ReactivatedKeys) -> &Vec<ReactivatedKey>| -> Value {
+            let row = |key: &ReactivatedKey| json!({"id": key.id.0, "name": key.name});
+            let keys = done.reactivated.as_ref().map(select);
             keys.map(|keys| keys.iter().map(row).collect::<Vec<_>>())
                 .into()
         };
@@ -112,8 +114,8 @@ impl RestoreCommand {
             "bytes": bytes,
             "format": format,
             "kept": kept,
-            "revokedSince": keys(|revived| &revived.revoked),
-            "rotatedSince": keys(|revived| &revived.rotated),
+            "revokedSince": keys(|reactivated| &reactivated.revoked),
+            "rotatedSince": keys(|reactivated| &reactivated.rotated),
         });
         print::result(self.options.json, &report, &text)
     }
@@ -127,13 +129,13 @@ fn verb(replaces: bool) -> &'static str {
 }
 
 /// What the restored keys mean, in lines.
-fn describe(revived: Option<&RevivedKeys>) -> Vec<String> {
-    let Some(RevivedKeys { revoked, rotated }) = revived else {
+fn describe(reactivated: Option<&ReactivatedKeys>) -> Vec<String> {
+    let Some(ReactivatedKeys { revoked, rotated }) = reactivated else {
         let line = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";
         return vec![line.into()];
     };
-    let list = |keys: &[RevivedKey]| {
-        let key = |key: &RevivedKey| format!("{} ({})", key.id, key.name);
+    let list = |keys: &[ReactivatedKey]| {
+        let key = |key: &ReactivatedKey| format!("{} ({})", key.id, key.name);
         keys.iter().map(key).collect::<Vec<_>>().join(", ")
     };
     let mut lines = Vec::new();

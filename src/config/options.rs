@@ -28,7 +28,7 @@ pub(crate) struct DatabaseOptions {
         default_value = "sqlite:animal-store.db"
     )]
     pub(crate) database: Database,
-    /// File whose first line is the password for PostgreSQL; other users must not be able to read it
+    /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) database_password_file: Option<PathBuf>,
     /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts
@@ -84,7 +84,7 @@ pub(crate) struct ServeOptions {
     /// Token for the dashboard and metrics; required to make changes, and always if the admin listener is not on loopback
     #[arg(long, value_name = "TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<AdminToken>,
-    /// File whose first line is the token, instead of --admin-token; other users must not be able to read it
+    /// File whose first line is the token, instead of --admin-token; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
     /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated
@@ -93,7 +93,7 @@ pub(crate) struct ServeOptions {
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// PEM file with the private key of the certificate; other users must not be able to read it
+    /// PEM file with the private key of the certificate; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
     #[command(flatten)]
@@ -143,7 +143,7 @@ pub(crate) struct ServeOptions {
     /// Neither create nor migrate the database; use `animal-store migrate` for that
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Maximum number of connections; at the limit the one that has been idle longest is closed, or a new one gets 503
+    /// Maximum number of connections; at the limit the one that has waited longest for its client is closed, or a new one gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt
@@ -155,7 +155,7 @@ pub(crate) struct ServeOptions {
     /// Timeout for each part of a request to arrive: first byte, head, body
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
     pub(crate) request_timeout: Duration,
-    /// Timeout for an idle connection
+    /// Timeout for an idle connection, and for a client that reads a response at less than 1 KiB/s
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(crate) idle_timeout: Duration,
     /// The options of backups that were given.

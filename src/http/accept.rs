@@ -41,7 +41,8 @@ const FINAL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long a client may take to read the response to a rejected connection.
 const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is true; then waits until every request has its response. With `tls` they are encrypted.
+/// Accepts connections until `shutdown` is true; then waits for the responses in flight, but not longer than the
+/// timeout for draining. With `tls` they are encrypted.
 pub async fn accept<S: Service + 'static>(
     Listener { socket, stays_open }: Listener,
     tls: Option<Tls>,

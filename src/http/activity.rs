@@ -12,7 +12,7 @@ const BUSY: u64 = u64::MAX;
 /// Part of [`Activity::idle_since`] of a connection whose client is reading its response: it is evicted after all idle ones.
 const WRITING: u64 = 1 << 63;
 
-/// The activity of one connection, as other threads see it. Written by the thread of the connection.
+/// The activity of one connection, as other threads see it. They only set `evicted`; the thread of the connection writes the rest.
 pub(super) struct Activity {
     epoch: Instant,
     /// Since when the connection has been waiting for its client, in nanoseconds after the epoch.

@@ -177,8 +177,9 @@ impl Slot {
         &self.activity
     }
 
-    /// Reserves this many streams besides the first, unless too many are in flight on all connections, or from this address: each counts
-    /// as a connection would. They are reserved several at a time, because all threads share the lock.
+    /// Reserves streams until this connection has at least this many besides the first, unless too many are in flight on all connections,
+    /// or from this address. Their limits are equal to those of connections, and separate. They are reserved several at a time, because
+    /// all threads share the lock.
     pub(super) fn reserve(&self, streams: usize) -> bool {
         if streams <= self.reserved.get() {
             return true;

@@ -1,6 +1,7 @@
 //! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis's own
-//! clock. Redis may be slow or unavailable at any moment. A circuit breaker opens then, and this node continues with its own
-//! counters, which are as current as Redis's last response.
+//! clock. Redis may be slow or unavailable at any moment. Each worker has a circuit breaker, which opens then: the worker
+//! continues with the counters of this node, which are as current as Redis's last response. The health of Redis is that of the worker
+//! that is worst off.
 
 mod cluster_node;
 mod connection;

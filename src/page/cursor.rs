@@ -17,7 +17,7 @@ impl Cursor {
 
     /// The ID after which the page begins.
     pub const fn id(self) -> i64 {
-        // The first digit is 0 to 7, so this never wraps.
+        // At most `i64::MAX`, as `after` and `BoundCursor::from_str` make it: this never wraps.
         self.0.cast_signed()
     }
 

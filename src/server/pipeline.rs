@@ -256,7 +256,7 @@ impl Pipeline {
         }
     }
 
-    /// Logs the cause of a 5xx as an error, which [`FailureLog`](super::failure_log::FailureLog) limits during an outage, and notes it
+    /// Logs the cause of a 5xx as an error, which [`ErrorLogLimiter`](super::error_log_limiter::ErrorLogLimiter) limits during an outage, and notes it
     /// for the line of the request.
     fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
@@ -264,7 +264,7 @@ impl Pipeline {
         let Shared {
             store,
             readiness,
-            failure_log,
+            error_log_limiter,
             ..
         } = &*self.shared;
         // The writer has logged an error that fails every creation.
@@ -274,7 +274,7 @@ impl Pipeline {
         );
         let is_logged = match error {
             _ if is_creation && store.writer().state.health.failure().is_some() => false,
-            ApiError::Unavailable { .. } => failure_log.allows(record.now, readiness),
+            ApiError::Unavailable { .. } => error_log_limiter.allows(record.now, readiness),
             _ => true,
         };
         if is_logged {

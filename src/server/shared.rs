@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::watch;
 
-use super::failure_log::FailureLog;
+use super::error_log_limiter::ErrorLogLimiter;
 use super::pages::PublicPages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     pub(super) write_behind: WriteBehind,
     pub(super) keep_usage: Duration,
     pub(super) readiness: Arc<Readiness>,
-    pub(super) failure_log: FailureLog,
+    pub(super) error_log_limiter: ErrorLogLimiter,
     /// True when the server shuts down.
     pub(super) shutdown: watch::Receiver<bool>,
 }
@@ -71,7 +71,7 @@ impl Shared {
             write_behind: WriteBehind::new(workers)
                 .context("the operating system provided no random numbers")?,
             readiness: Arc::default(),
-            failure_log: FailureLog::default(),
+            error_log_limiter: ErrorLogLimiter::default(),
             shutdown,
             store,
             clock,

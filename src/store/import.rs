@@ -50,18 +50,18 @@ impl Import {
         }
     }
 
-    /// Copies all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for others:
+    /// Inserts all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for others:
     /// if it is dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before, and those of
     /// later animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a running server MUST
     /// NOT fail because of it.
-    pub async fn copy(&mut self) -> std::result::Result<(), ImportError> {
+    pub async fn insert(&mut self) -> std::result::Result<(), ImportError> {
         match &mut self.0 {
-            Staging::Sqlite(import) => import.copy().await,
-            Staging::Postgres(import) => import.copy().await,
+            Staging::Sqlite(import) => import.insert().await,
+            Staging::Postgres(import) => import.insert().await,
         }
     }
 
-    /// Makes what was copied visible, and returns the number of animals.
+    /// Makes what was inserted visible, and returns the number of animals.
     pub async fn commit(self) -> std::result::Result<u64, ImportError> {
         match self.0 {
             Staging::Sqlite(import) => Ok(import.commit()?),

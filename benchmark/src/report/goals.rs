@@ -57,6 +57,8 @@ pub(super) fn table(results: &Results) -> Option<Table> {
         }
     }
     goals.extend(pages(results));
+    goals.extend(many_keys(results));
+    goals.extend(tail(results));
     if let Some(row) = &results.post {
         let ratio = row.free.rate_over(&row.commits);
         goals.push(Goal {
@@ -158,4 +160,28 @@ fn pages(results: &Results) -> Vec<Goal> {
         ),
         Goal::at_most(&what, last.page.cpu_over(&first.page), SAME, &small),
     ]
+}
+
+fn many_keys(results: &Results) -> Vec<Goal> {
+    let (Some(one), Some(many)) = (results.keys.first(), results.keys.last()) else {
+        return Vec::new();
+    };
+    let goal = |what: &str, ratio| {
+        let what = format!("{what}, {} keys", count(many.keys as u64));
+        Goal::at_most(what, ratio, 1.3, "one key")
+    };
+    vec![
+        goal("list", many.list.cpu_over(&one.list)),
+        goal("get", many.get.cpu_over(&one.get)),
+    ]
+}
+
+fn tail(results: &Results) -> Option<Goal> {
+    let of = |name| {
+        let mut rows = results.tail.iter();
+        rows.find(|row| row.row == "list" && row.name == name)
+    };
+    let ratio = of("animal-store")?.p999 / of("bare hyper")?.p999;
+    let what = "p99.9 of a list at half the peak rate";
+    Some(Goal::at_most(what, ratio, 2.0, "bare hyper"))
 }

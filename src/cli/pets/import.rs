@@ -105,8 +105,8 @@ impl ImportCommand {
         let rows = interruptible(&mut signals, source.good_rows(&mut bad)).await?;
         let (store, _) = open_unless_stopped(&mut signals, &self.options, clock).await?;
         let importing = async {
-            let copying = copy(&store, ids, rows, &mut source, &mut bad);
-            let (import, staged) = interruptible(&mut signals, copying).await?;
+            let inserting = stage_and_insert(&store, ids, rows, &mut source, &mut bad);
+            let (import, staged) = interruptible(&mut signals, inserting).await?;
             let imported = import.commit().await.map_err(|error| match error {
                 ImportError::Unknown(_) => Failure::Failed(format!("{name}: {error}")),
                 error => Failure::Failed(format!("{}: {error}", cannot_import(&name))),
@@ -145,8 +145,8 @@ fn print_import_wait() {
     print::notice("animal-store: waiting for another import to finish");
 }
 
-/// Stages these and all other good rows and copies them: everything but the commit. Also returns when all were staged.
-async fn copy(
+/// Stages these and all other good rows and inserts them: everything but the commit. Also returns when all were staged.
+async fn stage_and_insert(
     store: &Store,
     ids: IdSource,
     mut rows: Option<Vec<ImportRow>>,
@@ -172,7 +172,7 @@ async fn copy(
     checked.with_context(failure)?;
     bad.check()?;
     let staged = Instant::now();
-    import.copy().await.with_context(failure)?;
+    import.insert().await.with_context(failure)?;
     yield_now().await;
     Ok((import, staged))
 }

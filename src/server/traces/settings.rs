@@ -1,5 +1,5 @@
-//! Whether traces are exported, and how, as the standard environment variables say. The SDK reads those of sampling, of the resource,
-//! of the headers and of batches itself.
+//! Whether traces are exported, and how, as the standard environment variables say. The endpoint is only checked here: the exporter
+//! reads it again, and the SDK reads those of sampling, of the resource, of the headers and of batches (except the size of the queue).
 
 use std::env;
 use std::ops::RangeInclusive;

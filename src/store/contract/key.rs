@@ -35,7 +35,7 @@ pub struct KeyRecord {
     pub ban: Option<Ban>,
     /// When an operator last unbanned it.
     pub unbanned_at: Option<Timestamp>,
-    /// The revision of its last change.
+    /// The revision of its last change that a server must apply.
     pub revision: i64,
 }
 

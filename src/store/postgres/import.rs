@@ -1,5 +1,5 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
-//! copied into the table of animals in one transaction.
+//! inserted into the table of animals in one transaction.
 //!
 //! The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
 //! get IDs beyond a gap, which is for those that are created meanwhile.
@@ -49,7 +49,7 @@ const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
 
 const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
-const PUBLISH: &str = "INSERT INTO pets (id, name, category_id, status)
+const INSERT_STAGED: &str = "INSERT INTO pets (id, name, category_id, status)
      SELECT $1 + id, name, category_id, status FROM staged ORDER BY id";
 
 const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
@@ -155,18 +155,18 @@ impl PgImport {
         Ok(())
     }
 
-    pub(crate) async fn copy(&mut self) -> std::result::Result<(), ImportError> {
+    pub(crate) async fn insert(&mut self) -> std::result::Result<(), ImportError> {
         if self.staged == 0 {
             return Ok(());
         }
-        let copied = match self.ids {
-            IdSource::Kept => self.copy_kept().await,
-            IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.copy_few().await,
-            IdSource::New => self.copy_many().await,
+        let inserted = match self.ids {
+            IdSource::Kept => self.insert_kept().await,
+            IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.insert_few().await,
+            IdSource::New => self.insert_many().await,
         };
-        match copied {
+        match inserted {
             Err(PgError::UniqueViolation(_)) => Err(ImportError::Taken(self.first_taken().await)),
-            copied => Ok(copied.map_err(StoreError::from)?),
+            inserted => Ok(inserted.map_err(StoreError::from)?),
         }
     }
 
@@ -181,25 +181,25 @@ impl PgImport {
         Ok(self.staged.cast_unsigned())
     }
 
-    async fn copy_few(&self) -> PgResult<()> {
+    async fn insert_few(&self) -> PgResult<()> {
         self.lease.batch_execute("BEGIN").await?;
         let last = self.number(LOCK_LAST_ID).await?;
-        self.lease.execute_cached(PUBLISH, &[&last]).await?;
+        self.lease.execute_cached(INSERT_STAGED, &[&last]).await?;
         self.set_last_id(last + self.staged).await
     }
 
-    async fn copy_many(&self) -> PgResult<()> {
+    async fn insert_many(&self) -> PgResult<()> {
         let mut gap = self.staged;
         for _ in 0..MAX_ATTEMPTS {
             let before = self.number(LAST_ID).await?.saturating_add(gap);
             self.lease.batch_execute("BEGIN").await?;
-            match self.lease.execute_cached(PUBLISH, &[&before]).await {
+            match self.lease.execute_cached(INSERT_STAGED, &[&before]).await {
                 // Another import has just published animals with these IDs.
                 Err(PgError::UniqueViolation(_)) => {
                     self.lease.batch_execute("ROLLBACK").await?;
                     continue;
                 }
-                copied => copied?,
+                inserted => inserted?,
             };
             if self.number(LOCK_LAST_ID).await? <= before {
                 return self.set_last_id(before + self.staged).await;
@@ -212,7 +212,7 @@ impl PgImport {
         Err(PgError::Failed(busy.into()))
     }
 
-    async fn copy_kept(&self) -> PgResult<()> {
+    async fn insert_kept(&self) -> PgResult<()> {
         let largest = self.number("SELECT max(id) FROM staged").await?;
         // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not for a
         // long one: then the counter is raised before it, and stays so if it fails.
@@ -221,7 +221,7 @@ impl PgImport {
         }
         self.lease.batch_execute("BEGIN").await?;
         self.set_last_id(largest).await?;
-        self.lease.execute_cached(PUBLISH, &[&0_i64]).await?;
+        self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;
         Ok(())

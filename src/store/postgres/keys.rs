@@ -1,4 +1,4 @@
-//! Keys in SQL. Every change of a key raises the revision.
+//! Keys in SQL. Every change of a key that a server must apply raises the revision; that it was used does not.
 
 use deadpool_postgres::Transaction;
 

@@ -1,4 +1,4 @@
-//! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and copied into
+//! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and inserted into
 //! the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
 use std::path::PathBuf;
@@ -122,7 +122,7 @@ impl SqliteImport {
         Ok(())
     }
 
-    pub(crate) async fn copy(&mut self) -> std::result::Result<(), ImportError> {
+    pub(crate) async fn insert(&mut self) -> std::result::Result<(), ImportError> {
         if self.staged == 0 {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl SqliteImport {
                 begun => break begun.map_err(StoreError::from)?,
             }
         }
-        self.insert()
+        self.execute_insert()
             .map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => ImportError::Taken(self.first_taken()),
                 _ => StoreError::from(error).into(),
@@ -156,7 +156,7 @@ impl SqliteImport {
     }
 
     /// Copies the staged rows. If it fails, the end of the connection rolls it back.
-    fn insert(&self) -> rusqlite::Result<()> {
+    fn execute_insert(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
         // The offset of the IDs: none if animals keep theirs, otherwise the last ID that was assigned.
         let before = match self.ids {

@@ -1,4 +1,4 @@
-//! The inspection of a file before it is opened: read-only, so that a rejected file is never touched.
+//! The inspection of a file before it is opened: read-only, so that a rejected file is never written to.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -35,7 +35,7 @@ impl FileState {
     }
 }
 
-/// Inspects the file at a path, without creating files. Rejects files of other programs and damaged ones.
+/// Inspects the file at a path without creating it. Next to a write-ahead log, SQLite may create its index (`-shm`). Rejects files of other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let failed = |problem: &str| OpenError::cannot_open(path, problem);
     // Looked for first: a process that creates the database creates its log after it.

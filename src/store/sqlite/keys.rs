@@ -74,7 +74,8 @@ impl Sqlite {
         })
     }
 
-    /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change a new revision.
+    /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change
+    /// that a server must apply a new revision.
     pub(crate) async fn keys_since(
         &self,
         mut revision: i64,

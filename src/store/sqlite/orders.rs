@@ -1,5 +1,5 @@
-//! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`; the
-//! constraints of the tables reject anything else.
+//! Orders in SQL, and the statuses of animals, which change with them. The changes are decided in `order::action`; an
+//! index allows only one open order for each animal, and no constraint enforces the other rules.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 

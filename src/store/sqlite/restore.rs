@@ -26,9 +26,9 @@ use super::lock_purpose::Purpose;
 use super::open::{KEPT_SUFFIX, reject_hard_links};
 use super::open_error::OpenError;
 use super::permission;
+use super::reactivated_keys::ReactivatedKeys;
 use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
-use super::revived_keys::RevivedKeys;
 use crate::clock::Timestamp;
 use crate::new_file::{ChangedAccess, NewFile, Overwrite, folder, sync_folder};
 
@@ -44,7 +44,7 @@ pub struct Restored {
     /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
     /// Keys whose secrets work again. None if the old database could not be read.
-    pub revived: Option<RevivedKeys>,
+    pub reactivated: Option<ReactivatedKeys>,
     /// What could not be kept of the owner, the group and the mode of the old database.
     pub access: Option<ChangedAccess>,
 }
@@ -132,20 +132,20 @@ impl Restore {
     }
 
     /// Keys whose secrets will work again. None if the old database cannot be read.
-    pub fn revived(&self) -> Option<RevivedKeys> {
+    pub fn reactivated(&self) -> Option<ReactivatedKeys> {
         if !self.replaces() {
-            return Some(RevivedKeys::default());
+            return Some(ReactivatedKeys::default());
         }
         let reader = match connect::has_journal(&self.target) {
             true => connect::reader(&self.target),
             false => connect::immutable_reader(&self.target),
         };
-        self.revived_in(&reader.ok()?)
+        self.reactivated_in(&reader.ok()?)
     }
 
-    fn revived_in(&self, old: &Connection) -> Option<RevivedKeys> {
+    fn reactivated_in(&self, old: &Connection) -> Option<ReactivatedKeys> {
         let new = connect::immutable_reader(self.new.temporary()).ok()?;
-        RevivedKeys::find(old, &new).ok()
+        ReactivatedKeys::find(old, &new).ok()
     }
 
     /// Replaces the database, which is kept under a name with this time. If it is interrupted, either nothing changes, or everything.
@@ -158,7 +158,7 @@ impl Restore {
                 self.new.publish()?;
                 Ok(Restored {
                     kept: None,
-                    revived: Some(RevivedKeys::default()),
+                    reactivated: Some(ReactivatedKeys::default()),
                     access: None,
                 })
             }
@@ -183,7 +183,7 @@ impl Restore {
         if progress.is_interrupted() {
             return Err(RestoreError::Interrupted);
         }
-        let revived = self.revived_in(&connection);
+        let reactivated = self.reactivated_in(&connection);
         for log in ["-wal", "-shm"].map(|end| sibling(&self.target, end)) {
             self.unless_missing(std::fs::remove_file(&log))?;
         }
@@ -195,7 +195,7 @@ impl Restore {
         self.new.publish()?;
         Ok(Restored {
             kept: Some(kept),
-            revived,
+            reactivated,
             access: self.access,
         })
     }
@@ -229,7 +229,7 @@ impl Restore {
         let files = ["", "-wal", "-journal", "-shm"].map(|end| sibling(&kept, end));
         Ok(Restored {
             kept: files.into_iter().find(|file| file.exists()),
-            revived: None,
+            reactivated: None,
             access: self.access,
         })
     }

@@ -10,15 +10,15 @@ use crate::health::Readiness;
 const MAX_LATENESS_SECONDS: i64 = 60;
 
 /// The second of the last line.
-pub(super) struct FailureLog(AtomicI64);
+pub(super) struct ErrorLogLimiter(AtomicI64);
 
-impl Default for FailureLog {
+impl Default for ErrorLogLimiter {
     fn default() -> Self {
         Self(AtomicI64::new(i64::MIN))
     }
 }
 
-impl FailureLog {
+impl ErrorLogLimiter {
     /// Whether the failure of a request because the store was unavailable is also logged as an error. Readiness logs the start and the end of an outage;
     /// before it has detected one, an error is logged each second.
     pub(super) fn allows(&self, now: Timestamp, readiness: &Readiness) -> bool {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_logged_once_a_second_and_not_while_the_store_has_failed() {
-        let (log, readiness) = (FailureLog::default(), Readiness::default());
+        let (log, readiness) = (ErrorLogLimiter::default(), Readiness::default());
         let allows = |millis| log.allows(Timestamp::from_millis(millis), &readiness);
         assert_eq!(
             [0, 999, 1_000, 1_001].map(allows),
