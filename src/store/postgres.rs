@@ -68,7 +68,14 @@ impl Postgres {
             &sweep::STATEMENTS,
         ]
         .concat();
-        let (writer, pool) = PgWriter::start(url.servers(), tls, statements, max_waiting)?;
+        let mut servers = url.servers().to_vec();
+        if !matches!(mode, Mode::Serve { .. }) {
+            // A server that pauses while it writes a checkpoint reads nothing meanwhile.
+            for server in &mut servers {
+                server.tcp_user_timeout(LONG_TIMEOUT);
+            }
+        }
+        let (writer, pool) = PgWriter::start(&servers, tls, statements, max_waiting)?;
         let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
             // It may be the first table that the role cannot read.

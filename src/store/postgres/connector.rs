@@ -34,7 +34,8 @@ const STAGGER_DELAY: Duration = Duration::from_millis(750);
 /// How many connections are kept that were completed after their request had timed out. One is enough to start.
 const MAX_SPARES: usize = 4;
 
-/// How long sent data may stay unacknowledged before a connection counts as lost.
+/// How long sent data may stay unacknowledged, or the server may read nothing of it, before a connection counts as lost. Commands wait
+/// longer.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The limits that the server enforces, in case this process dies before it can cancel.
@@ -53,8 +54,10 @@ fn with_defaults(server: &Config) -> Config {
     }
     server
         .connect_timeout(connect_timeout(&server))
-        .tcp_user_timeout(fault::timeout(UNACKNOWLEDGED_TIMEOUT))
         .keepalives_idle(Duration::from_secs(10));
+    if server.get_tcp_user_timeout().is_none() {
+        server.tcp_user_timeout(fault::timeout(UNACKNOWLEDGED_TIMEOUT));
+    }
     server
 }
 

@@ -48,8 +48,6 @@ impl PgSession {
         url: &PostgresUrl,
         source: Option<&Self>,
     ) -> anyhow::Result<Option<Self>> {
-        // The counters are locked, so that nobody adds an animal, an order or a key meanwhile.
-        let begin = "BEGIN; SELECT number FROM counters ORDER BY what FOR UPDATE";
         let session = Self::connect(database, url, Mode::Copy { migrate: true }).await?;
         if let Some(source) = source
             && source.deployment().await? == session.deployment().await?
@@ -57,7 +55,7 @@ impl PgSession {
         {
             return Ok(None);
         }
-        session.begin(begin).await?;
+        session.begin("BEGIN").await?;
         Ok(Some(session))
     }
 
@@ -70,11 +68,17 @@ impl PgSession {
     }
 
     async fn begin(&self, begin: &str) -> anyhow::Result<()> {
-        // Until the end no node starts: it waits.
-        let script = format!("{begin}; {NO_LIMITS}; {LOCK_NODES}");
+        // Until the end nobody adds an animal, an order or a key: a node that is started waits to be registered, and if it gives up and
+        // serves, its creations are rejected.
+        let script =
+            format!("{begin}; SELECT number FROM counters ORDER BY what FOR UPDATE; {NO_LIMITS}");
         let begun = self.lease.batch_execute(&script).await;
         begun.map_err(|error| match error.code() {
-            Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => {
+            Some(
+                &SqlState::QUERY_CANCELED
+                | &SqlState::LOCK_NOT_AVAILABLE
+                | &SqlState::T_R_SERIALIZATION_FAILURE,
+            ) => {
                 anyhow!("another process is writing to it: try again when that has ended")
             }
             _ => PgError::from(error).into(),

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use harness::{Postgres, eventually, run};
+use harness::{Postgres, Process, eventually, run};
 use rusqlite::Connection;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::{FROM, command, copy, fill};
@@ -23,10 +24,15 @@ fn has_begun(postgres: &Postgres, folder: &Path, to: &str) -> bool {
     postgres.psql("postgres", state) == "1"
 }
 
-/// Starts a copy, and waits until it writes.
+/// Starts a copy of the embedded database, and waits until it writes.
 fn start(postgres: &Postgres, folder: &Path, to: &str) -> Child {
+    start_from(postgres, folder, FROM, to)
+}
+
+/// The same with this source.
+fn start_from(postgres: &Postgres, folder: &Path, from: &str, to: &str) -> Child {
     let child = Command::new(PROGRAM)
-        .args(["copy", "--from", FROM, "--to", to])
+        .args(["copy", "--from", from, "--to", to])
         .current_dir(folder)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -111,6 +117,28 @@ fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
         "{line}"
     );
     assert_eq!(command(folder.path(), &other, "keys list --json"), "[]");
+}
+
+#[test]
+fn nothing_is_created_in_the_source_during_a_copy_even_by_a_node_that_is_started() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let key = fill(folder.path(), 20_000);
+    let (source, slow) = (postgres.url(), slow_database(&postgres, folder.path()));
+    copy(folder.path(), FROM, &source, &[]).exits(0);
+    let mut copying = start_from(&postgres, folder.path(), &source, &slow);
+    // It is started, but not registered.
+    let node = Process::serve(PROGRAM, folder.path(), &["--database", &source]);
+    let client = node.client(Some(&key));
+    let rex = json!({"name": "Rex", "categoryId": 1});
+    assert_eq!(client.get("/v1/pets?limit=1").status, 200);
+    assert_eq!(client.create(&rex).status, 503);
+    assert_eq!(copying.try_wait().expect("a child"), None, "it still runs");
+    copying.kill().expect("a child");
+    copying.wait().expect("an end");
+    eventually(Duration::from_secs(20), "a creation", || {
+        client.create(&rex).status == 201
+    });
 }
 
 #[test]
