@@ -1,6 +1,6 @@
 //! The admin listener, for operators: the dashboard and its API, metrics and health. Without a token, which only a listener
-//! on loopback may lack, everyone can read and nobody can change anything; with one, everything but health checks, the page
-//! itself and the beginning of a session requires it, or a session.
+//! on loopback may lack, everyone can read and nobody can change anything; with one, metrics require
+//! it, and the API requires it or a session. Health checks, the page itself, and the beginning of a session are open.
 
 mod api;
 mod exposition;

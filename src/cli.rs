@@ -100,7 +100,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = signals::survive_file_size_limit();
     let outcome = match version::is_requested(&args) {
         true => version::run(),
-        false => parse(with_default_command(args)).and_then(|cli| dispatch(cli.command)),
+        false => {
+            let args = with_default_command(args);
+            if args.get(1).is_some_and(|command| command == "serve") {
+                // This may execute the program again. So nothing was read yet: a configuration from a pipe can be read only once, and a
+                // socket can be taken only once.
+                allocator::reexec_with_immediate_purge();
+            }
+            parse(args).and_then(|cli| dispatch(cli.command))
+        }
     };
     let (message, code) = match outcome {
         Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,

@@ -37,6 +37,8 @@ pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     };
     let filter = Targets::new()
         .with_default(others)
+        // It logs paths and hosts that are malformed, and those may contain a key.
+        .with_target("h2", LevelFilter::ERROR)
         .with_target(OWN_TARGET, filter);
     let buffer = sink.buffer();
     let layer = tracing_subscriber::fmt::layer()

@@ -153,7 +153,7 @@ pub struct WorkerMetrics {
     pub(crate) durations: [Histogram<12>; OperationLabel::COUNT],
     rejected: [Counter; RejectedBy::ALL.len()],
     rejected_connections: [Counter; ConnectionLimit::ALL.len()],
-    /// Requests over HTTP/2 that were rejected because a connection limit was reached.
+    /// Requests over HTTP/2 that were rejected because too many were in flight, in total or from one address.
     pub(crate) rejected_streams: Counter,
     /// TLS handshakes that failed or took too long.
     pub(crate) failed_handshakes: Counter,

@@ -175,7 +175,11 @@ impl Server {
             admin_address,
             admin_tls.is_some(),
         );
-        let admin_url = format!("{}://{admin_address}", scheme(admin_tls.as_ref()));
+        let admin_url = format!(
+            "{}://{}",
+            scheme(admin_tls.as_ref()),
+            reachable(admin_address)
+        );
         threads.push(threads::spawn("admin", ended.clone(), async move || {
             http::accept(
                 self.listeners.admin,

@@ -1,5 +1,6 @@
 //! Who may see and change what. A page in a browser is open to other sites: DNS rebinding makes a foreign name resolve to this server,
-//! and forms and scripts of other sites can send requests. So the name and the origin of a request are checked besides its credentials.
+//! and forms and scripts of other sites can send requests. So the name and the origin of a request are checked besides its credentials; not those of
+//! a request for metrics, which Prometheus may send to any name.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
@@ -124,7 +125,7 @@ impl Guard {
         sent: &str,
     ) -> Result<HeaderValue, ApiError> {
         let Some(token) = &self.token else {
-            return Err(NO_ADMIN_TOKEN);
+            return Err(NO_LOGIN);
         };
         if self.origin(head) == RequestOrigin::CrossOrigin {
             return Err(CROSS_ORIGIN);
@@ -196,6 +197,10 @@ impl Guard {
 
 const NO_ADMIN_TOKEN: ApiError =
     ApiError::Forbidden("Changes require a token: start the server with --admin-token-file.");
+
+const NO_LOGIN: ApiError = ApiError::Forbidden(
+    "There is no token to log in with: start the server with --admin-token-file to allow changes.",
+);
 
 const CROSS_ORIGIN: ApiError =
     ApiError::Forbidden("This request comes from a page of another origin.");

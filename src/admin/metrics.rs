@@ -128,7 +128,7 @@ impl MetricSources {
                 counter "animal_store_tls_handshake_failures_total"
                     "TLS handshakes that failed or took too long" total.failed_handshakes.get();
                 counter "animal_store_http2_streams_rejected_total"
-                    "Requests over HTTP/2 rejected with 503 because a connection limit was reached" total.rejected_streams.get();
+                    "Requests over HTTP/2 rejected with 503 because too many were in flight, in total or from one address" total.rejected_streams.get();
             }
         }
         if let Some(interval) = self.backup_interval {

@@ -73,11 +73,11 @@ impl HealthcheckCommand {
 }
 
 fn connect(host: &str, port: u16) -> anyhow::Result<TcpStream> {
-    let address = (host.trim_matches(['[', ']']), port)
-        .to_socket_addrs()?
-        .next()
-        .context("unknown host")?;
-    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    // All of them: localhost may be an IPv6 address first, and the server on the IPv4 one.
+    let addresses = (host.trim_matches(['[', ']']), port).to_socket_addrs()?;
+    let mut attempts = addresses.map(|address| TcpStream::connect_timeout(&address, TIMEOUT));
+    let first = attempts.next().context("unknown host")?;
+    let stream = first.or_else(|error| attempts.find_map(Result::ok).ok_or(error))?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)

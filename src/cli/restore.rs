@@ -94,7 +94,7 @@ impl RestoreCommand {
                 .iter()
                 .any(|end| kept.ends_with(end))
             {
-                true => "the write-ahead log that was left without a database",
+                true => "the log or journal that was left without a database",
                 false => "the previous database",
             };
             text.push_str(&format!("\n{kept_file} is kept as {kept}"));

@@ -5,7 +5,7 @@ use anyhow::{Context, anyhow};
 use super::keys::secret_lost;
 use super::outcome::{Failure, Outcome};
 use super::signals::Signals;
-use super::{allocator, database, print};
+use super::{database, print};
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
@@ -18,8 +18,6 @@ use crate::systemd::ServiceManager;
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let config = Config::try_from(options.clone())?;
     let traces = Traces::from_environment().map_err(|error| Failure::Usage(error.to_string()))?;
-    allocator::reexec_with_immediate_purge();
-    // After the step above, which may execute the program again: a socket can be taken only once.
     let manager = ServiceManager::from_env()?;
     database::run(async |clock| Ok(serve(config, &options, manager, traces, clock.clone()).await?))
 }
@@ -88,8 +86,8 @@ async fn serve(
     });
 
     tokio::select! {
-        // No drain: requests that cannot be stored cannot succeed.
-        reason = running.failed() => return Err(anyhow!("{reason}; see the log")),
+        // No drain: nothing can be stored any more, or a thread has ended, and its connections with it.
+        reason = running.failed() => return Err(anyhow!(reason)),
         signal = signals.first() => tracing::info!(signal, "shutting down"),
     }
     running.shut_down().await

@@ -265,7 +265,7 @@ fn log_level() -> impl TypedValueParser<Value = LogLevel> {
 }
 
 fn whole_number(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "must be a whole number")
+    text.parse().map_err(|_| "must be between 0 and 4294967295")
 }
 
 pub(crate) fn count(text: &str) -> Result<usize, &'static str> {

@@ -146,7 +146,7 @@ impl RedisLimiter {
         if self.thread_health.mark_unhealthy(&self.health) {
             tracing::warn!(
                 cause,
-                "Redis is slow or unavailable: this node enforces limits on its own"
+                "Redis is slow or unavailable: at least one worker enforces limits without it"
             );
         }
     }

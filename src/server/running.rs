@@ -49,7 +49,7 @@ impl Running {
     /// Returns the reason when the server has failed.
     pub async fn failed(&mut self) -> String {
         tokio::select! {
-            () = self.shared.store.writer().died() => "the writer has stopped: nothing can be stored".into(),
+            () = self.shared.store.writer().died() => "the writer has stopped: nothing can be stored; see the log".into(),
             // The last sender is dropped with the last thread, which has sent its reason by then.
             Some(reason) = self.end_reasons.recv() => reason,
         }

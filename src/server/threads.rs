@@ -15,7 +15,7 @@ pub(super) fn spawn(
 ) -> io::Result<JoinHandle<()>> {
     let end = EndReport {
         ended,
-        reason: format!("the thread {name} has panicked"),
+        reason: format!("the thread {name} has panicked; see the log"),
     };
     let thread = std::thread::Builder::new().name(name.into());
     let name = name.to_owned();

@@ -113,11 +113,15 @@ fn only_serve_and_migrate_create_tables() {
     let postgres = Postgres::start();
     let shown = format!("postgres://127.0.0.1:{}/postgres", postgres.port());
     for args in COMMANDS {
+        let advice = match args.starts_with("serve") {
+            true => {
+                "run `animal-store migrate`, or start the server without --no-migrate, to create it"
+            }
+            false => "run `animal-store migrate` or start the server to create it",
+        };
         assert_eq!(
             on(&postgres.url(), args).fails_with(1),
-            format!(
-                "animal-store: there is no database at {shown}: run `animal-store migrate` or start the server to create it"
-            )
+            format!("animal-store: there is no database at {shown}: {advice}")
         );
         assert_eq!(tables(&postgres), "0", "{args}");
     }

@@ -127,7 +127,7 @@ fn an_invalid_id_or_number_gets_a_message_about_ids_or_numbers() {
         ),
         (
             "serve --ban-after -1",
-            "invalid value '-1' for '--ban-after <N>': must be a whole number".to_owned(),
+            "invalid value '-1' for '--ban-after <N>': must be between 0 and 4294967295".to_owned(),
         ),
         (
             "keys create --name a --plan free --expires -5d",

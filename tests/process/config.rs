@@ -119,12 +119,20 @@ fn a_server_on_all_addresses_logs_no_warning() {
         "--listen",
         "0.0.0.0:0",
         "--admin-listen",
-        "127.0.0.1:0",
+        "0.0.0.0:0",
     ];
     let options = ["--log-level", "warn"];
-    let process = Process::start(PROGRAM, folder.path(), &[&args[..], &options].concat(), &[]);
+    let vars = [("ANIMAL_STORE_ADMIN_TOKEN", "0123456789abcdef")];
+    let process = Process::start(
+        PROGRAM,
+        folder.path(),
+        &[&args[..], &options].concat(),
+        &vars,
+    );
     assert_eq!(process.client(None).get("/livez").status, 200);
     assert_eq!(process.log(), "");
+    let admin = format!("http://127.0.0.1:{}", process.admin.port());
+    assert!(process.banner.contains(&admin), "{}", process.banner);
 }
 
 #[test]
@@ -202,6 +210,16 @@ fn an_invalid_value_is_reported_in_one_line_with_the_option_and_the_valid_values
             assert!(line.contains("not/there.db"), "{line}");
         }
     }
+}
+
+#[test]
+fn the_file_may_be_a_pipe() {
+    let folder = folder();
+    let script = format!(
+        "exec {PROGRAM} serve --no-migrate --config <(echo 'database = \"sqlite:other.db\"')"
+    );
+    let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
+    assert!(line.contains("there is no database at other.db"), "{line}");
 }
 
 #[test]

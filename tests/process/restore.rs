@@ -313,7 +313,7 @@ fn of_a_database_that_is_missing_the_log_is_kept_and_named() {
             Err(_) => {
                 let line = output.stdout.lines().nth(1).expect("a line");
                 let name = line.strip_prefix(
-                    "the write-ahead log that was left without a database is kept as ",
+                    "the log or journal that was left without a database is kept as ",
                 );
                 name.expect(line).to_owned()
             }

@@ -37,6 +37,30 @@ fn process(args: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
     (process, client, certificate, folder)
 }
 
+#[test]
+fn a_malformed_path_or_host_is_not_logged_at_any_level() {
+    let folder = folder();
+    let certificate = Certificate::new();
+    certificate.write(folder.path());
+    let process = serve(folder.path(), &["--log-level", "trace"]);
+    for (path, host) in [("/secret in a path", "a"), ("/", "secret in a host")] {
+        let mut raw = Raw::connect(&process.client(None), &certificate, &[]);
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":path", path),
+            (":authority", host),
+        ];
+        raw.send_frame(HEADERS, END_HEADERS | END_STREAM, 1, &encode(&fields));
+        assert!(raw.next_of(RST_STREAM).is_some(), "{path} {host}");
+    }
+    // The log is in order.
+    let client = process.client(None).over(&certificate.http2_client());
+    assert_eq!(client.get("/v1/pets").status, 401);
+    let log = logged(&process, &["401"]);
+    assert!(!log.contains("secret"), "{log}");
+}
+
 /// Sends until the server closes the connection, at most this many times. Returns how often.
 fn flood(raw: &mut Raw, times: usize, mut bytes: impl FnMut(usize) -> Vec<u8>) -> usize {
     (0..times)

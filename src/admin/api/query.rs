@@ -37,7 +37,9 @@ pub(super) fn parse_key_query(
         let fits = text.chars().count() <= 100 && !text.contains(char::is_control);
         fits.then(|| text.to_owned())
     })?;
-    let offset = parse_parameter(query, "offset", "a whole number", |text| text.parse().ok())?;
+    let offset = parse_parameter(query, "offset", "between 0 and 4294967295", |text| {
+        text.parse().ok()
+    })?;
     let limit = parse_parameter(query, "limit", "between 1 and 200", |text| {
         let limit = text.parse().ok();
         limit.filter(|limit| (1..=MAX_KEYS).contains(limit))

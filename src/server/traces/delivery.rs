@@ -1,4 +1,5 @@
-//! The delivery of spans: they wait in a queue, are exported or are dropped. Drops are counted, and logged when they begin.
+//! The delivery of spans: they wait in a queue, are exported or are dropped. Drops are counted. Failed
+//! exports are logged when they begin and when they end; a full queue and rejected spans only the first time.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

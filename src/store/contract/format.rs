@@ -79,6 +79,9 @@ impl WrongFormat {
             None => {
                 let advice = match mode {
                     Mode::Copy { .. } => "specify one that exists",
+                    Mode::Serve { .. } => {
+                        "run `animal-store migrate`, or start the server without --no-migrate, to create it"
+                    }
                     _ => "run `animal-store migrate` or start the server to create it",
                 };
                 Err(Self(format!(

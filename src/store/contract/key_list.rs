@@ -9,7 +9,7 @@ use crate::clock::{Day, Timestamp};
 
 #[derive(Clone, Debug)]
 pub struct KeyListQuery {
-    /// A part of the name in any case, the beginning of the secret, or the ID.
+    /// A part of the name or the beginning of the prefix, both in any case, or the ID.
     pub search: Option<String>,
     pub state: Option<KeyState>,
     pub sort: KeySort,

@@ -56,7 +56,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     }
 }
 
-/// Opens the file. Fails at once if another process serves, creates or replaces it.
+/// Opens the file. If this mode needs the lock, it fails at once while another process has it.
 fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
     if rusqlite::version_number() < MIN_SQLITE {
         return Err(OpenError::UnsafeSqlite(rusqlite::version()));
