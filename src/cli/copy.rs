@@ -30,7 +30,7 @@ pub(super) struct CopyCommand {
     /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     database_password_file: Option<PathBuf>,
-    /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts
+    /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts, but sslmode=verify-ca requires a file
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
     #[command(flatten)]

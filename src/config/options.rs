@@ -31,7 +31,7 @@ pub(crate) struct DatabaseOptions {
     /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) database_password_file: Option<PathBuf>,
-    /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts
+    /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts, but sslmode=verify-ca requires a file
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The time until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 and everything else 503,
+//! The time until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
+//! `--cors-origin`) and everything else 503,
 //! and the service manager is told to wait. A normal start is shorter than the grace period, in which connections
 //! wait in the queue of their socket: no client of a restarted server gets a 503.
 

@@ -41,7 +41,7 @@ use tokio_postgres::config::SslNegotiation;
 
 use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
-use deadline::{LONG_TIMEOUT, with_timeout};
+use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use pool::Pool;
 use writer::PgWriter;
 
@@ -68,14 +68,13 @@ impl Postgres {
             &sweep::STATEMENTS,
         ]
         .concat();
-        let mut servers = url.servers().to_vec();
-        if !matches!(mode, Mode::Serve { .. }) {
-            // A server that pauses while it writes a checkpoint reads nothing meanwhile.
-            for server in &mut servers {
-                server.tcp_user_timeout(LONG_TIMEOUT);
-            }
-        }
-        let (writer, pool) = PgWriter::start(&servers, tls, statements, max_waiting)?;
+        // A server that pauses to write a checkpoint reads nothing meanwhile: commands wait for it.
+        let unacknowledged = match mode {
+            Mode::Serve { .. } => REQUEST_TIMEOUT,
+            _ => LONG_TIMEOUT,
+        };
+        let (writer, pool) =
+            PgWriter::start(url.servers(), tls, statements, unacknowledged, max_waiting)?;
         let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
             // It may be the first table that the role cannot read.

@@ -297,7 +297,7 @@ fn the_sockets_of_both_listeners_can_be_passed_by_their_names() {
 }
 
 #[test]
-fn a_passed_socket_of_the_admin_listener_requires_a_token_unless_it_is_on_loopback_and_serves_tls()
+fn a_passed_socket_of_the_admin_listener_serves_tls_and_requires_a_token_unless_it_is_on_loopback()
 {
     let folder = folder();
     let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
@@ -335,9 +335,10 @@ fn a_passed_socket_of_the_admin_listener_requires_a_token_unless_it_is_on_loopba
         ([127, 0, 0, 1], address.port()).into(),
         Some(token.to_owned()),
     );
-    // The socket listens already, so requests wait until the server accepts them.
-    let metrics = admin.over(&certificate.client()).get("/metrics");
-    assert_eq!(metrics.status, 200);
+    // The socket listens already, so requests wait until the server accepts them; a slow start responds with 503.
+    eventually(SOON, "metrics", || {
+        admin.over(&certificate.client()).get("/metrics").status == 200
+    });
     admin.get("/metrics").is_error(400, "https_required");
     service.terminate();
     assert_eq!(service.code(), Some(0));

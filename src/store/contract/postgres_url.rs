@@ -49,7 +49,10 @@ impl PostgresUrl {
     }
 
     pub(crate) fn verification(&self) -> Verification {
+        let is_local = |server: &Config| matches!(server.get_hosts(), [Host::Unix(_)]);
         match self.mode {
+            // Unix sockets are never encrypted.
+            _ if self.servers.iter().all(is_local) => Verification::None,
             SslMode::Disable | SslMode::Prefer => Verification::None,
             // So that a CA that was given is not ignored; as in libpq.
             SslMode::Require if self.files.roots.is_some() => Verification::Chain,
@@ -157,6 +160,14 @@ mod tests {
             let timeout = url.servers()[0].get_connect_timeout();
             assert_eq!(timeout, Some(&std::time::Duration::from_secs(3)));
         }
+    }
+
+    #[test]
+    fn nothing_is_verified_on_a_unix_socket() {
+        let url: PostgresUrl = "postgres://me@%2Frun%2Fpostgresql/shop?sslmode=verify-ca"
+            .parse()
+            .unwrap();
+        assert_eq!(url.verification(), Verification::None);
     }
 
     #[test]

@@ -34,10 +34,6 @@ const STAGGER_DELAY: Duration = Duration::from_millis(750);
 /// How many connections are kept that were completed after their request had timed out. One is enough to start.
 const MAX_SPARES: usize = 4;
 
-/// How long sent data may stay unacknowledged, or the server may read nothing of it, before a connection counts as lost. Commands wait
-/// longer.
-const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// The limits that the server enforces, in case this process dies before it can cancel.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
@@ -46,7 +42,8 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
 
-fn with_defaults(server: &Config) -> Config {
+/// `unacknowledged` is how long sent data may stay so, or the server may read nothing of it, before a connection counts as lost.
+fn with_defaults(server: &Config, unacknowledged: Duration) -> Config {
     let mut server = server.clone();
     server.target_session_attrs(TargetSessionAttrs::ReadWrite);
     if server.get_application_name().is_none() {
@@ -54,10 +51,8 @@ fn with_defaults(server: &Config) -> Config {
     }
     server
         .connect_timeout(connect_timeout(&server))
+        .tcp_user_timeout(fault::timeout(unacknowledged))
         .keepalives_idle(Duration::from_secs(10));
-    if server.get_tcp_user_timeout().is_none() {
-        server.tcp_user_timeout(fault::timeout(UNACKNOWLEDGED_TIMEOUT));
-    }
     server
 }
 
@@ -119,12 +114,16 @@ impl Connector {
         servers: &[Config],
         tls: ClientTls,
         statements: Vec<&'static str>,
+        unacknowledged: Duration,
         thread: Handle,
     ) -> anyhow::Result<Self> {
         servers.first().context("no server")?;
         Ok(Self(Arc::new(ConnectorState {
             thread,
-            servers: servers.iter().map(with_defaults).collect(),
+            servers: servers
+                .iter()
+                .map(|server| with_defaults(server, unacknowledged))
+                .collect(),
             tls,
             last: AtomicUsize::new(0),
             statements,
@@ -310,7 +309,7 @@ mod tests {
             };
             for server in parsed.servers() {
                 let limit = Duration::from_secs(seconds);
-                let server = with_defaults(server);
+                let server = with_defaults(server, limit);
                 assert_eq!(connect_timeout(&server), limit, "{url}");
                 assert_eq!(server.get_connect_timeout(), Some(&limit), "{url}");
             }

@@ -56,7 +56,7 @@ const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
 
 const SET_LAST_ID: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
 
-/// The maximum number of animals that are published while the counter is locked: it takes a fraction of the timeout of a creation.
+/// The maximum number of animals that are inserted while the counter is locked: it takes a fraction of the timeout of a creation.
 const MAX_ROWS_UNDER_LOCK: i64 = 5_000;
 
 /// How often an import is tried with a larger gap.
@@ -194,7 +194,7 @@ impl PgImport {
             let before = self.number(LAST_ID).await?.saturating_add(gap);
             self.lease.batch_execute("BEGIN").await?;
             match self.lease.execute_cached(INSERT_STAGED, &[&before]).await {
-                // Another import has just published animals with these IDs.
+                // Another import has just inserted animals with these IDs.
                 Err(PgError::UniqueViolation(_)) => {
                     self.lease.batch_execute("ROLLBACK").await?;
                     continue;
@@ -224,6 +224,8 @@ impl PgImport {
         self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;
+        // A counter that was high enough is not locked yet: this waits for a copy, whose snapshot does not have these animals.
+        self.number(LOCK_LAST_ID).await?;
         Ok(())
     }
 

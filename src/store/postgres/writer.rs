@@ -2,6 +2,7 @@
 //! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_postgres::Config;
@@ -28,17 +29,25 @@ pub(super) struct PgWriter {
 type QueuedCreation = (Creation, Reply);
 
 impl PgWriter {
-    /// Starts the thread of all connections, which prepare these statements, and the writer on it.
+    /// Starts the thread of all connections, which prepare these statements, and the writer on it. A connection on which sent data stays
+    /// `unacknowledged` this long is lost.
     pub(super) fn start(
         servers: &[Config],
         tls: ClientTls,
         statements: Vec<&'static str>,
+        unacknowledged: Duration,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Pool)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let connector = Connector::new(servers, tls, statements, runtime.handle().clone())?;
+        let connector = Connector::new(
+            servers,
+            tls,
+            statements,
+            unacknowledged,
+            runtime.handle().clone(),
+        )?;
         let pool = Pool::new(connector)?;
         let (queue, waiting) = mpsc::unbounded_channel();
         let state = WriterState::new(max_waiting);

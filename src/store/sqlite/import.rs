@@ -155,7 +155,7 @@ impl SqliteImport {
             })
     }
 
-    /// Copies the staged rows. If it fails, the end of the connection rolls it back.
+    /// Inserts the staged rows. If it fails, the end of the connection rolls it back.
     fn execute_insert(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
         // The offset of the IDs: none if animals keep theirs, otherwise the last ID that was assigned.
