@@ -245,8 +245,9 @@ impl Creation {
 /// Adds animals as fast as it can until the server ends.
 fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<Seen> {
     let client = client.clone();
+    // Before the server may be killed.
+    let mut connection = client.connect();
     std::thread::spawn(move || {
-        let mut connection = client.connect();
         let mut seen = Seen::default();
         for number in 0.. {
             let creation = Creation::new(cycle, writer, number);
