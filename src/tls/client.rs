@@ -36,10 +36,6 @@ impl ClientTls {
         let roots = files.roots.clone().unwrap_or_default();
         let (store, trusted) = match (verification, &roots) {
             (Verification::None, _) => (RootCertStore::empty(), Vec::new()),
-            // Every public CA could sign a certificate for another server. libpq requires a file, too.
-            (Verification::Chain, Roots::System) => bail!(
-                "sslmode=verify-ca requires --ca-cert FILE or sslrootcert=FILE: to use the CAs that the system trusts, set sslmode=verify-full"
-            ),
             (_, Roots::System) => (system_roots()?, Vec::new()),
             (_, Roots::File(path)) => {
                 let failed = |problem| InvalidFile {

@@ -22,8 +22,7 @@ fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_
         assert_eq!(check(&[url]).exits(0).stdout, "");
     }
     check(&["--listen", &api]).exits(0);
-    TcpListener::bind("[::1]:0").expect("a machine with IPv6");
-    // A name with two addresses, as localhost often is: the server is at the second one.
+    // A name with two addresses, as localhost often is. On a machine with IPv6, the server is at the second one.
     std::fs::write(folder.path().join("hosts"), "::1 both\n127.0.0.1 both\n").expect("a file");
     let script = format!(
         "mount --bind hosts /etc/hosts && {PROGRAM} healthcheck http://both:{}",

@@ -48,6 +48,17 @@ impl PostgresUrl {
         }
     }
 
+    /// Rejects a URL without a CA where every public one could sign a certificate for another server. As in libpq. Not when the URL is
+    /// parsed, because `--ca-cert` may name it.
+    pub(crate) fn check_roots(&self) -> Result<(), &'static str> {
+        match (self.verification(), &self.files.roots) {
+            (Verification::Chain, None) => Err(
+                "sslmode=verify-ca requires --ca-cert FILE or sslrootcert=FILE: to use the CAs that the system trusts, set sslmode=verify-full",
+            ),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn verification(&self) -> Verification {
         let is_local = |server: &Config| matches!(server.get_hosts(), [Host::Unix(_)]);
         match self.mode {

@@ -35,7 +35,8 @@ impl FileState {
     }
 }
 
-/// Inspects the file at a path without creating it. Next to a write-ahead log, SQLite may create its index (`-shm`). Rejects files of other programs and damaged ones.
+/// Inspects the file at a path without creating it. Next to a write-ahead log, SQLite may create its index (`-shm`). Rejects files of
+/// other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let failed = |problem: &str| OpenError::cannot_open(path, problem);
     // Looked for first: a process that creates the database creates its log after it.

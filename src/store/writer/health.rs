@@ -16,7 +16,7 @@ struct HealthState {
     unlogged: Option<String>,
     /// Whether the last line in the log says that writes fail.
     is_logged: bool,
-    /// Transactions that have failed since writes last succeeded, as far as the log says so.
+    /// Transactions that have failed since writes last succeeded.
     failed: u64,
 }
 
