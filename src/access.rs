@@ -15,12 +15,15 @@ pub use proxy::TrustedProxies;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use crate::clock::Timestamp;
 use crate::key::{self, KeyId};
 use crate::limit::Quota;
 use crate::mutex::lock;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 use address::AddressTable;
 
 #[derive(Debug)]
@@ -33,17 +36,35 @@ pub enum Authentication {
 }
 
 /// The keys, and the failures of each address.
-#[derive(Default)]
 pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,
     pub(crate) addresses: AddressTable,
+    /// Bounds how many requests query the store at once: those of one address all pass its limit before the first has failed.
+    lookups: Semaphore,
     /// Revoked keys whose use has been logged.
     revoked_used: Mutex<HashSet<KeyId>>,
 }
 
 /// The maximum number of revoked keys whose use is logged.
 const MAX_LOGGED_REVOKED: usize = 1_000;
+
+/// The maximum number of unknown keys that are looked up in the store at once.
+const MAX_LOOKUPS: usize = 4;
+
+/// How long a request waits for its turn to look up a key. With the timeout of a query, less than 2.5 s.
+const LOOKUP_WAIT: Duration = Duration::from_millis(500);
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            directory: Directory::default(),
+            addresses: AddressTable::default(),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            revoked_used: Mutex::default(),
+        }
+    }
+}
 
 impl Access {
     /// Authenticates a request from `address`, on a connection with this last key. An error is one of the store.
@@ -55,6 +76,7 @@ impl Access {
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Authentication> {
+        let _permit;
         if let Credentials::Token(text) = credentials
             && let Some(hash) = last_key.hash(text)
         {
@@ -66,7 +88,19 @@ impl Access {
                 if let Some(quota) = self.addresses.exhausted(address, now) {
                     return Ok(Authentication::TooManyFailures(quota));
                 }
-                if let Some(record) = store.key_by_hash(hash).await? {
+                let permit = tokio::time::timeout(LOOKUP_WAIT, self.lookups.acquire()).await;
+                let busy =
+                    |_| StoreError::Unavailable("too many unknown keys are looked up".into());
+                // Held until a failure is counted.
+                _permit = permit.map_err(busy)?;
+                // While this request waited, others may have reached the limit, or found the same key.
+                if let Some(quota) = self.addresses.exhausted(address, now) {
+                    return Ok(Authentication::TooManyFailures(quota));
+                }
+                known = self.directory.find(&hash);
+                if known.is_none()
+                    && let Some(record) = store.key_by_hash(hash).await?
+                {
                     self.directory.apply(&record);
                     known = self.directory.find(&hash);
                 }
@@ -100,7 +134,8 @@ mod tests {
     use super::*;
     use crate::key::Secret;
     use crate::log::recorded;
-    use crate::store::{Database, KeyRecord, Mode};
+    use crate::plan::Plan;
+    use crate::store::{Database, KeyRecord, Mode, NewKey};
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -143,6 +178,62 @@ mod tests {
             });
             assert_eq!(events.count(), expected, "{id}");
         }
+    }
+
+    #[test]
+    fn requests_that_wait_to_look_up_a_key_do_not_query_for_what_others_have_found_or_exhausted() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::Sqlite(folder.path().join("a.db"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
+            let access = Access::default();
+            let now = Timestamp::from_secs(60);
+            let (new, stored) = (Secret::generate().unwrap(), Secret::generate().unwrap());
+            let key = NewKey {
+                name: "a".into(),
+                plan: Plan::Free,
+                created_at: now,
+                expires_at: None,
+            };
+            store.add_key(key, &stored).await.unwrap();
+            let authenticate = async |secret: &Secret| {
+                let credentials = Credentials::Token(secret.reveal().as_bytes());
+                let last_key = LastKey::default();
+                access
+                    .authenticate(&store, credentials, &last_key, ADDRESS, now)
+                    .await
+            };
+            let busy = access.lookups.acquire_many(4).await.unwrap();
+            let error = authenticate(&new).await.unwrap_err();
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+            let others = async {
+                tokio::task::yield_now().await;
+                access.directory.apply(&KeyRecord {
+                    hash: new.hash(),
+                    ..record(1)
+                });
+                drop(busy);
+            };
+            let (found, ()) = tokio::join!(authenticate(&new), others);
+            assert!(matches!(found, Ok(Authentication::Key(_))), "{found:?}");
+            let busy = access.lookups.acquire_many(4).await.unwrap();
+            let others = async {
+                tokio::task::yield_now().await;
+                while access.addresses.record_failure(ADDRESS, now).is_ok() {}
+                drop(busy);
+            };
+            // The store would have found it.
+            let (refused, ()) = tokio::join!(authenticate(&stored), others);
+            let refused = refused.unwrap();
+            assert!(
+                matches!(refused, Authentication::TooManyFailures(_)),
+                "{refused:?}"
+            );
+        });
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::clock::{Day, Timestamp};
@@ -47,6 +48,8 @@ const SHARDS: usize = 256;
 pub struct Directory {
     secrets: papaya::HashMap<KeyHash, SecretGrant, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
+    /// The largest revision of an applied record.
+    newest: AtomicI64,
     meters: Meters,
 }
 
@@ -69,6 +72,9 @@ impl Hasher for IdentityHasher {
     }
 }
 
+/// The revision of a key that may be lost: less than every revision in a store.
+const LOST: i64 = -1;
+
 /// The state of a key that is needed to apply a change.
 struct KeyEntry {
     revision: i64,
@@ -83,6 +89,7 @@ impl Default for Directory {
         Self {
             secrets: papaya::HashMap::default(),
             by_id: Box::new(std::array::from_fn(|_| Mutex::default())),
+            newest: AtomicI64::new(LOST),
             meters: Meters::default(),
         }
     }
@@ -108,6 +115,7 @@ impl Directory {
         if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
         }
+        self.newest.fetch_max(record.revision, Ordering::Relaxed);
         let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
         self.meters
             .get(meter)
@@ -143,6 +151,37 @@ impl Directory {
             .filter(|hash| *hash != record.hash && Some(*hash) != old.map(|(hash, _)| hash));
         for hash in ended {
             secrets.remove(&hash);
+        }
+    }
+
+    /// The largest revision of a key that is known here.
+    pub fn newest_revision(&self) -> i64 {
+        self.newest.load(Ordering::Relaxed)
+    }
+
+    /// Prepares for a database that has lost changes: the next record of each key is applied, whatever its revision.
+    pub fn expect_older(&self) {
+        self.newest.store(LOST, Ordering::Relaxed);
+        for shard in &*self.by_id {
+            lock(shard)
+                .values_mut()
+                .for_each(|entry| entry.revision = LOST);
+        }
+    }
+
+    /// Removes the keys of which no record has been applied since [`Self::expect_older`].
+    pub fn remove_lost(&self) {
+        let secrets = self.secrets.pin();
+        for shard in &*self.by_id {
+            lock(shard).retain(|_, entry| {
+                let is_lost = entry.revision == LOST;
+                if is_lost {
+                    for hash in entry.hashes() {
+                        secrets.remove(&hash);
+                    }
+                }
+                !is_lost
+            });
         }
     }
 
@@ -232,6 +271,35 @@ pub(super) mod tests {
         assert!(
             directory.find(&hash(1)).is_none(),
             "a second rotation ends the first secret"
+        );
+    }
+
+    #[test]
+    fn a_database_that_lost_changes_replaces_what_is_known() {
+        let directory = Directory::default();
+        let key = |id, secret, revision| KeyRecord {
+            id: KeyId(id),
+            hash: hash(secret),
+            ..record(revision)
+        };
+        directory.apply(&key(1, 1, 5));
+        directory.apply(&key(2, 2, 6));
+        directory.apply(&key(2, 3, 7));
+        let meter = directory.find(&hash(1)).unwrap().meter;
+        directory.expect_older();
+        for secret in [1, 3] {
+            assert!(directory.find(&hash(secret)).is_some(), "found meanwhile");
+        }
+        directory.apply(&key(1, 4, 4));
+        directory.remove_lost();
+        assert_eq!(directory.find(&hash(4)).unwrap().meter, meter);
+        for secret in [1, 2, 3] {
+            assert!(directory.find(&hash(secret)).is_none(), "{secret}");
+        }
+        directory.apply(&key(2, 5, 3));
+        assert!(
+            directory.find(&hash(5)).is_some(),
+            "its ID is given to another key"
         );
     }
 

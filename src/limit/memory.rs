@@ -2,6 +2,7 @@
 //! together, so that no interleaving of requests admits one too many.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use super::ban::{Ban, BanChange, BanPolicy};
 use super::decision::{Admission, Decision, NodeState, SharedDecision};
@@ -10,6 +11,9 @@ use super::usage::{self, DayUsage};
 use super::window::Windows;
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
+
+/// How long it takes at most until every node has read a new ban of another node from the store.
+const BAN_STORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The counters of a key, kept when the plan of the key changes. Those of other keys are on other cache lines: cores that
 /// serve different keys do not slow each other down.
@@ -28,6 +32,8 @@ struct KeyCounters {
     unbanned_at: Option<Timestamp>,
     /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
     stored_ban_at: Option<Timestamp>,
+    /// Whether this node has reported the ban, so that it is stored.
+    is_ban_reported: bool,
     unstored_usage: Vec<DayUsage>,
 }
 
@@ -49,6 +55,7 @@ impl Meter {
                 // This response names the ban already: a Retry-After to the end of the window would be wrong.
                 let ban = bans.next(state.ban, now);
                 state.ban = Some(ban);
+                state.is_ban_reported = true;
                 state.rejections = 0;
                 Admission::banned(ban, true, &state.windows, limits)
             } else {
@@ -86,7 +93,9 @@ impl Meter {
         let admission = match decided.ban {
             _ if decided.admitted => Admission::Admitted,
             Some(ban) if ban.is_active(decided.now) => {
-                Admission::banned(ban, decided.is_new_ban, &decided.windows, limits)
+                let is_new = decided.is_new_ban || state.is_ban_unreported(decided.now);
+                state.is_ban_reported |= is_new;
+                Admission::banned(ban, is_new, &decided.windows, limits)
             }
             _ => Admission::rate_limited(&decided.windows, limits),
         };
@@ -167,6 +176,15 @@ impl KeyCounters {
         })
     }
 
+    /// Whether no node has stored the ban, because the reply of Redis that announced it was lost.
+    fn is_ban_unreported(&self, now: Timestamp) -> bool {
+        !self.is_ban_reported
+            && self.ban.is_some_and(|ban| {
+                self.stored_ban_at != Some(ban.started_at)
+                    && ban.started_at.plus(BAN_STORED_WITHIN) <= now
+            })
+    }
+
     /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future, where the store has it.
     fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
         // An unban that this node has read since it sent the request is newer than the decision.
@@ -179,6 +197,7 @@ impl KeyCounters {
         }
         // Another ban, or none after an unban: earlier requests do not count towards it.
         self.rejections = 0;
+        self.is_ban_reported = false;
         let (before, ban) = (before?, ban?);
         let is_moved =
             before.started_at > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;

@@ -24,7 +24,12 @@ pub(super) fn spawn(
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default());
-        let done = runtime.and_then(|runtime| runtime.block_on(work()));
+        let done = runtime.and_then(|runtime| {
+            let done = runtime.block_on(work());
+            // Does not wait for blocking work, such as a lookup of a host, or a read on a network file system that hangs.
+            runtime.shutdown_background();
+            done
+        });
         end.reason = match done {
             Ok(()) => format!("the thread {name} has ended"),
             Err(error) => format!("the thread {name} has failed: {error}"),
@@ -42,5 +47,32 @@ impl Drop for EndReport {
     fn drop(&mut self) {
         // The receiver is gone when the server has shut down.
         let _ = self.ended.send(std::mem::take(&mut self.reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_thread_ends_although_blocking_work_hangs() {
+        let (release, hangs) = channel::<()>();
+        let (ended, _reasons) = mpsc::unbounded_channel();
+        let began = Instant::now();
+        let thread = spawn("test", ended, async move || {
+            let (started, has_started) = tokio::sync::oneshot::channel();
+            drop(tokio::task::spawn_blocking(move || {
+                let _ = started.send(());
+                // Ends when the test does.
+                hangs.recv_timeout(Duration::from_secs(60))
+            }));
+            has_started.await.map_err(io::Error::other)
+        });
+        thread.unwrap().join().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30));
+        drop(release);
     }
 }

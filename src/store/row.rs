@@ -17,6 +17,13 @@ pub(super) const USAGE_COLUMNS: &str = "day, api_key_id, name, requests, refused
 pub(super) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, \
      expires_at, revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
 
+/// The condition on orders in this state, or in any. The state is part of the text, so that partial indexes can be used.
+pub(super) fn condition(state: Option<OrderState>) -> String {
+    state.map_or("true".into(), |state| {
+        format!("status = '{}'", state.as_str())
+    })
+}
+
 /// The values of the columns of a plan: only plan enterprise has limits per key.
 pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
     let limits = match plan {

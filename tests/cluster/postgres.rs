@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{End, Postgres, Stopwatch, eventually};
+use harness::{End, Postgres, Stopwatch, eventually, run};
+use serde_json::json;
 
-use crate::{Cluster, Load, NODES, is_long, lost_and_duplicated, rex};
+use crate::{Cluster, Load, NODES, PROGRAM, is_long, lost_and_duplicated, rex};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;
@@ -61,6 +62,76 @@ fn a_standby_that_is_promoted_is_found_by_every_node() {
 #[test]
 fn a_standby_is_found_while_the_server_before_it_still_accepts_connections_but_does_not_respond() {
     fail_over(Postgres::stall);
+}
+
+#[test]
+fn nodes_forget_what_a_standby_that_lagged_has_lost() {
+    let mut cluster = Cluster::start();
+    let (rotated, before) = cluster.key(100, 1_000);
+    let (revoked, kept) = cluster.key(100, 1_000);
+    let standby = cluster.postgres.standby();
+    let both = format!(
+        "postgres://animals@127.0.0.1:{},127.0.0.1:{}/postgres",
+        cluster.postgres.port(),
+        standby.port()
+    );
+    cluster.nodes = (0..NODES).map(|_| cluster.start_node_on(&both)).collect();
+    let creator = &cluster.clients(&kept)[0];
+    creator.create(&rex());
+    standby.detach(&cluster.postgres);
+    // All of this is lost.
+    let rotate = ["keys", "rotate", &rotated.to_string(), "--grace", "0s"];
+    let rotated_secret = cluster.command(&rotate).stdout.trim_end().to_owned();
+    let (lost, lost_secret) = cluster.key(100, 1_000);
+    creator.create(&json!({"name": "lost", "categoryId": 1}));
+    for secret in [&kept, &rotated_secret, &lost_secret] {
+        for node in cluster.clients(secret) {
+            assert_eq!(node.get("/v1/pets/2").json()["name"], "lost");
+        }
+    }
+    cluster.postgres.stop_immediately();
+    standby.promote();
+    let is = |secret: &str, status| {
+        let nodes = cluster.clients(secret);
+        move || {
+            nodes
+                .iter()
+                .all(|node| node.get("/v1/pets/1").status == status)
+        }
+    };
+    eventually(
+        FAILOVER_TIME,
+        "the secret before the rotation",
+        is(&before, 200),
+    );
+    eventually(FAILOVER_TIME, "no lost secret", is(&rotated_secret, 401));
+    eventually(FAILOVER_TIME, "no lost key", is(&lost_secret, 401));
+    // IDs and revisions that were lost are given to others.
+    let url = standby.url();
+    let command = |args: &[&str]| {
+        let args = [args, &["--database", &url]].concat();
+        run(PROGRAM, cluster.folder.path(), &args).exits(0)
+    };
+    command(&["keys", "revoke", &revoked.to_string()]);
+    eventually(FAILOVER_TIME, "the revocation", is(&kept, 401));
+    let create = [
+        "keys", "create", "--name", "new", "--plan", "business", "--json",
+    ];
+    let created: serde_json::Value = serde_json::from_str(&command(&create).stdout).expect("a key");
+    assert_eq!(created["id"], lost);
+    let new = cluster.clients(created["key"].as_str().expect("a secret"));
+    let other = json!({"name": "other", "categoryId": 1});
+    assert_eq!(new[0].create(&other).json()["id"], 2);
+    for node in &new {
+        assert_eq!(node.get("/v1/pets/2").json()["name"], "other");
+    }
+    for node in &cluster.nodes {
+        let log = node.log();
+        assert!(
+            log.contains("the database has lost changes of keys"),
+            "{log}"
+        );
+    }
 }
 
 /// Makes the first server fail under load, and its standby take over.

@@ -175,11 +175,11 @@ fn a_shared_decision_is_returned_as_it_was_made() {
     for is_new_ban in [false, true] {
         let decided = SharedDecision {
             is_new_ban,
-            ..rejection(Some(ban(50)))
+            ..rejection(Some(ban(58)))
         };
         let banned = Admission::Banned {
-            until: ban(50).until,
-            new: is_new_ban.then_some(ban(50)),
+            until: ban(58).until,
+            new: is_new_ban.then_some(ban(58)),
         };
         assert_eq!(adopt(&decided), banned);
     }
@@ -190,6 +190,24 @@ fn a_shared_decision_is_returned_as_it_was_made() {
         };
         assert_eq!(adopt(&rejection(over)), limited);
     }
+}
+
+#[test]
+fn a_ban_whose_announcement_was_lost_is_reported_once_and_a_stored_one_never() {
+    let new = |meter: &Meter, start| match meter
+        .adopt(limits(1, 99), &rejection(Some(ban(start))))
+        .admission
+    {
+        Admission::Banned { new, .. } => new,
+        other => panic!("{other:?}"),
+    };
+    let meter = Meter::default();
+    assert_eq!(new(&meter, 56), None, "another node may be storing it");
+    assert_eq!(new(&meter, 55), Some(ban(55)));
+    assert_eq!(new(&meter, 55), None);
+    let meter = Meter::default();
+    meter.apply_bans(Some(ban(55)), None);
+    assert_eq!(new(&meter, 55), None);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, read_order, read_status, write_order};
+use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
 
 impl Postgres {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
@@ -72,9 +72,12 @@ impl Postgres {
         state: Option<OrderState>,
         limit: i64,
     ) -> Result<Vec<Order>> {
-        let clause = "WHERE id > $1 AND status = coalesce($2, status) ORDER BY id LIMIT $3";
-        let (start, state) = (start.id(), state.map(OrderState::as_str));
-        self.read(async |lease| select(&**lease, clause, &[&start, &state, &limit]).await)
+        let clause = format!(
+            "WHERE id > $1 AND {} ORDER BY id LIMIT $2",
+            condition(state)
+        );
+        let start = start.id();
+        self.read_many(async |lease| select(&**lease, &clause, &[&start, &limit]).await)
             .await
     }
 

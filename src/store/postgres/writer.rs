@@ -62,6 +62,8 @@ impl PgWriter {
                 let _alive = alive;
                 creation_loop.run().await;
             });
+            // Does not wait for the lookup of a host by a resolver that hangs.
+            runtime.shutdown_background();
         })?;
         Ok((Self { queue, monitor }, pool))
     }

@@ -74,21 +74,22 @@ impl Sqlite {
         })
     }
 
-    /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change
-    /// that a server must apply a new revision.
+    /// A separate read for each chunk: a long one would prevent checkpoints. A trigger gives every change that a server must apply a
+    /// new revision, but many keys that were copied from PostgreSQL may share one.
     pub(crate) async fn keys_since(
         &self,
-        mut revision: i64,
+        revision: i64,
         mut each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let clause = "WHERE revision > ?1 ORDER BY revision LIMIT ?2";
+        let clause = "WHERE (revision, id) > (?1, ?2) ORDER BY revision, id LIMIT ?3";
+        let mut last = (revision, i64::MAX);
         loop {
-            let chunk =
-                self.read(|connection| select(connection, clause, params![revision, CHUNK_ROWS]))?;
-            let Some(last) = chunk.last() else {
+            let values = params![last.0, last.1, CHUNK_ROWS];
+            let chunk = self.read(|connection| select(connection, clause, values))?;
+            let Some(key) = chunk.last() else {
                 return Ok(());
             };
-            revision = last.revision;
+            last = (key.revision, key.id.0);
             let is_last = chunk.len() < usize::from(CHUNK_ROWS);
             each(chunk);
             if is_last {
@@ -181,4 +182,36 @@ fn select(
     let mut statement =
         connection.prepare_cached(&format!("SELECT {KEY_COLUMNS} FROM api_keys {clause}"))?;
     statement.query_map(params, |row| read_key(row))?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Database, Mode, Store};
+
+    #[tokio::test]
+    async fn keys_that_share_a_revision_are_all_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let database = Database::Sqlite(path.clone());
+        let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
+        let count = 2 * usize::from(CHUNK_ROWS) + 1;
+        let fill = format!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO api_keys (name, plan, prefix, hash, created_at)
+             SELECT 'a', 'free', 'as_12345', randomblob(32), 0 FROM n;
+             UPDATE api_keys SET revision = 7"
+        );
+        Connection::open(path)
+            .unwrap()
+            .execute_batch(&fill)
+            .unwrap();
+        for (revision, expected) in [(-1, count), (6, count), (7, 0)] {
+            let mut ids = Vec::new();
+            let each = |keys: Vec<KeyRecord>| ids.extend(keys.iter().map(|key| key.id.0));
+            store.keys_since(revision, each).await.unwrap();
+            let all: Vec<i64> = (1..).take(expected).collect();
+            assert_eq!(ids, all, "{revision}");
+        }
+    }
 }

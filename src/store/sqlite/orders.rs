@@ -12,7 +12,7 @@ use crate::page::{Cursor, OrderQuery};
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, read_order, read_status, write_order};
+use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
 
 impl Sqlite {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
@@ -72,9 +72,11 @@ impl Sqlite {
         state: Option<OrderState>,
         limit: i64,
     ) -> Result<Vec<Order>> {
-        let clause = "WHERE id > ?1 AND status = coalesce(?2, status) ORDER BY id LIMIT ?3";
-        let values = params![start.id(), state.map(OrderState::as_str), limit];
-        self.read(|connection| select(connection, clause, values))
+        let clause = format!(
+            "WHERE id > ?1 AND {} ORDER BY id LIMIT ?2",
+            condition(state)
+        );
+        self.read(|connection| select(connection, &clause, params![start.id(), limit]))
     }
 
     pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {

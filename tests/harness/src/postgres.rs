@@ -112,6 +112,22 @@ impl Postgres {
         standby
     }
 
+    /// Makes a standby receive nothing any more, so that the server that it follows continues alone.
+    #[track_caller]
+    pub fn detach(&self, primary: &Self) {
+        for server in [
+            (self, "alter system set primary_conninfo = ''"),
+            (primary, "alter system set synchronous_standby_names = ''"),
+        ] {
+            server.0.psql("postgres", server.1);
+            server.0.psql("postgres", "select pg_reload_conf()");
+        }
+        eventually(TIMEOUT, "the standby receives nothing", || {
+            let followers = "select count(*) from pg_stat_replication";
+            primary.psql("postgres", followers) == "0"
+        });
+    }
+
     /// Makes a standby accept writes, and waits until it does.
     #[track_caller]
     pub fn promote(&self) {
