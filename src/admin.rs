@@ -1,6 +1,6 @@
 //! The admin listener, for operators: the dashboard and its API, metrics and health. Without a token, which only a listener
 //! on loopback may lack, everyone can read and nobody can change anything; with one, metrics require
-//! it, and the API requires it or a session. Health checks, the page itself, and the beginning of a session are open.
+//! it, and the API requires it or a session. Health checks, the page itself, and logging in need no credentials.
 
 mod api;
 mod exposition;
@@ -91,7 +91,7 @@ impl Admin {
             "/readyz" => health::ready(&self.sources.readiness, head.query),
             _ => {
                 self.guard.check_token(head, peer)?;
-                Ok(self.sources.page(head))
+                Ok(self.sources.exposition(head))
             }
         }
     }

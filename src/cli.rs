@@ -33,6 +33,7 @@ use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{ServeOptions, file, usage_error};
+use crate::store::Database;
 use database::CommandOptions;
 use outcome::{Failure, Outcome};
 
@@ -72,7 +73,7 @@ enum Command {
     Backup(backup::BackupCommand),
     /// Replace the embedded database with a backup
     Restore(restore::RestoreCommand),
-    /// Copy everything into another, empty database: from one machine to several nodes, or back
+    /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back
     Copy(copy::CopyCommand),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
@@ -103,7 +104,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         false => {
             let args = with_default_command(args);
             if args.get(1).is_some_and(|command| command == "serve") {
-                // This may execute the program again. So nothing was read yet: a configuration from a pipe can be read only once, and a
+                // This may execute the program again, so it comes before anything is read: a configuration from a pipe can be read only once, and a
                 // socket can be taken only once.
                 allocator::reexec_with_immediate_purge();
             }
@@ -170,7 +171,10 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let mut matches = read(command())?;
     if let Some((source, path)) = config_file(&matches) {
         let command = file::apply(command(), source, &path).map_err(Failure::Usage)?;
-        matches = read(command)?;
+        matches = read(command.clone())?;
+        if has_superfluous_password_file(&matches) {
+            matches = read(file::without(command, "database-password-file"))?;
+        }
     }
     let cli = Cli::from_arg_matches(&matches);
     let mut cli = cli.map_err(|error| usage_error(&error, &command(), &args))?;
@@ -209,6 +213,22 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
         _ => "--config",
     };
     Some((source, path.clone()))
+}
+
+/// Whether the password file in the configuration file is for none of the databases that the user named: it is for another one.
+fn has_superfluous_password_file(matches: &clap::ArgMatches) -> bool {
+    if let Some((_, matches)) = matches.subcommand() {
+        return has_superfluous_password_file(matches);
+    }
+    let is_default = |id| matches.value_source(id) == Some(ValueSource::DefaultValue);
+    let option = "database_password_file";
+    if !matches!(matches.try_get_one::<PathBuf>(option), Ok(Some(_))) || !is_default(option) {
+        return false;
+    }
+    let mut databases = ["database", "from", "to"]
+        .into_iter()
+        .filter_map(|id| Some((id, matches.try_get_one::<Database>(id).ok()??)));
+    databases.all(|(id, database)| !is_default(id) && !database.lacks_password())
 }
 
 /// The definition of the command line. Every option of `serve` has an environment variable, in other commands too.

@@ -45,8 +45,9 @@ impl Timestamp {
 
     /// The format of HTTP: `Sun, 15 Nov 2026 08:00:00 GMT`.
     pub fn http_date(self) -> String {
+        // A year that jiff cannot represent, after 9999, becomes 1970.
         let moment = jiff::Timestamp::from_second(self.0.div_euclid(1000)).unwrap_or_default();
-        // Fails only for years after 9999, which jiff cannot represent.
+        // Fails only for years before 0.
         jiff::fmt::rfc2822::DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&moment)
             .unwrap_or_default()

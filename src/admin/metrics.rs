@@ -1,4 +1,4 @@
-//! `/metrics`: the counters of all layers, summed when the page is requested.
+//! `/metrics`: the counters of all layers, summed when they are requested.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,28 +32,28 @@ pub(crate) struct MetricSources {
 
 impl MetricSources {
     /// Returns the metrics in the format that the request accepts.
-    pub(super) fn page(&self, head: &Head<'_>) -> Response {
+    pub(super) fn exposition(&self, head: &Head<'_>) -> Response {
         let format = ExpositionFormat::accepted(head.all(&ACCEPT));
-        let mut page = Exposition::new(format);
-        metrics! { page;
+        let mut out = Exposition::new(format);
+        metrics! { out;
             gauges "animal_store_build_info" "Version of the server" [([("version", env!("CARGO_PKG_VERSION"))], 1.0)];
         }
-        self.ready(&mut page);
+        self.ready(&mut out);
         let total = self.metrics.total();
-        describe_requests(&total, &mut page);
-        metrics! { page;
+        describe_requests(&total, &mut out);
+        metrics! { out;
             gauge "animal_store_max_connections" "Limit on open connections" self.max_connections as f64;
         }
-        self.writes(&mut page);
-        self.memory(&mut page);
-        self.background(&mut page);
-        process::describe(&mut page, self.started);
+        self.writes(&mut out);
+        self.memory(&mut out);
+        self.background(&mut out);
+        process::describe(&mut out, self.started);
 
-        let text = page.finish().into();
+        let text = out.finish().into();
         Response::with_type(format.content_type(), text).with(CACHE_CONTROL, header::NO_STORE)
     }
 
-    fn ready(&self, page: &mut Exposition) {
+    fn ready(&self, out: &mut Exposition) {
         let is_ready = f64::from(u8::from(self.readiness.is_ready()));
         let states = self.readiness.states();
         let samples = states.iter().flat_map(|(check, state)| {
@@ -62,53 +62,53 @@ impl MetricSources {
                 (labels, f64::from(u8::from(name == *state)))
             })
         });
-        metrics! { page;
+        metrics! { out;
             gauge  "animal_store_ready"       "Whether /readyz responds with 200"                                 is_ready;
             gauges "animal_store_check_state" "1 for the state that a check of /readyz has, and 0 for the others" samples;
         }
     }
 
-    fn writes(&self, page: &mut Exposition) {
+    fn writes(&self, out: &mut Exposition) {
         let writer = &self.store.writer().state;
-        metrics! { page;
+        metrics! { out;
             counter "animal_store_commits_total"         "Committed transactions: of all writes with the embedded database, of creations with PostgreSQL" writer.commits.get();
-            counter "animal_store_commit_failures_total" "Failed transactions of the same kind" writer.failed.get();
+            counter "animal_store_commit_failures_total" "Failed transactions: of all writes with the embedded database, of creations with PostgreSQL" writer.failed.get();
         }
-        page.histograms(
+        out.histograms(
             "animal_store_commit_rows",
             "Animals created per transaction",
             1.0,
             [([], &writer.rows)],
         );
-        metrics! { page;
+        metrics! { out;
             gauge   "animal_store_waiting_writes"        "Creations waiting for a transaction" writer.waiting() as f64;
             counter "animal_store_writes_rejected_total" "Creations rejected with 503 because too many were waiting" writer.rejected.get();
         }
         if let Some(bytes) = self.store.wal_bytes() {
-            metrics! { page;
+            metrics! { out;
                 gauge "animal_store_wal_bytes" "Size of the write-ahead log of the embedded database" bytes as f64;
             }
         }
     }
 
-    fn memory(&self, page: &mut Exposition) {
+    fn memory(&self, out: &mut Exposition) {
         let cached = self.store.cached();
         let entries = cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64));
         let bytes = cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64));
-        metrics! { page;
+        metrics! { out;
             gauges "animal_store_cache_entries" "Entries in the cache"                    entries;
             gauges "animal_store_cache_bytes"   "Memory used by the entries in the cache" bytes;
         }
     }
 
-    fn background(&self, page: &mut Exposition) {
+    fn background(&self, out: &mut Exposition) {
         let metrics = &self.metrics;
         let keys_age = metrics.keys_age(self.clock.now()).as_secs_f64();
         let failures = BackgroundTask::ALL
             .into_iter()
             .zip(&metrics.background_failures)
             .map(|(task, count)| ([("task", task.as_str())], count.get()));
-        metrics! { page;
+        metrics! { out;
             gauge    "animal_store_keys_age_seconds" "Time since the keys in memory were last synchronized with the store" keys_age;
             counters "animal_store_background_failures_total" "Failed runs of background tasks" failures;
             counter  "animal_store_log_lines_lost_total"
@@ -116,13 +116,13 @@ impl MetricSources {
         }
         if let Some(dropped) = trace::dropped() {
             let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
-            metrics! { page;
+            metrics! { out;
                 counters "animal_store_spans_dropped_total" "Spans that were not delivered to the trace collector" dropped;
             }
         }
         if let expiry @ 1.. = metrics.certificate_expires_at.get() {
             let total = metrics.total();
-            metrics! { page;
+            metrics! { out;
                 gauge   "animal_store_tls_certificate_expiry_timestamp_seconds"
                     "When the certificate of the listeners expires, in Unix time" expiry as f64 / 1e3;
                 counter "animal_store_tls_handshake_failures_total"
@@ -133,21 +133,21 @@ impl MetricSources {
         }
         if let Some(interval) = self.backup_interval {
             let last = metrics.last_backup_at.get() as f64 / 1e3;
-            metrics! { page;
+            metrics! { out;
                 gauge "animal_store_backup_interval_seconds" "Interval at which backups are made" interval.as_secs_f64();
                 gauge "animal_store_backup_last_success_timestamp_seconds"
                     "When the last backup was made, in Unix time; 0 before the first one" last;
             }
         }
         if self.store.is_shared() {
-            metrics! { page;
+            metrics! { out;
                 gauge "animal_store_clock_offset_seconds"
                     "Offset of the local clock from that of the database, which is used instead" self.clock.ahead() as f64 / 1e3;
             }
         }
         if let Some(redis) = &self.redis {
             let is_up = f64::from(u8::from(redis.is_healthy()));
-            metrics! { page;
+            metrics! { out;
                 gauge   "animal_store_redis_up" "Whether Redis responds in time; if 0, at least one worker enforces limits without it" is_up;
                 counter "animal_store_redis_outages_total" "Times that Redis became slow or unavailable" redis.outages.get();
             }
@@ -155,19 +155,19 @@ impl MetricSources {
     }
 }
 
-fn describe_requests(metrics: &WorkerMetrics, page: &mut Exposition) {
+fn describe_requests(metrics: &WorkerMetrics, out: &mut Exposition) {
     let requests: Vec<_> = metrics
         .requests()
         .map(|(label, status, count)| (label.name(), status.to_string(), count))
         .collect();
-    page.counters(
+    out.counters(
         "animal_store_requests_total",
         "Requests by operation and status",
         requests.iter().map(|(operation, status, count)| {
             ([("operation", *operation), ("status", status)], *count)
         }),
     );
-    page.histograms(
+    out.histograms(
         "animal_store_request_duration_seconds",
         "Time from the request head to the response",
         1e6,
@@ -179,7 +179,7 @@ fn describe_requests(metrics: &WorkerMetrics, page: &mut Exposition) {
     let rejections = rejections.map(|(reason, count)| ([("reason", reason)], count));
     let connections = metrics.rejected_connections();
     let connections = connections.map(|(reason, count)| ([("reason", reason)], count));
-    metrics! { page;
+    metrics! { out;
         counters "animal_store_rejected_total" "Requests rejected with 429, by reason" rejections;
         counters "animal_store_connections_rejected_total"
             "Connections rejected with 503, by the limit that was reached: all connections, or those of one address" connections;

@@ -13,7 +13,7 @@ use super::signals::Signals;
 use crate::config::{DatabaseOptions, FileOption};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
-/// Copy everything into another, empty database: from one machine to several nodes, or back.
+/// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back.
 ///
 /// No server may use either of them. Both are compared at the end, and nothing is committed unless they are equal.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,9 @@ impl CopyCommand {
     pub(super) async fn run(self) -> Outcome {
         let began = Instant::now();
         if self.database_password_file.is_some()
-            && ![&self.from, &self.to].into_iter().any(lacks_password)
+            && ![&self.from, &self.to]
+                .into_iter()
+                .any(Database::lacks_password)
         {
             let problem = "--database-password-file requires a postgres://… URL without a password in --from or --to";
             return Err(Failure::Usage(problem.into()));
@@ -92,14 +94,10 @@ impl CopyCommand {
             database_password_file: self
                 .database_password_file
                 .clone()
-                .filter(|_| lacks_password(database)),
+                .filter(|_| database.lacks_password()),
             ca_cert: self.ca_cert.clone(),
             file: self.file.clone(),
         };
         Ok(options.database()?)
     }
-}
-
-fn lacks_password(database: &Database) -> bool {
-    matches!(database, Database::Postgres(_)) && !database.has_password()
 }

@@ -164,8 +164,8 @@ impl Command {
                 grace,
                 yes,
             } => {
-                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
-                let issued = rotate(&store, KeyId(id), grace, yes, now).await?;
+                let (store, _) = options.open(Mode::ReadWrite, clock).await?;
+                let (issued, now) = rotate(&store, KeyId(id), grace, yes, clock).await?;
                 let old_secret = match issued.record.old_secret_until(now) {
                     None => ", the old secret no longer works".to_owned(),
                     Some(until) => format!(", the old secret works until {until}"),
@@ -182,7 +182,7 @@ impl Command {
                 let (record, ended) = keys::unban(&store, KeyId(id), now).await?;
                 let done = match ended {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),
-                    None => "was not banned; its next ban is a first one".to_owned(),
+                    None => "was not banned; the duration of its next ban is reset".to_owned(),
                 };
                 print_changed(&record, now, options.json, &done)
             }
@@ -190,20 +190,21 @@ impl Command {
     }
 }
 
-/// Rotates a key. During the grace period of an earlier rotation it asks for confirmation.
+/// Rotates a key, and returns when. During the grace period of an earlier rotation it asks for confirmation, which takes time.
 async fn rotate(
     store: &Store,
     id: KeyId,
     grace: Duration,
     yes: bool,
-    now: Timestamp,
-) -> Result<Issued, Failure> {
+    clock: &Clock,
+) -> Result<(Issued, Timestamp), Failure> {
     let mut confirmation = if yes {
         Confirmation::Any
     } else {
         Confirmation::None
     };
     loop {
+        let now = clock.now();
         match keys::rotate(store, id, grace, confirmation, now).await {
             Err(keys::Error::Rejected(KeyRejection::InGracePeriod(running))) => {
                 confirm::confirm(format!(
@@ -214,7 +215,7 @@ async fn rotate(
                 .await?;
                 confirmation = Confirmation::ForGracePeriod(running);
             }
-            done => return Ok(done?),
+            done => return Ok((done?, now)),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! SIGTERM and SIGINT (Ctrl-C), on a separate thread. The first one starts a graceful shutdown, the second one exits immediately.
-//! SIGHUP (a lost terminal) stops a command, too, and a server that runs on a terminal without a certificate. A server with a
+//! SIGHUP (a lost terminal) also stops a command, and a server that has a terminal and no certificate. A server with a
 //! certificate reads it again; any other ignores the signal, because service managers send it to reload a server.
 
 use std::fs::{self, File};

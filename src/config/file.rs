@@ -56,6 +56,11 @@ pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<C
     Ok(command)
 }
 
+/// The same command without the file's value of this option.
+pub(crate) fn without(command: Command, name: &str) -> Command {
+    command.mut_subcommands(|sub| with_default(sub, name, &[]))
+}
+
 /// The option that was probably meant.
 fn suggestion(command: &Command, name: &str) -> Option<String> {
     let serve = command.find_subcommand("serve")?.clone();

@@ -60,6 +60,10 @@ impl DatabaseOptions {
         if let Some(path) = &self.ca_cert {
             database.set_default_ca(path);
         }
+        if let Database::Postgres(url) = &database {
+            let checked = url.check_roots();
+            checked.map_err(|problem| InvalidConfig::usage(&format!("--database: {problem}")))?;
+        }
         Ok(database)
     }
 }
@@ -143,7 +147,7 @@ pub(crate) struct ServeOptions {
     /// Neither create nor migrate the database; use `animal-store migrate` for that
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Maximum number of connections; at the limit the one that has waited longest for its client is closed, or a new one gets 503
+    /// Maximum number of connections; at the limit the one that has been idle longest is closed; if none is idle, a new one gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt

@@ -76,9 +76,9 @@ struct Checks {
     /// When the last round of checks was complete.
     checked_at: Instant,
     is_shutting_down: bool,
-    /// Checks that have not passed, if that was logged.
+    /// Whether the failure of each check has been logged.
     logged: [bool; Check::ALL.len()],
-    /// When the store was checked after a failed check. It means the end of an outage only if that one did not fail, too.
+    /// When the store was last checked after a failed check. If it passed then, the outage had ended.
     store_back_at: Option<Instant>,
 }
 

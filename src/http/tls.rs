@@ -41,11 +41,11 @@ pub(super) struct TlsState {
     pub(super) http1_acceptor: TlsAcceptor,
 }
 
-/// The content of the files.
+/// Digests of the files.
 struct Digests {
-    /// When they were last read, whether it was valid or not.
+    /// As of the last read, valid or not.
     read: Digest,
-    /// That of the pair in use.
+    /// Of the pair in use.
     in_use: Digest,
 }
 

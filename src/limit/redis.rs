@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout for Redis before a thread serves its first request: without Redis, it would have to count alone.
 const START_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The timeout of a decision on trial after connecting, before requests are sent to Redis again. Less than the timeout of a
+/// The timeout of the probe after connecting, before requests are sent to Redis again. Less than the timeout of a
 /// request, so that a slow Redis does not open and close the breaker all the time.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(40);
 

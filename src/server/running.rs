@@ -84,7 +84,7 @@ impl Running {
             drop(self.shared.store.deregister().await);
         }
         trace::shut_down();
-        flushed.context("cannot store the usage and the bans since they were last stored")
+        flushed.context("cannot store the usage and the bans recorded since the last flush")
     }
 
     /// Stores the last usage. A temporary failure must not lose it, so it is retried while another attempt would end before the deadline.

@@ -35,7 +35,7 @@ pub(crate) use steps::CURRENT_FORMAT;
 
 use std::sync::atomic::AtomicI64;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use tokio::time::timeout;
 use tokio_postgres::config::SslNegotiation;
 
@@ -59,8 +59,6 @@ impl Postgres {
             .any(|server| server.get_ssl_negotiation() == SslNegotiation::Direct);
         // Direct TLS negotiation requires this ALPN protocol. Servers without direct negotiation never see it.
         let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
-        url.check_roots()
-            .map_err(|problem| anyhow!("--database: {problem}"))?;
         let tls =
             ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
         let statements = [

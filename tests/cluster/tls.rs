@@ -134,7 +134,7 @@ fn roots_of_the_system_are_needed_only_where_they_are_used() {
     run_with(&nothing, "sslmode=require", &[]).exits(0);
     run_with(&nothing, "sslmode=verify-full", &["--ca-cert", shown(&ca)]).exits(0);
     // Any of them could have signed the certificate of another server.
-    let line = run_with(&ca, "sslmode=verify-ca", &[]).fails_with(1);
+    let line = run_with(&ca, "sslmode=verify-ca", &[]).fails_with(2);
     assert!(
         line.contains("sslmode=verify-ca requires --ca-cert FILE or sslrootcert=FILE"),
         "{line}"

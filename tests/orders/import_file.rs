@@ -38,6 +38,21 @@ fn both_formats_are_imported_into_a_database_that_is_created() {
 }
 
 #[test]
+fn a_line_may_be_16_kib_long_without_its_end() {
+    for end in ["\n", "\r\n"] {
+        for (length, problem) in [
+            (16_384, "line 2: not valid JSON"),
+            (16_385, "line 1: more than 16384 bytes"),
+        ] {
+            let animal = r#"{"name":"Rex","categoryId":1}"#;
+            let operator = with_file("a.ndjson", format!("{animal:length$}{end}bad{end}"));
+            let line = operator.run_line("pets import a.ndjson").fails_with(1);
+            assert!(line.contains(problem), "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_record_of_csv_that_is_not_strictly_right_is_one_bad_line_and_the_next_ones_are_read() {
     let long = "x".repeat(10_000_000);
     let content = format!(

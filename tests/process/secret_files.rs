@@ -35,6 +35,24 @@ fn is_refused(folder: &Path, args: &[&str], code: i32, end: &str) {
 }
 
 #[test]
+fn a_password_file_in_the_configuration_file_is_not_used_for_other_databases() {
+    let folder = folder_with("password", 0o600);
+    let file = "database = 'postgres://me@127.0.0.1:1/x'\ndatabase-password-file = 'secret'\n";
+    fs::write(folder.path().join("config.toml"), file).expect("a file");
+    let config = ["--config", "config.toml"];
+    let run = |args: &[&str]| run(folder.path(), &[], &[args, &config].concat());
+    run(&["migrate", "--database", "sqlite:a.db"]).exits(0);
+    run(&["keys", "list", "--database", "sqlite:a.db"]).exits(0);
+    run(&["copy", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]).exits(0);
+    let url = "postgres://me:other@127.0.0.1:1/x";
+    let line = run(&["keys", "list", "--database", url]).fails_with(1);
+    assert!(line.contains("Connection refused"), "{line}");
+    fs::remove_file(folder.path().join("secret")).expect("the file");
+    let line = run(&["keys", "list"]).fails_with(1);
+    assert!(line.contains("--database-password-file secret"), "{line}");
+}
+
+#[test]
 fn the_admin_token_is_the_first_line_of_its_file() {
     for (content, mode) in [(TOKEN.to_owned(), 0o600), (format!("{TOKEN}\r\nx"), 0o640)] {
         let folder = folder_with(&content, mode);
@@ -106,6 +124,10 @@ fn a_secret_that_is_given_twice_is_a_usage_error() {
         2,
         end,
     );
+    // As in a file that names the database, too.
+    let file = "database = 'sqlite:x.db'\ndatabase-password-file = 'secret'\n";
+    fs::write(folder.path().join("both.toml"), file).expect("a file");
+    is_refused(folder.path(), &["--config", "both.toml"], 2, end);
     // So it is for every command.
     let args = [&["keys", "list"], &password[..], &url].concat();
     let line = run(folder.path(), &[], &args).fails_with(2);

@@ -33,10 +33,15 @@ pub(super) fn parse_key_query(
         "desc" => Some(true),
         _ => None,
     })?;
-    let search = parse_parameter(query, "q", "text of at most 100 characters", |text| {
-        let fits = text.chars().count() <= 100 && !text.contains(char::is_control);
-        fits.then(|| text.to_owned())
-    })?;
+    let search = parse_parameter(
+        query,
+        "q",
+        "at most 100 characters, without control characters",
+        |text| {
+            let fits = text.chars().count() <= 100 && !text.contains(char::is_control);
+            fits.then(|| text.to_owned())
+        },
+    )?;
     let offset = parse_parameter(query, "offset", "between 0 and 4294967295", |text| {
         text.parse().ok()
     })?;

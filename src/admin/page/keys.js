@@ -230,7 +230,7 @@ $("key-rotate").addEventListener("click", () => {
 });
 $("key-unban").addEventListener("click", () => changeKey("unban", {
   title: ["Unban ", nameOf(shownKey), "?"],
-  text: "It can be used again within a second, on several nodes within five, and its next ban is a first one.",
+  text: "It can be used again within a second, on several nodes within five, and the duration of its next ban is reset.",
   submit: "Unban",
 }));
 $("key-revoke").addEventListener("click", () => changeKey("revoke", {

@@ -34,7 +34,7 @@ impl Compression {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
-            // A frame that decoders skip, as that of pzstd at the beginning.
+            // A skippable frame, such as pzstd writes first.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
             _ => Self::None,
         }

@@ -90,12 +90,14 @@ impl Lines {
             let number = self.number;
             let at = |error: io::Error| format!("line {number}: {error}");
             self.text.clear();
-            let mut limited = (&mut self.input).take(MAX_LINE_BYTES as u64 + 1);
+            let mut limited = (&mut self.input).take((MAX_LINE_BYTES + "\r\n".len()) as u64);
             if limited.read_until(b'\n', &mut self.text).map_err(at)? == 0 {
                 return Ok(None);
             }
-            if self.text.len() > MAX_LINE_BYTES && !self.text.ends_with(b"\n") {
-                skip_line(&mut self.input).map_err(at)?;
+            if without_end(&self.text).len() > MAX_LINE_BYTES {
+                if !self.text.ends_with(b"\n") {
+                    skip_line(&mut self.input).map_err(at)?;
+                }
                 let problem = format!("more than {MAX_LINE_BYTES} bytes");
                 return Ok(Some((number, Err(problem))));
             }
@@ -106,10 +108,14 @@ impl Lines {
                 break;
             }
         }
-        let line = self.text.strip_suffix(b"\n").unwrap_or(&self.text);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line = without_end(&self.text);
         Ok(Some((self.number, Ok(line))))
     }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {

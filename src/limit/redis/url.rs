@@ -36,7 +36,7 @@ pub struct RedisClient {
 }
 
 /// The problem with a URL, which is not repeated: it may contain a password.
-const MALFORMED: &str = "must be redis://USER:PASSWORD@HOST:PORT/NUMBER, for example redis://127.0.0.1:6379, \
+const MALFORMED: &str = "must be redis://USER:PASSWORD@HOST:PORT/DB, for example redis://127.0.0.1:6379, \
      or several nodes of a cluster separated by commas; rediss:// for TLS";
 
 impl RedisUrl {

@@ -21,7 +21,8 @@ const MAX_KEYS_AGE: Duration = Duration::from_secs(5);
 /// The offset of this machine's clock from the database's, in milliseconds, above which the clock is degraded.
 const DEGRADED_OFFSET: u64 = 1_000;
 
-/// The offset in milliseconds up to which the server is still ready.
+/// The offset in milliseconds up to which the server is still ready: beyond it the machine needs attention, although the database's
+/// clock is used even then.
 const MAX_OFFSET: u64 = 60_000;
 
 /// Runs all checks. A failed check is a result, not an error.
@@ -42,7 +43,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
             off if off > MAX_OFFSET => CheckState::Failed(
                 "the clock differs from the database's by more than a minute".into(),
             ),
-            // The database's clock is the reference clock, so no time is wrong yet.
+            // The database's clock is used instead, so stored times are right.
             off if off > DEGRADED_OFFSET => CheckState::Degraded(
                 "the clock differs from the database's by more than a second".into(),
             ),

@@ -14,7 +14,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long the clock must have run without a step: long enough for a machine to correct it after booting.
 const STEADY_TIME: Duration = Duration::from_secs(60 * 60);
-/// A difference from the monotonic clock that is a step. Corrections in between change a clock by less in an interval.
+/// The smallest difference from the monotonic clock that counts as a step. Slewing (NTP) changes a clock by less within an interval.
 const MIN_STEP: Duration = Duration::from_secs(10);
 
 /// Since when the clock has not stepped.

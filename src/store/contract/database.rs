@@ -55,6 +55,11 @@ impl Database {
         matches!(self, Self::Postgres(url) if url.has_password())
     }
 
+    /// Whether a password can be set.
+    pub(crate) fn lacks_password(&self) -> bool {
+        matches!(self, Self::Postgres(url) if !url.has_password())
+    }
+
     /// Whether the certificate of the server is verified.
     pub(crate) fn verifies(&self) -> bool {
         matches!(self, Self::Postgres(url) if url.verification() != Verification::None)

@@ -9,7 +9,7 @@ use crate::clock::{Day, Timestamp};
 
 #[derive(Clone, Debug)]
 pub struct KeyListQuery {
-    /// A part of the name or the beginning of the prefix, both in any case, or the ID.
+    /// A part of the name or the beginning of the prefix, both case-insensitive, or the ID.
     pub search: Option<String>,
     pub state: Option<KeyState>,
     pub sort: KeySort,
@@ -77,7 +77,7 @@ impl KeyListQuery {
             let name = sql.bind_text(&format!("%{}%", escaped(search)));
             let prefix = sql.bind_text(&format!("{}%", escaped(search)));
             let id = sql.bind(Value::Int(search.parse().unwrap_or(-1)));
-            // Both in lower case by the database: that of PostgreSQL depends on its locale, and a name must contain itself.
+            // The database converts both sides: PostgreSQL's `lower` depends on its locale, and a search for a whole name must find it.
             sql.text += &format!(
                 " AND (lower(name) LIKE lower({name}) ESCAPE '!' OR lower(prefix) LIKE lower({prefix}) ESCAPE '!' OR id = {id})"
             );

@@ -48,8 +48,8 @@ impl PostgresUrl {
         }
     }
 
-    /// Rejects a URL without a CA where every public one could sign a certificate for another server. As in libpq. Not when the URL is
-    /// parsed, because `--ca-cert` may name it.
+    /// Rejects `verify-ca` without a CA file, as libpq does: that mode does not check the host name, so a certificate from any public
+    /// CA would pass. Not when the URL is parsed, because `--ca-cert` may name the file.
     pub(crate) fn check_roots(&self) -> Result<(), &'static str> {
         match (self.verification(), &self.files.roots) {
             (Verification::Chain, None) => Err(

@@ -208,7 +208,8 @@ impl PgImport {
             self.lease.batch_execute("ROLLBACK").await?;
             gap *= 8;
         }
-        let busy = "more animals are created than can be imported: try again later";
+        let busy =
+            "animals are being created faster than the import can reserve IDs: try again later";
         Err(PgError::Failed(busy.into()))
     }
 

@@ -1,4 +1,4 @@
-//! Keys in SQL. Every change of a key that a server must apply raises the revision; that it was used does not.
+//! Keys in SQL. Every change of a key that a server must apply raises the revision; recording its use does not.
 
 use deadpool_postgres::Transaction;
 

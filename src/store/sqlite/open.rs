@@ -216,7 +216,7 @@ fn connect(
     notice: Option<fn()>,
 ) -> Result<(Connection, Option<i32>), OpenError> {
     let set_up = || {
-        // It exists. SQLite would create it with permissions that others can read it with.
+        // The file exists: SQLite would create one that others can read.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
         match notice {

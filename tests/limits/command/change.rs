@@ -116,7 +116,7 @@ fn unban_reports_what_it_did() {
     let (operator, _) = with_a_key();
     assert_eq!(
         line(keys(&operator, "unban 1")),
-        "key 1 (me) was not banned; its next ban is a first one"
+        "key 1 (me) was not banned; the duration of its next ban is reset"
     );
     assert_eq!(
         json_of(keys(&operator, "unban 1 --json"))["bannedUntil"],
@@ -139,6 +139,6 @@ fn unban_reports_what_it_did() {
     );
     assert_eq!(
         line(keys(&operator, "unban 2")),
-        "key 2 (hasty) was not banned; its next ban is a first one"
+        "key 2 (hasty) was not banned; the duration of its next ban is reset"
     );
 }
