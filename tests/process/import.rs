@@ -88,7 +88,7 @@ fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
     });
     let log = server.log();
     assert!(
-        log.contains("cannot store the usage and the bans since they were last stored"),
+        log.contains("cannot store the usage and the bans recorded since the last flush"),
         "{log}"
     );
 }
