@@ -52,8 +52,8 @@ const MAX_LOGGED_REVOKED: usize = 1_000;
 /// The maximum number of unknown keys that are looked up in the store at once.
 const MAX_LOOKUPS: usize = 4;
 
-/// How long a request waits for its turn to look up a key. With the timeout of a query, less than 2.5 s.
-const LOOKUP_WAIT: Duration = Duration::from_millis(500);
+/// How long a request waits for its turn to look up a key. With the timeout of a query, 2 s, it stays below 2.5 s.
+const LOOKUP_WAIT: Duration = Duration::from_millis(250);
 
 impl Default for Access {
     fn default() -> Self {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::clock::{Day, Timestamp};
@@ -48,8 +47,6 @@ const SHARDS: usize = 256;
 pub struct Directory {
     secrets: papaya::HashMap<KeyHash, SecretGrant, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,
-    /// The largest revision of an applied record.
-    newest: AtomicI64,
     meters: Meters,
 }
 
@@ -89,7 +86,6 @@ impl Default for Directory {
         Self {
             secrets: papaya::HashMap::default(),
             by_id: Box::new(std::array::from_fn(|_| Mutex::default())),
-            newest: AtomicI64::new(LOST),
             meters: Meters::default(),
         }
     }
@@ -115,7 +111,6 @@ impl Directory {
         if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
         }
-        self.newest.fetch_max(record.revision, Ordering::Relaxed);
         let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
         self.meters
             .get(meter)
@@ -154,14 +149,8 @@ impl Directory {
         }
     }
 
-    /// The largest revision of a key that is known here.
-    pub fn newest_revision(&self) -> i64 {
-        self.newest.load(Ordering::Relaxed)
-    }
-
     /// Prepares for a database that has lost changes: the next record of each key is applied, whatever its revision.
     pub fn expect_older(&self) {
-        self.newest.store(LOST, Ordering::Relaxed);
         for shard in &*self.by_id {
             lock(shard)
                 .values_mut()

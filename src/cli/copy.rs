@@ -48,7 +48,8 @@ impl CopyCommand {
             let problem = "--database-password-file requires a postgres://… URL without a password in --from or --to";
             return Err(Failure::Usage(problem.into()));
         }
-        let (from, to) = (self.with_options(&self.from)?, self.with_options(&self.to)?);
+        let from = self.with_options("--from", &self.from)?;
+        let to = self.with_options("--to", &self.to)?;
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut bar = (CopyStep::Copying, progress_bar("copying", ROWS_TEMPLATE));
         let show = |step, done, all| {
@@ -88,7 +89,7 @@ impl CopyCommand {
     }
 
     /// The database with the password and the CAs of the other options, where they apply to it.
-    fn with_options(&self, database: &Database) -> Result<Database, Failure> {
+    fn with_options(&self, option: &str, database: &Database) -> Result<Database, Failure> {
         let options = DatabaseOptions {
             database: database.clone(),
             database_password_file: self
@@ -98,6 +99,6 @@ impl CopyCommand {
             ca_cert: self.ca_cert.clone(),
             file: self.file.clone(),
         };
-        Ok(options.database()?)
+        Ok(options.database_of(option)?)
     }
 }

@@ -41,6 +41,11 @@ pub(crate) struct DatabaseOptions {
 impl DatabaseOptions {
     /// The database with the password and the CAs that other options name.
     pub(crate) fn database(&self) -> Result<Database, InvalidConfig> {
+        self.database_of("--database")
+    }
+
+    /// The same, for a command that has another option for the URL.
+    pub(crate) fn database_of(&self, option: &str) -> Result<Database, InvalidConfig> {
         let mut database = self.database.clone();
         if let Some(path) = &self.database_password_file {
             let Database::Postgres(url) = &mut database else {
@@ -62,7 +67,7 @@ impl DatabaseOptions {
         }
         if let Database::Postgres(url) = &database {
             let checked = url.check_roots();
-            checked.map_err(|problem| InvalidConfig::usage(&format!("--database: {problem}")))?;
+            checked.map_err(|problem| InvalidConfig::usage(&format!("{option}: {problem}")))?;
         }
         Ok(database)
     }

@@ -12,7 +12,7 @@ use super::window::Windows;
 use crate::clock::{Day, Timestamp};
 use crate::plan::Limits;
 
-/// How long it takes at most until every node has read a new ban of another node from the store.
+/// How long it takes at most, without an outage, until every node has read a new ban of another node from the store.
 const BAN_STORED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The counters of a key, kept when the plan of the key changes. Those of other keys are on other cache lines: cores that
@@ -42,7 +42,7 @@ impl Meter {
     pub fn decide(&self, limits: Limits, bans: &BanPolicy, now: Timestamp) -> Decision {
         let state = &mut *self.lock();
         state.enter(now);
-        let moved = state.move_ban(now);
+        let unstored_ban = state.move_ban(now);
         let first_unstored = state.unstored_usage.is_empty();
 
         let admission = if let Some(ban) = state.ban.filter(|ban| ban.is_active(now)) {
@@ -70,7 +70,7 @@ impl Meter {
             quota: admission.quota(&state.windows, limits),
             now,
             first_unstored,
-            moved,
+            unstored_ban,
         }
     }
 
@@ -89,13 +89,14 @@ impl Meter {
         let state = &mut *self.lock();
         let first_unstored = state.unstored_usage.is_empty();
         state.catch_up(decided);
-        let moved = state.adopt_ban(decided);
+        let unstored_ban = state
+            .adopt_ban(decided)
+            .or_else(|| state.report_ban(decided));
         let admission = match decided.ban {
             _ if decided.admitted => Admission::Admitted,
             Some(ban) if ban.is_active(decided.now) => {
-                let is_new = decided.is_new_ban || state.is_ban_unreported(decided.now);
-                state.is_ban_reported |= is_new;
-                Admission::banned(ban, is_new, &decided.windows, limits)
+                state.is_ban_reported |= decided.is_new_ban;
+                Admission::banned(ban, decided.is_new_ban, &decided.windows, limits)
             }
             _ => Admission::rate_limited(&decided.windows, limits),
         };
@@ -107,7 +108,7 @@ impl Meter {
             quota: admission.quota(&decided.windows, limits),
             now: decided.now,
             first_unstored,
-            moved,
+            unstored_ban,
         }
     }
 
@@ -170,19 +171,24 @@ impl KeyCounters {
         let ban = self.ban?;
         let moved = ban.moved_to(now)?;
         self.ban = Some(moved);
+        self.is_ban_reported = true;
         Some(BanChange {
             ban: moved,
             replaces: Some(ban.started_at),
         })
     }
 
-    /// Whether no node has stored the ban, because the reply of Redis that announced it was lost.
-    fn is_ban_unreported(&self, now: Timestamp) -> bool {
-        !self.is_ban_reported
-            && self.ban.is_some_and(|ban| {
-                self.stored_ban_at != Some(ban.started_at)
-                    && ban.started_at.plus(BAN_STORED_WITHIN) <= now
-            })
+    /// Returns an active ban that no node seems to have stored: the reply of Redis that announced it was lost. Or the store has an
+    /// outage; then it is stored more than once, which changes nothing.
+    fn report_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
+        let now = decided.now;
+        let ban = self.ban.filter(|ban| {
+            ban.is_active(now)
+                && ban.started_at.plus(BAN_STORED_WITHIN) <= now
+                && self.stored_ban_at != Some(ban.started_at)
+        })?;
+        let was_reported = std::mem::replace(&mut self.is_ban_reported, true);
+        (!was_reported && !decided.is_new_ban).then(|| ban.into())
     }
 
     /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future, where the store has it.
@@ -201,6 +207,7 @@ impl KeyCounters {
         let (before, ban) = (before?, ban?);
         let is_moved =
             before.started_at > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
+        self.is_ban_reported = is_moved;
         is_moved.then_some(BanChange {
             ban,
             replaces: Some(before.started_at),

@@ -21,7 +21,8 @@ use super::shared::Shared;
 use super::watchdog;
 use super::watchdog::Watchdog;
 use crate::metrics::BackgroundTask;
-use crate::store::{self, DeploymentId, Revisions};
+use crate::store::{self, DeploymentId};
+pub(super) use poll::Applied;
 use sweep::SteadyClock;
 
 /// How often usage and bans are stored.
@@ -30,8 +31,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the checks take at most to detect an outage of the store.
 const DETECTION_TIME: Duration = Duration::from_secs(1);
 
-/// Loads the state that the server needs before its first request. Returns the revisions of the store that it has loaded.
-pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
+/// Loads the state that the server needs before its first request. Returns what it has applied.
+pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let mut loaded = poll::load(shared).await?;
     // Keys may have changed meanwhile: a million of them take longer to load than they may be out of date.
     poll::run(shared, &mut loaded).await?;
@@ -42,7 +43,7 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
 /// Runs all tasks until the server shuts down, or until it cannot use the database any more.
 pub(super) async fn run(
     shared: &Shared,
-    mut applied: Revisions,
+    mut applied: Applied,
     deployment: DeploymentId,
     watchdog: Option<Watchdog>,
 ) -> io::Result<()> {

@@ -2,9 +2,13 @@
 
 use std::io;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
+
+/// How long the end of a thread waits for blocking work. A read of the dashboard has to end, or SQLite would leave its write-ahead log.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Starts a thread with a separate runtime. Its end is reported to `ended`, with the reason: it panicked, it failed, or the server
 /// shuts down.
@@ -26,8 +30,8 @@ pub(super) fn spawn(
             .build_local(LocalOptions::default());
         let done = runtime.and_then(|runtime| {
             let done = runtime.block_on(work());
-            // Does not wait for blocking work, such as a lookup of a host, or a read on a network file system that hangs.
-            runtime.shutdown_background();
+            // Blocking work may hang: the lookup of a host, or a read on a network file system.
+            runtime.shutdown_timeout(BLOCKING_TIMEOUT);
             done
         });
         end.reason = match done {
@@ -53,7 +57,7 @@ impl Drop for EndReport {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

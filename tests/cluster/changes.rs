@@ -13,7 +13,11 @@ const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 /// Changes of each of the four kinds.
 const ROUNDS: usize = 13;
 
-fn eventually_on_all(what: &str, nodes: &[Client], mut is_applied: impl FnMut(&Client) -> bool) {
+pub(crate) fn eventually_on_all(
+    what: &str,
+    nodes: &[Client],
+    mut is_applied: impl FnMut(&Client) -> bool,
+) {
     // A node on which it has taken effect is not asked again: it rejects an address that sends a revoked key too often.
     let mut others: Vec<&Client> = nodes.iter().collect();
     eventually(PROPAGATION_TIME, what, || {

@@ -193,21 +193,35 @@ fn a_shared_decision_is_returned_as_it_was_made() {
 }
 
 #[test]
-fn a_ban_whose_announcement_was_lost_is_reported_once_and_a_stored_one_never() {
-    let new = |meter: &Meter, start| match meter
-        .adopt(limits(1, 99), &rejection(Some(ban(start))))
-        .admission
-    {
-        Admission::Banned { new, .. } => new,
-        other => panic!("{other:?}"),
+fn a_ban_whose_announcement_was_lost_is_reported_once_and_a_stored_or_moved_one_never() {
+    let adopt = |meter: &Meter, start| {
+        meter
+            .adopt(limits(1, 99), &rejection(Some(ban(start))))
+            .unstored_ban
     };
     let meter = Meter::default();
-    assert_eq!(new(&meter, 56), None, "another node may be storing it");
-    assert_eq!(new(&meter, 55), Some(ban(55)));
-    assert_eq!(new(&meter, 55), None);
+    assert_eq!(adopt(&meter, 56), None, "another node may be storing it");
+    assert_eq!(adopt(&meter, 55), Some(ban(55).into()));
+    assert_eq!(adopt(&meter, 55), None);
     let meter = Meter::default();
     meter.apply_bans(Some(ban(55)), None);
-    assert_eq!(new(&meter, 55), None);
+    assert_eq!(adopt(&meter, 55), None);
+    // By a shared decision, and by this node alone.
+    let meter = Meter::default();
+    meter.apply_bans(Some(ban(500)), None);
+    let replaces = Some(Timestamp::from_secs(500));
+    let ban_change = BanChange {
+        ban: ban(55),
+        replaces,
+    };
+    assert_eq!(adopt(&meter, 55), Some(ban_change));
+    assert_eq!(adopt(&meter, 55), None);
+    let meter = Meter::default();
+    meter.apply_bans(Some(ban(500)), None);
+    let policy = BanPolicy::default();
+    let moved = meter.decide(limits(1, 9), &policy, Timestamp::from_secs(55));
+    assert!(moved.unstored_ban.is_some());
+    assert_eq!(adopt(&meter, 55), None);
 }
 
 #[test]
@@ -244,7 +258,9 @@ fn a_ban_from_a_clock_that_ran_ahead_is_moved_by_the_first_decision_and_reported
     meter.apply_bans(Some(ban(500)), None);
     let decide = || {
         let now = Timestamp::from_secs(60);
-        meter.decide(limits(1, 9), &BanPolicy::default(), now).moved
+        meter
+            .decide(limits(1, 9), &BanPolicy::default(), now)
+            .unstored_ban
     };
     let moved = BanChange {
         ban: ban(60),
@@ -266,12 +282,12 @@ fn a_ban_that_a_shared_decision_has_moved_from_the_future_is_reported_and_no_oth
         (Some(ban(500)), rejection(Some(ban(500))), false),
         (Some(ban(500)), rejection(Some(ban(-240))), false),
         (Some(ban(500)), new, false),
-        (Some(ban(60)), rejection(Some(ban(50))), false),
+        (Some(ban(60)), rejection(Some(ban(58))), false),
         (None, rejection(Some(ban(60))), false),
     ] {
         let meter = Meter::default();
         meter.apply_bans(before, None);
-        let moved = meter.adopt(limits(1, 9), &decided).moved;
+        let moved = meter.adopt(limits(1, 9), &decided).unstored_ban;
         let expected = is_moved.then_some(BanChange {
             ban: ban(60),
             replaces: Some(ban(500).started_at),

@@ -7,8 +7,18 @@ use crate::store::{self, KeyRecord, Revisions, Store};
 /// Less than every revision.
 const UNKNOWN: i64 = -1;
 
+/// The number of failed polls in a row that are an outage: one may fail because the database is busy.
+const OUTAGE: u32 = 2;
+
+/// What has been applied.
+pub(crate) struct Applied {
+    revisions: Revisions,
+    /// Failed polls since the last one that succeeded.
+    failures: u32,
+}
+
 /// Fills the directory and the counters of the day from the store, before the first request.
-pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
+pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let Shared { store, access, .. } = shared;
     let began = shared.clock.now();
     let revisions = store.revisions().await?;
@@ -17,46 +27,54 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Revisions> {
     let usage = store.usage_on(today).await?;
     access.directory.restore_usage(today, &usage);
     shared.metrics.keys_current_at.set(began.as_millis());
-    Ok(revisions)
+    Ok(Applied {
+        revisions,
+        failures: 0,
+    })
 }
 
 /// Applies the changes since the revisions that have been applied.
-pub(super) async fn run(shared: &Shared, applied: &mut Revisions) -> store::Result<()> {
+pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
+    let done = apply(shared, applied).await;
+    applied.failures = match done {
+        Ok(()) => 0,
+        Err(_) => applied.failures.saturating_add(1),
+    };
+    done
+}
+
+async fn apply(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
     let Shared { store, access, .. } = shared;
-    let directory = &access.directory;
+    let Applied {
+        revisions: before,
+        failures,
+    } = applied;
     let began = shared.clock.now();
-    // Before the store is read: meanwhile a request may apply a newer record.
-    let newest_key = directory.newest_revision();
-    let read = store.revisions().await;
-    if read.is_err() {
-        // The server that responds next may be a standby that lacks the last animals: they must not stay in the cache.
-        applied.pets = UNKNOWN;
-    }
-    let current = read?;
+    let current = store.revisions().await?;
     if let Some(time) = current.time {
         shared.clock.correct(time);
     }
-    if current.keys < newest_key {
+    let has_lost_changes = current.keys < before.keys;
+    if has_lost_changes {
         tracing::warn!(
             "the database has lost changes of keys: reading all keys; a standby that lagged was promoted, or a backup was restored"
         );
-        directory.expect_older();
-        *applied = Revisions {
-            pets: UNKNOWN,
-            keys: UNKNOWN,
-            time: None,
-        };
     }
-    if current.pets != applied.pets {
+    // After an outage the server may be a standby that lacks the last changes, and new ones may have raised its revisions already.
+    if has_lost_changes || (store.is_shared() && *failures >= OUTAGE) {
         store.pets_changed();
-    }
-    if current.keys != applied.keys {
-        apply_since(applied.keys, store, access).await?;
-        if applied.keys == UNKNOWN {
-            directory.remove_lost();
+        access.directory.expect_older();
+        apply_since(UNKNOWN, store, access).await?;
+        access.directory.remove_lost();
+    } else {
+        if current.pets != before.pets {
+            store.pets_changed();
+        }
+        if current.keys != before.keys {
+            apply_since(before.keys, store, access).await?;
         }
     }
-    *applied = current;
+    *before = current;
     shared.metrics.keys_current_at.set(began.as_millis());
     Ok(())
 }

@@ -68,8 +68,8 @@ impl Pipeline {
         if decision.first_unstored {
             write_behind.record_usage(self.worker, key);
         }
-        if let Some(moved) = decision.moved {
-            self.store_ban(key.id, moved);
+        if let Some(ban) = decision.unstored_ban {
+            self.store_ban(key.id, ban);
         }
         match decision.admission {
             Admission::Admitted => Ok(()),

@@ -81,20 +81,23 @@ impl Sqlite {
         revision: i64,
         mut each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let clause = "WHERE (revision, id) > (?1, ?2) ORDER BY revision, id LIMIT ?3";
         let mut last = (revision, i64::MAX);
         loop {
-            let values = params![last.0, last.1, CHUNK_ROWS];
-            let chunk = self.read(|connection| select(connection, clause, values))?;
+            // Two statements: for both columns in one comparison SQLite would use the first column of the index only.
+            let chunk = self.read(|connection| {
+                let same = "WHERE revision = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+                let chunk = select(connection, same, params![last.0, last.1, CHUNK_ROWS])?;
+                if !chunk.is_empty() {
+                    return Ok(chunk);
+                }
+                let later = "WHERE revision > ?1 ORDER BY revision, id LIMIT ?2";
+                select(connection, later, params![last.0, CHUNK_ROWS])
+            })?;
             let Some(key) = chunk.last() else {
                 return Ok(());
             };
             last = (key.revision, key.id.0);
-            let is_last = chunk.len() < usize::from(CHUNK_ROWS);
             each(chunk);
-            if is_last {
-                return Ok(());
-            }
             tokio::task::yield_now().await;
         }
     }

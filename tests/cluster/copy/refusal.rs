@@ -97,6 +97,12 @@ fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_refus
             1,
             "choose another file with --to sqlite:PATH",
         ),
+        (
+            FROM,
+            "postgres://me@127.0.0.1:1/x?sslmode=verify-ca",
+            2,
+            "--to: sslmode=verify-ca requires",
+        ),
     ] {
         let line = copy(folder.path(), from, to, &[]).fails_with(code);
         assert!(line.contains(part), "{from} {to}: {line}");

@@ -37,7 +37,7 @@ impl Pair {
             moved,
         } = self.model.request(self.limits, policy, now, decider);
         prop_assert_eq!(decision.admission, admission, "decided by {:?}", decider);
-        prop_assert_eq!(decision.moved, moved);
+        prop_assert_eq!(decision.unstored_ban, moved);
         let quota = (
             decision.quota.limit,
             decision.quota.remaining,
