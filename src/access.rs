@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::clock::Timestamp;
-use crate::key::{self, KeyId};
+use crate::key::{self, KeyHash, KeyId};
 use crate::limit::Quota;
 use crate::mutex::lock;
 use crate::store::{self, Store, StoreError};
@@ -52,8 +52,8 @@ const MAX_LOGGED_REVOKED: usize = 1_000;
 /// The maximum number of unknown keys that are looked up in the store at once.
 const MAX_LOOKUPS: usize = 4;
 
-/// How long a request waits for its turn to look up a key. With the timeout of a query, 2 s, it stays below 2.5 s.
-const LOOKUP_WAIT: Duration = Duration::from_millis(250);
+/// The timeout of a lookup, with the time that it waits for its turn.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Default for Access {
     fn default() -> Self {
@@ -76,7 +76,6 @@ impl Access {
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Authentication> {
-        let _permit;
         if let Credentials::Token(text) = credentials
             && let Some(hash) = last_key.hash(text)
         {
@@ -88,22 +87,13 @@ impl Access {
                 if let Some(quota) = self.addresses.exhausted(address, now) {
                     return Ok(Authentication::TooManyFailures(quota));
                 }
-                let permit = tokio::time::timeout(LOOKUP_WAIT, self.lookups.acquire()).await;
-                let busy =
-                    |_| StoreError::Unavailable("too many unknown keys are looked up".into());
-                // Held until a failure is counted.
-                _permit = permit.map_err(busy)?;
-                // While this request waited, others may have reached the limit, or found the same key.
-                if let Some(quota) = self.addresses.exhausted(address, now) {
-                    return Ok(Authentication::TooManyFailures(quota));
-                }
-                known = self.directory.find(&hash);
-                if known.is_none()
-                    && let Some(record) = store.key_by_hash(hash).await?
-                {
-                    self.directory.apply(&record);
-                    known = self.directory.find(&hash);
-                }
+                let found = self.look_up(store, hash, address, now);
+                let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
+                let late = |_| StoreError::Unavailable("the lookup of a key took too long".into());
+                known = match found.map_err(late)?? {
+                    Ok(found) => found,
+                    Err(quota) => return Ok(Authentication::TooManyFailures(quota)),
+                };
             }
             match known {
                 Some(key) if key.is_valid(now) => return Ok(Authentication::Key(key)),
@@ -115,6 +105,30 @@ impl Access {
             Ok(quota) => Authentication::Failed(quota),
             Err(quota) => Authentication::TooManyFailures(quota),
         })
+    }
+
+    /// Looks up a key that is not in the directory, unless its address has reached its failure limit.
+    async fn look_up(
+        &self,
+        store: &Store,
+        hash: KeyHash,
+        address: IpAddr,
+        now: Timestamp,
+    ) -> store::Result<Result<Option<SecretGrant>, Quota>> {
+        // Never closed.
+        let _permit = self.lookups.acquire().await;
+        // While this request waited, others may have reached the limit, or found the same key.
+        if let Some(quota) = self.addresses.exhausted(address, now) {
+            return Ok(Err(quota));
+        }
+        let known = self.directory.find(&hash);
+        if known.is_none()
+            && let Some(record) = store.key_by_hash(hash).await?
+        {
+            self.directory.apply(&record);
+            return Ok(Ok(self.directory.find(&hash)));
+        }
+        Ok(Ok(known))
     }
 
     /// Logs the first use of a revoked key: a client has not replaced it, or it has been stolen.

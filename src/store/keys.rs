@@ -26,14 +26,19 @@ impl Store {
     /// All keys in ascending order of IDs.
     pub fn keys(&self) -> RowStream<'_, KeyRecord> {
         row_stream(async move |last: Option<KeyRecord>| {
-            let after = last.map_or(KeyId(i64::MIN), |key| key.id);
-            dispatch!(self.keys_after(after))
+            self.keys_after(last.map_or(KeyId(i64::MIN), |key| key.id))
+                .await
         })
     }
 
     /// A part of the list of keys. It may take a second with a million keys.
     pub async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
         dispatch!(self.key_list(query))
+    }
+
+    /// Some of the keys with higher IDs, in ascending order; none after the last.
+    pub async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
+        dispatch!(self.keys_after(after))
     }
 
     /// Passes every key that changed after this revision to `each`, in the order of changes, in chunks: there may be a

@@ -78,6 +78,27 @@ fn nodes_forget_what_was_lost_even_if_later_changes_hide_it() {
     });
 }
 
+#[test]
+fn nodes_forget_what_is_lost_without_an_outage() {
+    let cluster = Cluster::start();
+    let (lost, lost_secret) = cluster.key(100_000, 1_000_000);
+    let (_, kept) = cluster.key(100_000, 1_000_000);
+    for node in cluster.clients(&lost_secret) {
+        assert_eq!(node.get("/v1/pets").status, 200);
+    }
+    // Every node has polled both.
+    std::thread::sleep(Duration::from_secs(2));
+    let lose = "update revisions set number = number - 1 where what = 'api_keys'";
+    let lose = format!("begin; delete from api_keys where id = {lost}; {lose}; commit");
+    cluster.postgres.psql("postgres", &lose);
+    eventually_on_all("the loss", &cluster.clients(&lost_secret), |node| {
+        node.get("/v1/pets").status == 401
+    });
+    for node in cluster.clients(&kept) {
+        assert_eq!(node.get("/v1/pets").status, 200);
+    }
+}
+
 /// Promotes a standby that lacks the last changes, and makes others on it immediately.
 fn lose_changes(change: impl FnOnce(&Postgres)) {
     let mut cluster = Cluster::start();
@@ -103,10 +124,14 @@ fn lose_changes(change: impl FnOnce(&Postgres)) {
             assert_eq!(node.get("/v1/pets/2").json()["name"], "lost");
         }
     }
-    // Nodes poll what they have not looked up, and then at least two polls fail.
-    std::thread::sleep(Duration::from_secs(1));
     cluster.postgres.stop_immediately();
-    std::thread::sleep(Duration::from_secs(3));
+    for node in 0..NODES {
+        eventually(FAILOVER_TIME, "an outage", || {
+            let failures = "animal_store_background_failures_total{task=\"poll\"}";
+            let failures: u32 = cluster.metric(node, failures).parse().expect("a number");
+            failures >= 2
+        });
+    }
     standby.promote();
     change(&standby);
     // Valid secrets later: nodes reject an address that sends invalid ones too often.

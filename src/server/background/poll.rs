@@ -1,7 +1,10 @@
 //! Polls the store for changes made by other processes, and applies them.
 
+use std::time::{Duration, Instant};
+
 use super::super::shared::Shared;
 use crate::access::Access;
+use crate::key::KeyId;
 use crate::store::{self, KeyRecord, Revisions, Store};
 
 /// Less than every revision.
@@ -10,11 +13,16 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
+/// How long a poll reads all keys again before the next one may look for changes.
+const REREAD_TIME: Duration = Duration::from_millis(200);
+
 /// What has been applied.
 pub(crate) struct Applied {
     revisions: Revisions,
     /// Failed polls since the last one that succeeded.
     failures: u32,
+    /// While all keys are read again: the last one that has been read.
+    reread: Option<KeyId>,
 }
 
 /// Fills the directory and the counters of the day from the store, before the first request.
@@ -30,52 +38,61 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     Ok(Applied {
         revisions,
         failures: 0,
+        reread: None,
     })
 }
 
 /// Applies the changes since the revisions that have been applied.
 pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
-    let done = apply(shared, applied).await;
-    applied.failures = match done {
-        Ok(()) => 0,
-        Err(_) => applied.failures.saturating_add(1),
-    };
-    done
-}
-
-async fn apply(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
     let Shared { store, access, .. } = shared;
-    let Applied {
-        revisions: before,
-        failures,
-    } = applied;
     let began = shared.clock.now();
-    let current = store.revisions().await?;
+    let read = store.revisions().await;
+    if read.is_err() {
+        applied.failures = applied.failures.saturating_add(1);
+    }
+    let current = read?;
+    let was_outage = std::mem::take(&mut applied.failures) >= OUTAGE;
     if let Some(time) = current.time {
         shared.clock.correct(time);
     }
-    let has_lost_changes = current.keys < before.keys;
-    if has_lost_changes {
+    let before = &mut applied.revisions;
+    let is_older = current.keys < before.keys || current.pets < before.pets;
+    if is_older {
         tracing::warn!(
-            "the database has lost changes of keys: reading all keys; a standby that lagged was promoted, or a backup was restored"
+            "the database has lost changes: reading all keys; a standby that lagged was promoted, or a backup was restored"
         );
     }
     // After an outage the server may be a standby that lacks the last changes, and new ones may have raised its revisions already.
-    if has_lost_changes || (store.is_shared() && *failures >= OUTAGE) {
+    if is_older || (was_outage && store.is_shared()) {
         store.pets_changed();
         access.directory.expect_older();
-        apply_since(UNKNOWN, store, access).await?;
-        access.directory.remove_lost();
-    } else {
-        if current.pets != before.pets {
-            store.pets_changed();
-        }
-        if current.keys != before.keys {
-            apply_since(before.keys, store, access).await?;
-        }
+        applied.reread = Some(KeyId(i64::MIN));
+    } else if current.pets != before.pets {
+        store.pets_changed();
+    }
+    if current.keys > before.keys {
+        apply_since(before.keys, store, access).await?;
     }
     *before = current;
     shared.metrics.keys_current_at.set(began.as_millis());
+    reread(&mut applied.reread, store, access).await
+}
+
+/// Reads some of all keys again, if that is to be done, and at the end removes those that the store has lost.
+async fn reread(last: &mut Option<KeyId>, store: &Store, access: &Access) -> store::Result<()> {
+    let began = Instant::now();
+    while let Some(after) = *last
+        && began.elapsed() < REREAD_TIME
+    {
+        let keys = store.keys_after(after).await?;
+        for key in &keys {
+            access.directory.apply(key);
+        }
+        *last = keys.last().map(|key| key.id);
+        if last.is_none() {
+            access.directory.remove_lost();
+        }
+    }
     Ok(())
 }
 
