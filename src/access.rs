@@ -81,7 +81,7 @@ impl Access {
         {
             let mut known = self.directory.find(&hash);
             // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: this saves 1.2 % of the
-            // instructions of a list.
+            // instructions of a list request.
             if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. For an address over its failure limit the store is not queried.
                 if let Some(quota) = self.addresses.exhausted(address, now) {

@@ -160,7 +160,7 @@ impl Server {
         };
         let admin_connections = Connections::new(ConnectionLimits {
             total: MAX_ADMIN_CONNECTIONS,
-            // At the total limit, the connection that has been idle longest is closed to make room, so that health checks
+            // At the total limit, the connection that has waited longest for its client is closed to make room, so that health checks
             // get through. A limit per address would reject them instead.
             per_address: usize::MAX,
             is_exempt: Box::new(|_| false),

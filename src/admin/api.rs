@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::guard::{Caller, Guard};
+use super::guard::{AdminIdentity, Guard};
 use super::live::Live;
 use super::metrics::MetricSources;
 use super::resource::Resource;
@@ -45,7 +45,7 @@ struct AdminCall<'a> {
     head: &'a Head<'a>,
     body: &'a mut RequestBody,
     peer: IpAddr,
-    caller: Caller,
+    identity: AdminIdentity,
     now: Timestamp,
 }
 
@@ -92,20 +92,20 @@ impl Admin {
                 }
             }
         }
-        let caller = self.guard.authenticate(head, peer)?;
+        let identity = self.guard.authenticate(head, peer)?;
         let changes = !matches!(*head.method, Method::GET | Method::HEAD);
         if changes {
-            self.guard.check_change(head, caller)?;
+            self.guard.check_change(head, identity)?;
         }
         let mut call = AdminCall {
             head,
             body,
             peer,
-            caller,
+            identity,
             now: self.sources.clock.now(),
         };
         match resource {
-            Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(caller).await)),
+            Resource::Overview => Ok(respond_json(StatusCode::OK, &self.overview(identity).await)),
             Resource::Live => self.live(&call).await,
             Resource::Session => Ok(self.log_out(&call)),
             Resource::Keys if changes => self.create_key(&mut call).await,
@@ -134,14 +134,14 @@ impl Admin {
 
     fn log_out(&self, call: &AdminCall<'_>) -> Response {
         let mut response = Response::new(StatusCode::NO_CONTENT);
-        if let Caller::Session(id) = call.caller {
+        if let AdminIdentity::Session(id) = call.identity {
             response.add(SET_COOKIE, self.guard.sessions.end(id));
             tracing::info!(client = %call.peer.to_canonical(), "logged out of the dashboard");
         }
         response
     }
 
-    async fn overview(&self, caller: Caller) -> Value {
+    async fn overview(&self, identity: AdminIdentity) -> Value {
         let mut overview = self.live.overview().await;
         overview["version"] = env!("CARGO_PKG_VERSION").into();
         overview["node"] = self.host_name.as_str().into();
@@ -150,7 +150,7 @@ impl Admin {
         overview["database"] = if is_shared { "postgres" } else { "sqlite" }.into();
         overview["redis"] = self.sources.redis.is_some().into();
         overview["maxConnections"] = self.sources.max_connections.into();
-        overview["mayChange"] = (caller != Caller::Anonymous).into();
+        overview["mayChange"] = (identity != AdminIdentity::Anonymous).into();
         overview
     }
 
@@ -167,9 +167,9 @@ impl Admin {
             })??;
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
-        let (guard, caller) = (Arc::clone(&self.guard), call.caller);
-        let viewer = (call.peer.to_canonical(), caller);
-        let is_valid = move || guard.is_valid(caller);
+        let (guard, identity) = (Arc::clone(&self.guard), call.identity);
+        let viewer = (call.peer.to_canonical(), identity);
+        let is_valid = move || guard.is_valid(identity);
         let stream = self.live.stream(viewer, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
         response.body = Body::endless(stream);

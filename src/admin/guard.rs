@@ -30,8 +30,8 @@ pub(super) struct Guard {
 
 /// How a client is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// No token is configured, and the listener is on loopback: it may see everything and change nothing.
+pub(super) enum AdminIdentity {
+    /// No token is configured, and the listener is on loopback: the client may see everything and change nothing.
     Anonymous,
     Token,
     Session(SessionId),
@@ -79,12 +79,16 @@ impl Guard {
     }
 
     /// Authenticates a request by the token, if one is configured.
-    pub(super) fn check_token(&self, head: &Head<'_>, peer: IpAddr) -> Result<Caller, ApiError> {
+    pub(super) fn check_token(
+        &self,
+        head: &Head<'_>,
+        peer: IpAddr,
+    ) -> Result<AdminIdentity, ApiError> {
         let Some(token) = &self.token else {
-            return Ok(Caller::Anonymous);
+            return Ok(AdminIdentity::Anonymous);
         };
         match Credentials::of(head.authorization) {
-            Credentials::Token(sent) if token.matches(sent) => Ok(Caller::Token),
+            Credentials::Token(sent) if token.matches(sent) => Ok(AdminIdentity::Token),
             Credentials::Missing => Err(self.record_failure(peer, ApiError::MissingAdminToken)),
             Credentials::Token(_) | Credentials::Several => {
                 Err(self.record_failure(peer, ApiError::InvalidAdminToken))
@@ -93,23 +97,31 @@ impl Guard {
     }
 
     /// Authenticates a request by the token or by a session.
-    pub(super) fn authenticate(&self, head: &Head<'_>, peer: IpAddr) -> Result<Caller, ApiError> {
+    pub(super) fn authenticate(
+        &self,
+        head: &Head<'_>,
+        peer: IpAddr,
+    ) -> Result<AdminIdentity, ApiError> {
         if self.token.is_some()
             && Credentials::of(head.authorization) == Credentials::Missing
             && let Some(session) = self.sessions.find(head.all(&COOKIE), Instant::now())
         {
-            return Ok(Caller::Session(session));
+            return Ok(AdminIdentity::Session(session));
         }
         self.check_token(head, peer)
     }
 
     /// Checks that a request may change something.
-    pub(super) fn check_change(&self, head: &Head<'_>, caller: Caller) -> Result<(), ApiError> {
-        let is_allowed = match caller {
-            Caller::Anonymous => return Err(NO_ADMIN_TOKEN),
-            Caller::Token => self.origin(head) != RequestOrigin::CrossOrigin,
+    pub(super) fn check_change(
+        &self,
+        head: &Head<'_>,
+        identity: AdminIdentity,
+    ) -> Result<(), ApiError> {
+        let is_allowed = match identity {
+            AdminIdentity::Anonymous => return Err(NO_ADMIN_TOKEN),
+            AdminIdentity::Token => self.origin(head) != RequestOrigin::CrossOrigin,
             // A browser sends its origin with every request that changes something.
-            Caller::Session(_) => self.origin(head) == RequestOrigin::SameOrigin,
+            AdminIdentity::Session(_) => self.origin(head) == RequestOrigin::SameOrigin,
         };
         match is_allowed {
             true => Ok(()),
@@ -146,11 +158,11 @@ impl Guard {
         self.token.is_none() || session().is_some()
     }
 
-    /// Whether a caller still has access: a session may have ended.
-    pub(super) fn is_valid(&self, caller: Caller) -> bool {
-        match caller {
-            Caller::Session(id) => self.sessions.is_open(id, Instant::now()),
-            Caller::Anonymous | Caller::Token => true,
+    /// Whether a client still has access: a session may have ended.
+    pub(super) fn is_valid(&self, identity: AdminIdentity) -> bool {
+        match identity {
+            AdminIdentity::Session(id) => self.sessions.is_open(id, Instant::now()),
+            AdminIdentity::Anonymous | AdminIdentity::Token => true,
         }
     }
 

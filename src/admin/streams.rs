@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use super::guard::Caller;
+use super::guard::AdminIdentity;
 use crate::api::ApiError;
 use crate::mutex::lock;
 
@@ -17,7 +17,7 @@ const MAX_STREAMS: usize = 32;
 const MAX_STREAMS_PER_VIEWER: usize = 4;
 
 /// Who looks at a page: an address, and a session or the token.
-pub(super) type Viewer = (IpAddr, Caller);
+pub(super) type Viewer = (IpAddr, AdminIdentity);
 
 /// The open streams, the oldest first.
 #[derive(Default)]
@@ -104,7 +104,10 @@ mod tests {
     use super::*;
 
     fn viewer(number: u8) -> Viewer {
-        (Ipv4Addr::new(127, 0, 0, number).into(), Caller::Anonymous)
+        (
+            Ipv4Addr::new(127, 0, 0, number).into(),
+            AdminIdentity::Anonymous,
+        )
     }
 
     fn open(streams: &Arc<Streams>, number: u8, count: usize) -> Vec<OpenStream> {

@@ -63,7 +63,7 @@ impl<'a> Authority<'a> {
 
 thread_local! {
     /// The last authority that this thread accepted, of at most [`MAX_LENGTH`] bytes. Clients know a deployment by one name or very few, and
-    /// comparing costs a quarter of checking, which saves 0.7 % of the instructions of a list.
+    /// comparing costs a quarter of checking, which saves 0.7 % of the instructions of a list request.
     static LAST_AUTHORITY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -152,7 +152,7 @@ pub(crate) struct ServeOptions {
     /// Neither create nor migrate the database; use `animal-store migrate` for that
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Maximum number of connections; at the limit the one that has been idle longest is closed; if none is idle, a new one gets 503
+    /// Maximum number of connections; at the limit the one that has waited longest for its client is closed; if none waits for its client, a new one gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt

@@ -35,12 +35,12 @@ impl Activity {
         activity
     }
 
-    /// Records that the connection waits for its client since `now`.
+    /// Records that the connection has been waiting for its client since `now`.
     pub(super) fn mark_idle(&self, now: Instant) {
         self.idle_since.store(self.nanos(now), Ordering::Relaxed);
     }
 
-    /// Records that the connection waits since `now` for its client to read more of a response.
+    /// Records that the connection has been waiting since `now` for its client to read more of a response.
     pub(super) fn mark_writing(&self, now: Instant) {
         let since = self.nanos(now) | WRITING;
         self.idle_since.store(since, Ordering::Relaxed);

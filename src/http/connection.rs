@@ -48,7 +48,7 @@ pub(super) async fn serve<S: Service>(
             .serve_connection(TokioIo::new(stream), service)
     );
     // Errors of a connection are caused by its client, and its requests are logged already.
-    // Its task is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list.
+    // Its task is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list request.
     let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(_) => Poll::Ready(true),
         Poll::Pending if draining.get() => Poll::Ready(false),

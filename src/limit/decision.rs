@@ -1,4 +1,5 @@
-//! The decision about one request: of this node alone, or of a limiter for all nodes, which is sent the state of this one.
+//! The decision about one request: made by this node alone, or by a limiter shared by all nodes, to which this
+//! node sends its state.
 
 use super::ban::{Ban, BanChange};
 use super::window::{Period, Quota, Windows};

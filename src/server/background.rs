@@ -23,7 +23,7 @@ use super::watchdog::Watchdog;
 use crate::metrics::BackgroundTask;
 use crate::store::{self, DeploymentId};
 pub(super) use poll::Applied;
-use sweep::SteadyClock;
+use sweep::StepDetector;
 
 /// How often usage and bans are stored.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,8 +51,8 @@ pub(super) async fn run(
     let poll = async || poll::run(shared, &mut applied).await;
     let flush = async || shared.flush().await;
     let check = async || checks::run(shared).await;
-    let mut steady_clock = SteadyClock::new(std::time::Instant::now(), shared.clock.now());
-    let sweep = async || sweep::run(shared, &mut steady_clock).await;
+    let mut step_detector = StepDetector::new(std::time::Instant::now(), shared.clock.now());
+    let sweep = async || sweep::run(shared, &mut step_detector).await;
     let (superseded, mut end) = mpsc::channel(1);
     let beat = async || heartbeat::beat(shared, &superseded).await;
     let tasks = async {

@@ -128,7 +128,7 @@ impl Outbox {
             tracing::error!(
                 since = %batch.made_at,
                 keys = batch.usage.len(),
-                "usage could not be stored for too long and is discarded"
+                "usage discarded: it could not be stored in time"
             );
         }
     }

@@ -31,7 +31,7 @@ impl Store {
         })
     }
 
-    /// A part of the list of keys. It may take a second with a million keys.
+    /// A page of the list of keys. It may take a second with a million keys.
     pub async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
         dispatch!(self.key_list(query))
     }
@@ -60,8 +60,8 @@ impl Store {
     }
 
     /// Stores that a key is banned. MUST NOT replace a later ban, nor store one that has been ended by an unban; an unban dated
-    /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A ban that replaces the same one, dated into
-    /// the future, MUST replace it.
+    /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A correction of the stored ban
+    /// ([`BanChange::replaces`]), which a clock that ran ahead had dated into the future, MUST replace it, although it begins earlier.
     pub async fn record_ban(&self, id: KeyId, ban: impl Into<BanChange>) -> Result<()> {
         dispatch!(self.record_ban(id, ban.into()))
     }

@@ -69,12 +69,17 @@ impl Postgres {
         ]
         .concat();
         // A server that pauses to write a checkpoint reads nothing meanwhile: commands wait for it.
-        let unacknowledged = match mode {
+        let tcp_user_timeout = match mode {
             Mode::Serve { .. } => REQUEST_TIMEOUT,
             _ => LONG_TIMEOUT,
         };
-        let (writer, pool) =
-            PgWriter::start(url.servers(), tls, statements, unacknowledged, max_waiting)?;
+        let (writer, pool) = PgWriter::start(
+            url.servers(),
+            tls,
+            statements,
+            tcp_user_timeout,
+            max_waiting,
+        )?;
         let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
             // It may be the first table that the role cannot read.

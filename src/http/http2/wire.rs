@@ -32,7 +32,7 @@ struct WireState<IO> {
     frames: Frames,
     /// The number of the head that has arrived in part, and since when.
     head: Option<(u64, Instant)>,
-    /// Since when the client does not read all that is sent, and how much it has read since.
+    /// Since when the client has not been reading all that is sent, and how much it has read since.
     blocked: Option<(Instant, usize)>,
 }
 
@@ -65,7 +65,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         self.0.borrow().head.map(|(_, since)| since)
     }
 
-    /// Since when the client reads too little.
+    /// Since when the client has been reading too little.
     pub(super) fn blocked_since(&self) -> Option<Instant> {
         self.0.borrow().blocked.map(|(since, _)| since)
     }

@@ -17,13 +17,13 @@ const STEADY_TIME: Duration = Duration::from_secs(60 * 60);
 /// The smallest difference from the monotonic clock that counts as a step. Slewing (NTP) changes a clock by less within an interval.
 const MIN_STEP: Duration = Duration::from_secs(10);
 
-/// Since when the clock has not stepped.
-pub(super) struct SteadyClock {
+/// Detects steps of the wall clock.
+pub(super) struct StepDetector {
     since: Instant,
     last: (Instant, Timestamp),
 }
 
-impl SteadyClock {
+impl StepDetector {
     pub(super) fn new(instant: Instant, now: Timestamp) -> Self {
         Self {
             since: instant,
@@ -44,7 +44,7 @@ impl SteadyClock {
 }
 
 /// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
-pub(super) async fn run(shared: &Shared, clock: &mut SteadyClock) -> store::Result<()> {
+pub(super) async fn run(shared: &Shared, clock: &mut StepDetector) -> store::Result<()> {
     let (store, now) = (&shared.store, shared.clock.now());
     let is_steady = clock.steady_for(Instant::now(), now) >= STEADY_TIME;
     // A manual clock is always right.
@@ -66,7 +66,7 @@ mod tests {
     fn a_step_of_the_clock_begins_the_wait_again_and_a_correction_does_not() {
         let (began, start) = (Instant::now(), Timestamp::from_secs(1_794_758_400));
         let seconds = Duration::from_secs;
-        let mut clock = SteadyClock::new(began, start);
+        let mut clock = StepDetector::new(began, start);
         for (elapsed, shown, lasts) in [
             (60, 60, 60),
             (120, 123, 120),

@@ -1,4 +1,4 @@
-//! A part of the list of keys for the dashboard: searched, sorted, and with the number of all that match.
+//! A page of the list of keys for the dashboard: searched, sorted, and with the number of all that match.
 //!
 //! The statements are the same for every engine, apart from the character that begins a parameter: `?` or `$`.
 
@@ -105,7 +105,7 @@ impl KeyListQuery {
         sql
     }
 
-    /// The condition, the order, and the part of the list.
+    /// The condition, the order, and the page.
     pub(crate) fn selection(&self, placeholder: char) -> KeyListSql {
         let mut sql = self.ordered(placeholder);
         let limit = sql.bind(Value::Int(self.limit.into()));

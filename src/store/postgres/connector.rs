@@ -42,8 +42,8 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
 
-/// `unacknowledged` is how long sent data may stay so, or the server may read nothing of it, before a connection counts as lost.
-fn with_defaults(server: &Config, unacknowledged: Duration) -> Config {
+/// `tcp_user_timeout` is how long sent data may stay unacknowledged, or unread by the server, before the connection counts as lost.
+fn with_defaults(server: &Config, tcp_user_timeout: Duration) -> Config {
     let mut server = server.clone();
     server.target_session_attrs(TargetSessionAttrs::ReadWrite);
     if server.get_application_name().is_none() {
@@ -51,7 +51,7 @@ fn with_defaults(server: &Config, unacknowledged: Duration) -> Config {
     }
     server
         .connect_timeout(connect_timeout(&server))
-        .tcp_user_timeout(fault::timeout(unacknowledged))
+        .tcp_user_timeout(fault::timeout(tcp_user_timeout))
         .keepalives_idle(Duration::from_secs(10));
     server
 }
@@ -114,7 +114,7 @@ impl Connector {
         servers: &[Config],
         tls: ClientTls,
         statements: Vec<&'static str>,
-        unacknowledged: Duration,
+        tcp_user_timeout: Duration,
         thread: Handle,
     ) -> anyhow::Result<Self> {
         servers.first().context("no server")?;
@@ -122,7 +122,7 @@ impl Connector {
             thread,
             servers: servers
                 .iter()
-                .map(|server| with_defaults(server, unacknowledged))
+                .map(|server| with_defaults(server, tcp_user_timeout))
                 .collect(),
             tls,
             last: AtomicUsize::new(0),

@@ -20,8 +20,8 @@ use crate::store::contract::{
     CHUNK_ROWS, ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// Prepares a connection for an import, which has no time limit. Only an idle transaction has, half the timeout of a creation: no creation
-/// is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the counter.
+/// Prepares a connection for an import, which has no time limit. Only an idle transaction has one: half the timeout of a creation, so that no
+/// creation is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the counter.
 const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 1000; \
      CREATE TEMPORARY TABLE staged

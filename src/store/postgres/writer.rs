@@ -30,12 +30,12 @@ type QueuedCreation = (Creation, Reply);
 
 impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it. A connection on which sent data stays
-    /// `unacknowledged` this long is lost.
+    /// unacknowledged for `tcp_user_timeout` counts as lost.
     pub(super) fn start(
         servers: &[Config],
         tls: ClientTls,
         statements: Vec<&'static str>,
-        unacknowledged: Duration,
+        tcp_user_timeout: Duration,
         max_waiting: usize,
     ) -> anyhow::Result<(Self, Pool)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -45,7 +45,7 @@ impl PgWriter {
             servers,
             tls,
             statements,
-            unacknowledged,
+            tcp_user_timeout,
             runtime.handle().clone(),
         )?;
         let pool = Pool::new(connector)?;
