@@ -39,7 +39,9 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let service = block_on(Service::new(folder.path()))?;
+    // The store is opened on a thread of the runtime's.
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let service = runtime.block_on(Service::new(folder.path()))?;
     let workers = [0, 1].map(|number| Worker::new(&service, number));
     println!("{:<18}{:>12}{:>13}", "", "one thread", "two threads");
     let mut last = 0.0;
