@@ -83,12 +83,9 @@ impl Access {
             // No store has a mistyped key. Checked after the directory, because nearly all keys are in it: this saves 1.2 % of the
             // instructions of a list request.
             if known.is_none() && key::has_valid_checksum(text) {
-                // It may have just been created. For an address over its failure limit the store is not queried.
-                if let Some(quota) = self.addresses.exhausted(address, now) {
-                    return Ok(Authentication::TooManyFailures(quota));
-                }
+                // It may have just been created. Boxed, so that the state of every other request stays small.
                 let found = self.look_up(store, hash, address, now);
-                let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
+                let found = Box::pin(tokio::time::timeout(LOOKUP_TIMEOUT, found)).await;
                 let late = |_| StoreError::Unavailable("the lookup of a key took too long".into());
                 known = match found.map_err(late)?? {
                     Ok(found) => found,
@@ -107,7 +104,7 @@ impl Access {
         })
     }
 
-    /// Looks up a key that is not in the directory, unless its address has reached its failure limit.
+    /// Looks up a key that is not in the directory, unless its address has reached its failure limit: then the store is not queried.
     async fn look_up(
         &self,
         store: &Store,
@@ -115,6 +112,9 @@ impl Access {
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Result<Option<SecretGrant>, Quota>> {
+        if let Some(quota) = self.addresses.exhausted(address, now) {
+            return Ok(Err(quota));
+        }
         // Never closed.
         let _permit = self.lookups.acquire().await;
         // While this request waited, others may have reached the limit, or found the same key.

@@ -91,7 +91,7 @@ impl Meter {
         state.catch_up(decided);
         let unstored_ban = state
             .adopt_ban(decided)
-            .or_else(|| state.report_ban(decided));
+            .or_else(|| state.report_ban(decided.now));
         let admission = match decided.ban {
             _ if decided.admitted => Admission::Admitted,
             Some(ban) if ban.is_active(decided.now) => {
@@ -180,15 +180,14 @@ impl KeyCounters {
 
     /// Returns an active ban that no node seems to have stored: the reply of Redis that announced it was lost. Or the store has an
     /// outage; then it is stored more than once, which changes nothing.
-    fn report_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
-        let now = decided.now;
+    fn report_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban.filter(|ban| {
             ban.is_active(now)
                 && ban.started_at.plus(BAN_STORED_WITHIN) <= now
                 && self.stored_ban_at != Some(ban.started_at)
         })?;
         let was_reported = std::mem::replace(&mut self.is_ban_reported, true);
-        (!was_reported && !decided.is_new_ban).then(|| ban.into())
+        (!was_reported).then(|| ban.into())
     }
 
     /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future, where the store has it.

@@ -83,11 +83,17 @@ fn nodes_forget_what_is_lost_without_an_outage() {
     let cluster = Cluster::start();
     let (lost, lost_secret) = cluster.key(100_000, 1_000_000);
     let (_, kept) = cluster.key(100_000, 1_000_000);
-    for node in cluster.clients(&lost_secret) {
-        assert_eq!(node.get("/v1/pets").status, 200);
+    let (last, last_secret) = cluster.key(100_000, 1_000_000);
+    for secret in [&lost_secret, &last_secret] {
+        for node in cluster.clients(secret) {
+            assert_eq!(node.get("/v1/pets").status, 200);
+        }
     }
-    // Every node has polled both.
-    std::thread::sleep(Duration::from_secs(2));
+    // Where this has taken effect, the node has polled all changes.
+    cluster.command(&["keys", "revoke", &last.to_string()]);
+    eventually_on_all("the revocation", &cluster.clients(&last_secret), |node| {
+        node.get("/v1/pets").status == 401
+    });
     let lose = "update revisions set number = number - 1 where what = 'api_keys'";
     let lose = format!("begin; delete from api_keys where id = {lost}; {lose}; commit");
     cluster.postgres.psql("postgres", &lose);
@@ -104,13 +110,7 @@ fn lose_changes(change: impl FnOnce(&Postgres)) {
     let mut cluster = Cluster::start();
     let (rotated, before) = cluster.key(100_000, 1_000_000);
     let (revoked, kept) = cluster.key(100_000, 1_000_000);
-    let standby = cluster.postgres.standby();
-    let both = format!(
-        "postgres://animals@127.0.0.1:{},127.0.0.1:{}/postgres",
-        cluster.postgres.port(),
-        standby.port()
-    );
-    cluster.nodes = (0..NODES).map(|_| cluster.start_node_on(&both)).collect();
+    let standby = add_standby(&mut cluster);
     let creator = &cluster.clients(&kept)[0];
     creator.create(&rex());
     standby.detach(&cluster.postgres);
@@ -165,9 +165,8 @@ fn lose_changes(change: impl FnOnce(&Postgres)) {
     }
 }
 
-/// Makes the first server fail under load, and its standby take over.
-fn fail_over(fail: impl FnOnce(&Postgres)) {
-    let mut cluster = Cluster::start();
+/// A standby, and nodes that know both servers.
+fn add_standby(cluster: &mut Cluster) -> Postgres {
     let standby = cluster.postgres.standby();
     let both = format!(
         "postgres://animals@127.0.0.1:{},127.0.0.1:{}/postgres",
@@ -175,6 +174,13 @@ fn fail_over(fail: impl FnOnce(&Postgres)) {
         standby.port()
     );
     cluster.nodes = (0..NODES).map(|_| cluster.start_node_on(&both)).collect();
+    standby
+}
+
+/// Makes the first server fail under load, and its standby take over.
+fn fail_over(fail: impl FnOnce(&Postgres)) {
+    let mut cluster = Cluster::start();
+    let standby = add_standby(&mut cluster);
     let load = Load::new(cluster.clients(&cluster.large_key()));
     let mut found = Duration::ZERO;
     let made = load.during(CLIENTS, || {
