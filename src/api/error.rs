@@ -106,6 +106,11 @@ pub(crate) enum ApiError {
     UnavailableWithMessage(String),
     #[error("{UNAVAILABLE_MESSAGE}")]
     Unavailable { cause: String },
+    /// The reply of the database to a commit was lost, or is late.
+    #[error(
+        "The change may have been made: the database has not confirmed it. Check before you repeat it."
+    )]
+    Unconfirmed { cause: String },
     /// A limit on connections or streams is reached. It has no cause: it is counted, and an error in the log, besides the
     /// line of the request, would amplify a flood.
     #[error("{UNAVAILABLE_MESSAGE}")]
@@ -149,15 +154,18 @@ impl ApiError {
             }
             Self::KeyBanned { .. } => (StatusCode::TOO_MANY_REQUESTS, "key_banned"),
             Self::Internal { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
-            Self::Unavailable { .. } | Self::Overloaded | Self::UnavailableWithMessage(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
-            }
+            Self::Unavailable { .. }
+            | Self::Unconfirmed { .. }
+            | Self::Overloaded
+            | Self::UnavailableWithMessage(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         }
     }
 
     pub(crate) fn cause(&self) -> Option<&str> {
         match self {
-            Self::Internal { cause } | Self::Unavailable { cause } => Some(cause),
+            Self::Internal { cause }
+            | Self::Unavailable { cause }
+            | Self::Unconfirmed { cause } => Some(cause),
             _ => None,
         }
     }
@@ -183,6 +191,7 @@ impl ApiError {
                 response.retry_after = Some(*retry_after);
             }
             Self::Unavailable { .. }
+            | Self::Unconfirmed { .. }
             | Self::Overloaded
             | Self::UnavailableWithMessage(_)
             | Self::IdempotencyConflict => {
@@ -267,6 +276,7 @@ impl From<StoreError> for ApiError {
         let cause = error.to_string();
         match error {
             StoreError::Unavailable(_) => Self::Unavailable { cause },
+            StoreError::Unknown(_) => Self::Unconfirmed { cause },
             StoreError::Failed(_) => Self::Internal { cause },
         }
     }
@@ -323,6 +333,7 @@ mod tests {
             ),
             (ApiError::KeyBanned { retry_after: 300 }, "300 s"),
             (ApiError::Unavailable { cause: cause() }, "1 s"),
+            (ApiError::Unconfirmed { cause: cause() }, "1 s"),
             (ApiError::Overloaded, "1 s"),
             (ApiError::UnavailableWithMessage(cause()), "1 s"),
             (ApiError::IdempotencyConflict, "1 s"),
@@ -352,7 +363,8 @@ mod tests {
         let cause = "disk I/O error";
         let failed = ApiError::from(StoreError::Failed(cause.into()));
         let unavailable = ApiError::from(StoreError::Unavailable(cause.into()));
-        for error in [failed, unavailable] {
+        let unknown = ApiError::from(StoreError::Unknown(cause.into()));
+        for error in [failed, unavailable, unknown] {
             assert!(error.cause().is_some_and(|logged| logged.contains(cause)));
             assert!(!error.to_string().contains(cause));
         }

@@ -60,7 +60,11 @@ impl Signals {
         };
         let listen = async move {
             let name = next(&mut signals).await;
-            sender.send_replace(Some(name));
+            if sender.send(Some(name)).is_err() {
+                // Nobody waits for a signal any more: it was only for a question, which is answered.
+                print::error(&format!("stopped by {name}"));
+                std::process::exit(1);
+            }
             // Some programs signal both the process and its group, which is one request to shut down.
             let distinct_from = Instant::now() + DUPLICATE_WITHIN;
             let second = loop {

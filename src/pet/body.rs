@@ -106,13 +106,18 @@ impl Fields<'_> {
     }
 }
 
-/// The exact value of a JSON number, if it is an int64. JSON has one kind of number: `2`, `2.0` and `20e-1` are the same, and some
-/// languages write the second.
+/// The exact value of a JSON number, or of a field of CSV that looks like one, if it is an int64. JSON has one kind of number: `2`, `2.0`
+/// and `20e-1` are the same, and some languages write the second.
 pub(super) fn parse_int64(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
     if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        return None;
+    }
+    // A field of CSV may be anything, such as a date, or a dash for none.
+    let number: &RawValue = serde_json::from_str(text).ok()?;
+    if number.get() != text {
         return None;
     }
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -271,6 +276,24 @@ mod tests {
             ("1.5e1", 15),
         ] {
             assert_eq!(parse_int64(good), Some(value), "{good}");
+        }
+        for bad in [
+            "",
+            "-",
+            "--",
+            "-.",
+            ".",
+            "0-0",
+            "0000-00-00",
+            "0.",
+            "0e",
+            "0ex",
+            "-e5",
+            "0 0",
+            "1.0x",
+            "1.0 ",
+        ] {
+            assert_eq!(parse_int64(bad), None, "{bad}");
         }
         assert_eq!(parse_int64("9223372036854775807.0"), Some(i64::MAX));
         assert_eq!(

@@ -96,6 +96,18 @@ mod tests {
     }
 
     #[test]
+    fn a_category_that_only_looks_like_a_number_is_a_problem() {
+        for category in ["-", "0000-00-00", "0e", ""] {
+            let line = format!("Rex,{category}");
+            let row = from_csv("name,categoryId", &line, IdSource::New);
+            assert!(
+                row.is_err_and(|problem| problem.contains("categoryId must be an integer")),
+                "{category}"
+            );
+        }
+    }
+
+    #[test]
     fn a_row_keeps_its_id_or_gets_a_new_one() {
         let pet = NewPet::from_json(br#"{"name":"Rex","categoryId":-3}"#).unwrap();
         let json = br#"{"id":4611686018427387904,"name":"Rex","categoryId":-3,"x":1}"#;

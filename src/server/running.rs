@@ -92,7 +92,11 @@ impl Running {
         loop {
             let began = Instant::now();
             let flushed = self.shared.flush().await;
-            let is_temporary = matches!(flushed, Err(StoreError::Unavailable(_)));
+            // What was stored, but not confirmed, is recognized.
+            let is_temporary = matches!(
+                flushed,
+                Err(StoreError::Unavailable(_) | StoreError::Unknown(_))
+            );
             let next = Instant::now() + FLUSH_RETRY_DELAY;
             if !is_temporary || next + began.elapsed() >= deadline {
                 return flushed;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
-use harness::{Postgres, Proxy, load_during_imports, run};
+use harness::{Postgres, Proxy, eventually, load_during_imports, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
@@ -159,7 +160,7 @@ fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
 }
 
 #[test]
-fn an_import_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
+fn a_command_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
     let folder = TempDir::new().expect("a folder");
     let postgres = Postgres::start();
     let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
@@ -174,19 +175,141 @@ fn an_import_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
     .exits(0);
     let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
     fs::write(folder.path().join("a.ndjson"), line).expect("a file");
-    proxy.cut_when_client_sends(b"COMMIT", 1);
-    let import = ["pets", "import", "a.ndjson", "--database", &through_proxy];
-    let line = run(PROGRAM, folder.path(), &import).fails_with(1);
-    assert!(
-        line.contains("whether the animals were imported is unknown"),
-        "{line}"
+    let unknown = "whether the change was made is unknown, so check before you repeat it";
+    let commands = [
+        (
+            "pets import a.ndjson",
+            "whether the animals were imported is unknown",
+            "pets",
+        ),
+        ("keys create --name me --plan pro", unknown, "api_keys"),
+        (
+            "keys rotate 1 --grace 0s",
+            unknown,
+            "api_keys WHERE old_until IS NOT NULL",
+        ),
+        ("orders place --pet 1", unknown, "orders"),
+    ];
+    for (command, message, changed) in commands {
+        proxy.cut_when_client_sends(b"COMMIT", 1);
+        let words: Vec<&str> = command
+            .split(' ')
+            .chain(["--database", &through_proxy])
+            .collect();
+        let line = run(PROGRAM, folder.path(), &words).fails_with(1);
+        assert!(line.contains(message), "{command}: {line}");
+        let count = postgres.psql("postgres", &format!("SELECT count(*) FROM {changed}"));
+        assert_eq!(count.trim(), "1", "{command}");
+    }
+}
+
+/// Makes the transaction that inserts the animal with this ID wait until [`open_gate`]. `at` is when.
+fn close_gate(postgres: &Postgres, database: &str, id: i64, at: &str) {
+    let sql = format!(
+        "CREATE TABLE gate ();
+         INSERT INTO gate DEFAULT VALUES;
+         CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+           'BEGIN WHILE EXISTS (SELECT FROM gate) LOOP PERFORM pg_sleep(0.02); END LOOP; RETURN new; END';
+         CREATE {at} FOR EACH ROW WHEN (new.id = {id}) EXECUTE FUNCTION wait()"
     );
-    assert_eq!(
-        postgres
-            .psql("postgres", "SELECT count(*) FROM pets")
-            .trim(),
-        "1"
+    postgres.psql(database, &sql);
+}
+
+fn open_gate(postgres: &Postgres, database: &str) {
+    postgres.psql(database, "DELETE FROM gate");
+}
+
+fn wait_for_activity(postgres: &Postgres, database: &str, condition: &str) {
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}' AND {condition}"
     );
+    eventually(Duration::from_secs(20), condition, || {
+        postgres.psql(database, &sql).trim() == "1"
+    });
+}
+
+#[test]
+fn a_copy_that_has_waited_for_an_import_fails_instead_of_missing_its_animals() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let database = postgres.create_database("raced");
+    let run = |words: &[&str]| run(PROGRAM, folder.path(), words);
+    let import = |id: i64| {
+        let line = format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
+        fs::write(folder.path().join("a.ndjson"), line).expect("a file");
+        run(&[
+            "pets",
+            "import",
+            "a.ndjson",
+            "--keep-ids",
+            "--database",
+            &database,
+        ])
+        .exits(0);
+    };
+    // The counter is high enough for the next import.
+    import(100);
+    let at_commit = "CONSTRAINT TRIGGER late AFTER INSERT ON pets DEFERRABLE INITIALLY DEFERRED";
+    close_gate(&postgres, "raced", 50, at_commit);
+    std::thread::scope(|scope| {
+        let importing = scope.spawn(|| import(50));
+        wait_for_activity(&postgres, "raced", "query = 'COMMIT' AND state = 'active'");
+        let copying = scope.spawn(|| run(&["copy", "--from", &database, "--to", "sqlite:copy.db"]));
+        wait_for_activity(&postgres, "raced", "wait_event_type = 'Lock'");
+        open_gate(&postgres, "raced");
+        importing.join().expect("an import");
+        let line = copying.join().expect("a copy").fails_with(1);
+        assert!(line.contains("another process is writing to it"), "{line}");
+    });
+}
+
+#[test]
+fn an_import_during_a_copy_to_the_same_database_leaves_the_counter_above_all_ids() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let database = postgres.create_database("raced");
+    let run = |words: &[&str]| run(PROGRAM, folder.path(), words);
+    run(&["migrate", "--database", &database]).exits(0);
+    let line = |id: i64| format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
+    fs::write(folder.path().join("few.ndjson"), line(1) + &line(2)).expect("a file");
+    run(&[
+        "pets",
+        "import",
+        "few.ndjson",
+        "--database",
+        "sqlite:few.db",
+    ])
+    .exits(0);
+    // So many that creations, and a copy, do not wait for them.
+    let many: String = (1_000..7_000).map(line).collect();
+    fs::write(folder.path().join("many.ndjson"), many).expect("a file");
+    close_gate(
+        &postgres,
+        "raced",
+        1_000,
+        "TRIGGER late BEFORE INSERT ON pets",
+    );
+    std::thread::scope(|scope| {
+        let import = [
+            "pets",
+            "import",
+            "many.ndjson",
+            "--keep-ids",
+            "--database",
+            &database,
+        ];
+        let importing = scope.spawn(move || run(&import));
+        wait_for_activity(
+            &postgres,
+            "raced",
+            "query LIKE 'INSERT INTO pets%' AND state = 'active'",
+        );
+        run(&["copy", "--from", "sqlite:few.db", "--to", &database]).exits(0);
+        open_gate(&postgres, "raced");
+        importing.join().expect("an import").exits(0);
+    });
+    let sql = "SELECT number >= (SELECT max(id) FROM pets), (SELECT count(*) FROM pets) FROM counters WHERE what = 'pets'";
+    assert_eq!(postgres.psql("raced", sql).trim(), "t|6002");
 }
 
 #[test]

@@ -318,4 +318,18 @@ fn ctrl_c_at_a_question_ends_a_command_with_one_line_and_changes_nothing() {
         assert!(shown.ends_with(end), "{command}: {shown:?}");
     }
     run(folder.path(), &[], &["pets", "show", "1"]).exits(0);
+
+    // After the reply, too, while the change waits for the lock of another process.
+    let other =
+        rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let interrupted = format!("(sleep 2; kill -INT $$) & exec {PROGRAM} pets remove 1");
+    let (code, shown) = harness::on_terminal(folder.path(), &interrupted, &[], "y\n");
+    other.execute_batch("COMMIT").expect("no lock");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(
+        shown.ends_with("animal-store: stopped by SIGINT\n"),
+        "{shown:?}"
+    );
+    run(folder.path(), &[], &["pets", "show", "1"]).exits(0);
 }

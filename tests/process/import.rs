@@ -66,6 +66,39 @@ fn creations_wait_for_an_import_longer_than_for_any_other_lock() {
 }
 
 #[test]
+fn an_export_of_a_file_at_rest_has_no_animal_that_was_changed_meanwhile() {
+    const ANIMALS: usize = 20_000;
+    let folder = with_animals(ANIMALS);
+    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
+    let mut export = Command::new(PROGRAM)
+        .args(["pets", "export", "-"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("an export");
+    let mut rows = BufReader::new(export.stdout.take().expect("a pipe")).lines();
+    let first = rows.next().expect("a row").expect("text");
+    assert!(first.contains("of some length"), "{first}");
+    // The pipe is full. When the last connection is closed, the file itself is changed.
+    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
+    let changed = other.execute("UPDATE pets SET name = 'changed'", ());
+    assert_eq!(changed.expect("animals"), ANIMALS);
+    other.close().expect("the file is closed");
+    for row in rows {
+        let row = row.expect("text");
+        assert!(!row.contains("changed"), "{row}");
+    }
+    let ended = export.wait_with_output().expect("an end");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{error}");
+    assert!(
+        error.ends_with("the database was changed while it was read: try again\n"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
     let folder = folder();
     let key = large_key(folder.path());

@@ -6,6 +6,9 @@ pub enum StoreError {
     /// Temporary: too many creations wait, or the engine cannot be reached. A retry may succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// A commit was sent, but not confirmed.
+    #[error("whether the change was made is unknown, so check before you repeat it: {0}")]
+    Unknown(String),
     /// Permanent: a retry would fail, too.
     #[error("the store failed: {0}")]
     Failed(String),
@@ -16,6 +19,7 @@ impl StoreError {
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
+            Self::Unknown(_) => "unknown",
             Self::Failed(_) => "failed",
         }
     }

@@ -16,7 +16,7 @@ use crate::store::row::SqlRow;
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records that this one
 /// writes.
-const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
+const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
 const KNOWN_RECORDS: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
      FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)
@@ -36,7 +36,7 @@ const INSERT_RECORDS: &str =
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
 pub(super) const STATEMENTS: [&str; 5] = [
-    LAST_ID,
+    LOCK_LAST_ID,
     KNOWN_RECORDS,
     INSERT_PETS,
     SET_LAST_ID,
@@ -50,7 +50,7 @@ pub(super) async fn create(
     batch: &[Creation],
     waits: impl Fn(usize) -> bool,
 ) -> PgResult<Vec<Option<CreationOutcome>>> {
-    let lock = Fault::IdsFromSequence.choose(LAST_ID, fault::ID_FROM_SEQUENCE);
+    let lock = Fault::IdsFromSequence.choose(LOCK_LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
     let find = transaction.prepare_cached(KNOWN_RECORDS).await?;
     // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.

@@ -8,7 +8,7 @@ use deadpool_postgres::Transaction;
 use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
-use super::transaction::transact;
+use super::transaction::transact_within;
 use super::writer::PgWriter;
 use crate::clock::{ClockSample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
@@ -99,6 +99,6 @@ impl Postgres {
         timeout: Duration,
         write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
     ) -> Result<T> {
-        Ok(with_timeout(timeout, transact(&self.pool, write)).await?)
+        Ok(transact_within(timeout, &self.pool, write).await?)
     }
 }

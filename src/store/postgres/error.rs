@@ -13,6 +13,9 @@ pub(crate) enum PgError {
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
     #[error("{0}")]
     Unavailable(String),
+    /// A commit was sent, but not confirmed: it may have succeeded.
+    #[error("{0}")]
+    Unknown(String),
     /// A unique constraint was violated. Permanent.
     #[error("{0}")]
     UniqueViolation(String),
@@ -83,6 +86,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Conflict(text) | PgError::Unavailable(text) => Self::Unavailable(text),
+            PgError::Unknown(text) => Self::Unknown(text),
             PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
         }
     }

@@ -54,7 +54,8 @@ const INSERT_STAGED: &str = "INSERT INTO pets (id, name, category_id, status)
 
 const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
 
-const SET_LAST_ID: &str = "UPDATE counters SET number = $1 WHERE what = 'pets' AND number < $1";
+/// Never lower than it is.
+const RAISE_LAST_ID: &str = "UPDATE counters SET number = greatest(number, $1) WHERE what = 'pets'";
 
 /// The maximum number of animals that are inserted while the counter is locked: it takes a fraction of the timeout of a creation.
 const MAX_ROWS_UNDER_LOCK: i64 = 5_000;
@@ -185,7 +186,7 @@ impl PgImport {
         self.lease.batch_execute("BEGIN").await?;
         let last = self.number(LOCK_LAST_ID).await?;
         self.lease.execute_cached(INSERT_STAGED, &[&last]).await?;
-        self.set_last_id(last + self.staged).await
+        self.raise_last_id(last + self.staged).await
     }
 
     async fn insert_many(&self) -> PgResult<()> {
@@ -202,7 +203,7 @@ impl PgImport {
                 inserted => inserted?,
             };
             if self.number(LOCK_LAST_ID).await? <= before {
-                return self.set_last_id(before + self.staged).await;
+                return self.raise_last_id(before + self.staged).await;
             }
             // More animals were created meanwhile than the gap is wide.
             self.lease.batch_execute("ROLLBACK").await?;
@@ -217,17 +218,20 @@ impl PgImport {
         let largest = self.number("SELECT max(id) FROM staged").await?;
         // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not for a
         // long one: then the counter is raised before it, and stays so if it fails.
-        if self.staged > MAX_ROWS_UNDER_LOCK {
-            self.set_last_id(largest).await?;
+        let is_short = self.staged <= MAX_ROWS_UNDER_LOCK;
+        if !is_short {
+            self.raise_last_id(largest).await?;
         }
         self.lease.batch_execute("BEGIN").await?;
-        self.set_last_id(largest).await?;
+        if is_short {
+            self.raise_last_id(largest).await?;
+        }
         self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
         // They may be in the middle of pages that nodes have cached.
         self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;
-        // A counter that was high enough is not locked yet: this waits for a copy, whose snapshot does not have these animals.
-        self.number(LOCK_LAST_ID).await?;
-        Ok(())
+        // Waits for a copy, which may have set the counter to a lower ID. One that waits for this fails: its snapshot does not have these
+        // animals, and PostgreSQL reports that only if the row was updated, not if it was just locked.
+        self.raise_last_id(largest).await
     }
 
     /// The smallest staged ID that an animal has.
@@ -236,8 +240,8 @@ impl PgImport {
         self.number(FIRST_TAKEN).await.map(PetId).ok()
     }
 
-    async fn set_last_id(&self, last: i64) -> PgResult<()> {
-        self.lease.execute_cached(SET_LAST_ID, &[&last]).await?;
+    async fn raise_last_id(&self, last: i64) -> PgResult<()> {
+        self.lease.execute_cached(RAISE_LAST_ID, &[&last]).await?;
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! Transactions, which are retried after conflicts with others.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::REQUEST_TIMEOUT;
+use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
 
@@ -16,12 +17,36 @@ pub(super) async fn transact<T>(
     pool: &Pool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
+    commit(pool, &AtomicBool::new(false), write).await
+}
+
+/// The same within this time. [`PgError::Unknown`] if it ends, or the connection does, during the commit.
+pub(super) async fn transact_within<T>(
+    timeout: Duration,
+    pool: &Pool,
+    write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
+) -> PgResult<T> {
+    let is_committing = AtomicBool::new(false);
+    match with_timeout(timeout, commit(pool, &is_committing, write)).await {
+        Err(PgError::Unavailable(text)) if is_committing.load(Relaxed) => {
+            Err(PgError::Unknown(text))
+        }
+        done => done,
+    }
+}
+
+async fn commit<T>(
+    pool: &Pool,
+    is_committing: &AtomicBool,
+    write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
+) -> PgResult<T> {
     let mut lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
     let mut attempt = 1;
     loop {
         let done = async {
             let transaction = lease.transaction().await?;
             let value = write(&transaction).await?;
+            is_committing.store(true, Relaxed);
             transaction.commit().await?;
             Ok(value)
         };
@@ -31,6 +56,7 @@ pub(super) async fn transact<T>(
                 return Ok(value);
             }
             Err(PgError::Conflict(_)) if attempt < MAX_ATTEMPTS => {
+                is_committing.store(false, Relaxed);
                 tokio::time::sleep(backoff(attempt)).await
             }
             Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::pool::Pool;
-use super::transaction::transact;
+use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
 use crate::tls::ClientTls;
@@ -108,11 +108,11 @@ impl CreationLoop {
         replies
             .iter_mut()
             .for_each(|reply| reply.begin(creations.len()));
-        let creating = transact(&self.pool, async |transaction| {
+        let creating = transact_within(REQUEST_TIMEOUT, &self.pool, async |transaction| {
             let waits = |index: usize| replies.get(index).is_some_and(|reply| !reply.is_closed());
             create(transaction, creations, waits).await
         });
-        match with_timeout(REQUEST_TIMEOUT, creating).await {
+        match creating.await {
             Ok(created) => {
                 self.state.committed(created.iter().flatten());
                 for (reply, created) in replies.into_iter().zip(created) {
@@ -123,7 +123,9 @@ impl CreationLoop {
             }
             Err(error) => {
                 self.state.failed.add(1);
-                self.state.health.failed(&error, "failing", true);
+                self.state
+                    .health
+                    .failed(&error, "writes fail: see the log", true);
                 let failure = StoreError::from(error);
                 for reply in replies {
                     reply.send(Err(failure.clone()));

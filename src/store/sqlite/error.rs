@@ -37,7 +37,7 @@ pub(super) fn kind(error: &Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "disk full",
         _ if is_busy(error) => "locked by another process",
-        _ => "failing",
+        _ => "writes fail: see the log",
     }
 }
 

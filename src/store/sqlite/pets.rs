@@ -87,15 +87,13 @@ pub(crate) struct SqliteSnapshot<'a> {
 
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
-        let pets = chunk_after(&self.connection, after, status)?;
-        if pets.len() < CHUNK_ROWS.into()
-            && self.at_rest.is_some()
-            && self.engine.readers.at_rest() != self.at_rest
-        {
+        let pets = chunk_after(&self.connection, after, status);
+        // Even if that has failed: pages of two states do not fit together.
+        if self.at_rest.is_some() && self.engine.readers.at_rest() != self.at_rest {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));
         }
-        Ok(pets)
+        Ok(pets?)
     }
 }
 

@@ -2,6 +2,7 @@
 //! the commit fails, all of them fail; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -23,7 +24,7 @@ use crate::trace::System;
 const MAX_BATCH: usize = 512;
 
 /// How long a write waits for an import. A million animals are published within seconds, even on a busy machine; an import that takes
-/// longer than this has stopped.
+/// longer than this is assumed to be suspended.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
@@ -53,6 +54,7 @@ impl SqliteWriter {
                     connection,
                     files,
                     state: Arc::clone(&state),
+                    import_wait: ImportWait::default(),
                 };
                 let run = move |_alive| write_loop.run(&jobs);
                 (Some(queue), WriterMonitor::start(state, "writer", run)?)
@@ -124,6 +126,23 @@ struct WriteLoop {
     connection: Connection,
     files: OpenFiles,
     state: Arc<WriterState>,
+    import_wait: ImportWait,
+}
+
+/// Since when writes have waited for an import. Not for each batch alone: if the import is suspended, only the first waits long.
+#[derive(Default)]
+struct ImportWait(Cell<Option<Instant>>);
+
+impl ImportWait {
+    fn may_continue(&self, now: Instant) -> bool {
+        let since = self.0.get().unwrap_or(now);
+        self.0.set(Some(since));
+        now.duration_since(since) < IMPORT_TIMEOUT
+    }
+
+    fn end(&self) {
+        self.0.set(None);
+    }
 }
 
 impl WriteLoop {
@@ -224,15 +243,17 @@ impl WriteLoop {
 
     /// Begins a transaction. All writes wait for an import that is being published.
     fn begin(&self) -> rusqlite::Result<()> {
-        let began = Instant::now();
         loop {
-            match self.connection.execute_batch("BEGIN IMMEDIATE") {
-                Err(error)
-                    if is_busy(&error)
-                        && began.elapsed() < IMPORT_TIMEOUT
-                        && self.state.waits_for_imports()
-                        && is_importing(&self.path) => {}
-                begun => return begun,
+            let begun = self.connection.execute_batch("BEGIN IMMEDIATE");
+            let is_locked_by_import = begun.as_ref().is_err_and(is_busy)
+                && self.state.waits_for_imports()
+                && is_importing(&self.path);
+            if !is_locked_by_import {
+                self.import_wait.end();
+                return begun;
+            }
+            if !self.import_wait.may_continue(Instant::now()) {
+                return begun;
             }
         }
     }
@@ -289,6 +310,19 @@ mod tests {
 
         other.execute_batch("COMMIT").unwrap();
         assert!(runtime.block_on(create()).is_ok());
+    }
+
+    #[test]
+    fn only_the_first_batch_waits_for_an_import_that_is_suspended() {
+        let wait = ImportWait::default();
+        let began = Instant::now();
+        let last = began + IMPORT_TIMEOUT;
+        assert!(wait.may_continue(began));
+        assert!(wait.may_continue(last - Duration::from_secs(1)));
+        assert!(!wait.may_continue(last));
+        assert!(!wait.may_continue(last + Duration::from_secs(2)));
+        wait.end();
+        assert!(wait.may_continue(last + Duration::from_secs(3)));
     }
 
     fn rex() -> Creation {
