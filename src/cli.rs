@@ -162,7 +162,8 @@ fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the arguments; twice if there is a file, whose values are defaults the second time.
+/// Parses the arguments. With a configuration file again, with its values as defaults; and once more without its password file if that
+/// is for another database.
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
@@ -215,7 +216,8 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     Some((source, path.clone()))
 }
 
-/// Whether the password file in the configuration file is for none of the databases that the user named: it is for another one.
+/// Whether the configuration file sets `database-password-file`, but the user has named all databases of this command and none of them
+/// needs a password: the file is for another database.
 fn has_superfluous_password_file(matches: &clap::ArgMatches) -> bool {
     if let Some((_, matches)) = matches.subcommand() {
         return has_superfluous_password_file(matches);

@@ -1,4 +1,4 @@
-//! Enums whose variants have names.
+//! Enums with a string for each variant, and a list of all variants.
 
 /// Defines an enum with the list of its variants, `ALL`, and the name of each, `as_str`: in the log, in metrics, in JSON and in the
 /// database.

@@ -80,7 +80,7 @@ impl Server {
         store
             .correct(&clock)
             .await
-            .context("cannot read the time of the database")?;
+            .context("cannot read the database's clock")?;
         drop(startup);
         Ok(Self {
             store: Arc::new(store),

@@ -47,7 +47,7 @@ impl BaseUrl {
         &self.0
     }
 
-    /// The URL without `/v1`, below which the docs and the document are.
+    /// The URL without `/v1`, below which the docs and the OpenAPI document are.
     pub fn root(&self) -> &str {
         self.0.strip_suffix("/v1").unwrap_or(&self.0)
     }

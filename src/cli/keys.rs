@@ -65,7 +65,7 @@ pub(super) enum Command {
     Rotate {
         #[command(flatten)]
         key: KeyArgs,
-        /// Grace period in which the old secret still works; 0s disables it immediately
+        /// Grace period in which the old secret still works; with 0s it stops working immediately
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
         grace: Duration,
         /// Do not ask for confirmation, which is needed during the grace period of an earlier rotation

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
-/// [`Activity::idle_since`] of a connection with a request in flight.
+/// [`Activity::idle_since`] of a connection that does not wait for its client: the service is working on a request.
 const BUSY: u64 = u64::MAX;
 
 /// Part of [`Activity::idle_since`] of a connection whose client is reading its response: it is evicted after all idle ones.
@@ -59,7 +59,7 @@ impl Activity {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// The order of eviction: the lowest is evicted first. `None` while a request is in flight.
+    /// The order of eviction: the lowest is evicted first. `None` while the connection does not wait for its client.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let since = self.idle_since.load(Ordering::Relaxed);
         (since != BUSY).then_some(since)

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Head, Response, header};
 
-/// A file of a page.
+/// A static asset, such as a file of a page or the OpenAPI document.
 #[derive(Debug)]
 pub struct Asset {
     content_type: HeaderValue,

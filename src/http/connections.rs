@@ -292,8 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_has_been_idle_longest_is_evicted_and_one_with_a_request_in_flight_never_is()
-     {
+    fn the_connection_that_has_been_idle_longest_is_evicted_and_a_busy_one_never_is() {
         let connections = connections(3, 100);
         let enter = || connections.enter(ip("192.0.2.1"));
         let (one, two, three) = (enter().unwrap(), enter().unwrap(), enter().unwrap());

@@ -1,4 +1,5 @@
-//! The phase of a connection, and when it began. Written by requests, and read by the stream for its timeouts.
+//! The phase of a connection, and when it began. Written by requests and by their connection
+//! (`TimeoutStream`, or `http2`), which reads it for its timeouts.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -14,7 +14,7 @@ pub enum Rejection {
 
 named! {
     pub enum ConnectionLimit {
-        /// All connections have a request in flight.
+        /// No connection waits for its client, so none can be evicted.
         Total = "total",
         Address = "address",
     }

@@ -11,7 +11,7 @@ pub struct Decision {
     pub admission: Admission,
     /// The window that its headers show.
     pub quota: Quota,
-    /// The time of the decision, by the reference clock.
+    /// The time of the decision: by Redis's clock if Redis decided, otherwise by this node's.
     pub now: Timestamp,
     /// Whether the meter had nothing to store before this request.
     pub first_unstored: bool,

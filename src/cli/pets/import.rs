@@ -42,7 +42,7 @@ const MAX_PRINTED_LINES: u64 = 20;
 
 /// Import animals from a file, even while the server is running.
 ///
-/// Either all of them become visible together, or, if a line is bad, none. A missing database is created, and one with an earlier schema version is
+/// Either all of them become visible together, or, if a line is bad, none. A missing database is created, and one of an earlier database format is
 /// migrated.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportCommand {

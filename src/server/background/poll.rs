@@ -62,7 +62,8 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
             "the database has lost changes: reading all keys; a standby that lagged was promoted, or a backup was restored"
         );
     }
-    // After an outage the server may be a standby that lacks the last changes, and new ones may have raised its revisions already.
+    // After an outage the database may be a promoted standby that lacks the last changes, and new ones may have raised its revisions
+    // already.
     if is_older || (was_outage && store.is_shared()) {
         store.pets_changed();
         access.directory.expect_older();

@@ -19,8 +19,8 @@ pub(super) struct Delivery {
     waiting: AtomicUsize,
     capacity: usize,
     pub(super) dropped: Arc<Dropped>,
-    /// Spans lost since exports began to fail.
-    lost: AtomicU64,
+    /// Spans dropped since exports began to fail.
+    dropped_since_failure: AtomicU64,
     /// Why the last attempt failed. The SDK does not pass on errors of the connection.
     cause: Mutex<String>,
 }
@@ -32,7 +32,7 @@ impl Delivery {
             waiting: AtomicUsize::new(0),
             capacity,
             dropped: Arc::default(),
-            lost: AtomicU64::new(0),
+            dropped_since_failure: AtomicU64::new(0),
             cause: Mutex::default(),
         }
     }
@@ -69,14 +69,14 @@ impl Delivery {
         self.waiting.fetch_sub(spans, Relaxed);
         let spans = spans as u64;
         if is_exported {
-            match self.lost.swap(0, Relaxed) {
+            match self.dropped_since_failure.swap(0, Relaxed) {
                 0 => {}
-                lost => tracing::info!(lost, "traces are exported again"),
+                dropped => tracing::info!(dropped, "traces are exported again"),
             }
             return;
         }
         self.dropped.export_failed.add(spans);
-        if self.lost.fetch_add(spans, Relaxed) == 0 {
+        if self.dropped_since_failure.fetch_add(spans, Relaxed) == 0 {
             let cause = lock(&self.cause);
             tracing::warn!(cause = %*cause, "traces cannot be exported: spans are dropped");
         }
