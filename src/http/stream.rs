@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -110,6 +110,22 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         Poll::Pending
     }
 
+    /// Checks the deadline while the client does not read.
+    fn wait_for_reader(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let now = Instant::now();
+        let is_streaming = self.progress.phase.get() == Phase::Streaming;
+        if is_streaming && !self.slow {
+            // The time that the service took for this part does not count.
+            self.reset_deadline(now);
+        }
+        if is_streaming || !self.slow {
+            self.progress.activity().mark_writing(now);
+        }
+        self.stalled = true;
+        self.slow = true;
+        self.wait(cx)
+    }
+
     /// Resets the deadline after progress of the client.
     fn reset_deadline(&mut self, now: Instant) {
         self.written = 0;
@@ -154,20 +170,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         let result = Pin::new(&mut this.io).poll_write(cx, bytes);
-        this.stalled = result.is_pending();
-        let is_streaming = this.progress.phase.get() == Phase::Streaming;
         let Poll::Ready(done) = result else {
-            let now = Instant::now();
-            if is_streaming && !this.slow {
-                // The time that the service took for this part does not count.
-                this.reset_deadline(now);
-            }
-            if is_streaming || !this.slow {
-                this.progress.activity().mark_writing(now);
-            }
-            this.slow = true;
-            return this.wait(cx).map(Err);
+            return this.wait_for_reader(cx).map(Err);
         };
+        this.stalled = false;
         let ready_at = this.progress.since.get();
         if ready_at != this.ready_at {
             // The first write of a new response.
@@ -183,7 +189,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
             }
             this.progress.activity().mark_writing(now);
         }
-        if is_streaming {
+        if this.progress.phase.get() == Phase::Streaming {
             this.progress.activity().mark_busy();
         }
         // A read may be pending since before the response, when there was no deadline; now there is one.
@@ -192,17 +198,27 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.slow && self.progress.phase.get() == Phase::Streaming {
+        let this = &mut *self;
+        // TLS buffers what is written, so only this shows that its client does not read.
+        let Poll::Ready(flushed) = Pin::new(&mut this.io).poll_flush(cx) else {
+            return this.wait_for_reader(cx).map(Err);
+        };
+        this.stalled = false;
+        if this.slow && this.progress.phase.get() == Phase::Streaming {
             // The client has read all that was streamed, but for what is in the buffer of the socket.
-            self.slow = false;
+            this.slow = false;
         }
-        Pin::new(&mut self.io).poll_flush(cx)
+        Poll::Ready(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.linger.is_none() {
-            ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+            // With TLS, there is a last record to write.
+            let Poll::Ready(shut_down) = Pin::new(&mut this.io).poll_shutdown(cx) else {
+                return this.wait_for_reader(cx).map(Err);
+            };
+            shut_down?;
             if this.progress.lingers.get() {
                 this.linger = Linger::begin(this.lingering);
             }

@@ -1,6 +1,6 @@
 //! Clients that do not speak TLS, or not to the end: bounded, and no harm to others.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,53 @@ fn a_plain_request_gets_a_readable_400_and_the_connection_is_closed() {
     response.rate();
     assert!(connection.is_closed());
     assert_eq!(key.get("/v1/pets").status, 200);
+}
+
+/// Sends requests without a key until the server reads no more, because its responses are not read. Returns why it has closed the
+/// connection in the end.
+fn send_without_reading(
+    stream: &mut impl Write,
+    mut is_full: impl FnMut(),
+    patience: Duration,
+) -> ErrorKind {
+    let began = Instant::now();
+    loop {
+        match stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                is_full();
+            }
+            Err(error) => return error.kind(),
+        }
+        assert!(began.elapsed() < patience, "still open");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_its_responses_is_disconnected_or_makes_room_for_another() {
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(60));
+    for (idle, max_connections) in [(short, 1_000), (long, 1)] {
+        let (app, key, certificate, _folder) = start(|config| {
+            config.idle_timeout = idle;
+            config.max_connections = max_connections;
+        });
+        let mut stream = certificate.client().handshake(app.address()).expect("TLS");
+        let timeout = Some(Duration::from_millis(100));
+        stream.sock.set_write_timeout(timeout).expect("a timeout");
+        let began = Instant::now();
+        let other_connects = || {
+            if max_connections == 1 {
+                assert_eq!(key.get("/v1/pets").status, 200);
+            }
+        };
+        let closed = send_without_reading(&mut stream, other_connects, Duration::from_secs(15));
+        assert!(
+            matches!(closed, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+            "{closed:?}"
+        );
+        println!("closed after {:?}", began.elapsed());
+        assert_eq!(key.get("/v1/pets").status, 200);
+    }
 }
 
 #[test]

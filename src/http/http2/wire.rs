@@ -57,7 +57,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
         ready!(inner.poll_send(cx))?;
-        Pin::new(&mut inner.io).poll_flush(cx)
+        // TLS buffers what is written, so only this shows that everything was sent.
+        let flushed = Pin::new(&mut inner.io).poll_flush(cx);
+        match flushed.is_pending() {
+            true => inner.block(),
+            false => inner.blocked = None,
+        }
+        flushed
     }
 
     /// Since when a head has arrived only in part.
@@ -97,18 +103,22 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> WireState<IO> {
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
-                    self.blocked.get_or_insert_with(|| (Instant::now(), 0));
+                    self.block();
                     return Poll::Pending;
                 }
             }
         }
-        self.blocked = None;
         self.sent = 0;
         if self.collected.capacity() > 0 {
             self.collected.clear();
             SPARE.set(std::mem::take(&mut self.collected));
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Records that the client does not read all that is sent.
+    fn block(&mut self) {
+        self.blocked.get_or_insert_with(|| (Instant::now(), 0));
     }
 
     /// Collects bytes. Returns how many there was room for.
@@ -191,5 +201,64 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
         let mut inner = self.0.borrow_mut();
         ready!(inner.poll_send(cx))?;
         Pin::new(&mut inner.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Takes everything that is written, as TLS does, and sends it only if the client reads.
+    struct Buffered {
+        is_read: bool,
+    }
+
+    impl AsyncRead for Buffered {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Buffered {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            match self.is_read {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.poll_flush(cx)
+        }
+    }
+
+    #[test]
+    fn a_client_is_blocked_until_what_it_was_sent_is_flushed() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut wire = Wire::new(Buffered { is_read: false });
+        assert!(Pin::new(&mut wire).poll_write(cx, b"frame").is_ready());
+        assert_eq!(wire.blocked_since(), None);
+        assert!(wire.poll_send(cx).is_pending());
+        let since = wire.blocked_since();
+        assert!(since.is_some());
+        assert!(wire.poll_send(cx).is_pending());
+        assert_eq!(wire.blocked_since(), since);
+        wire.0.borrow_mut().io.is_read = true;
+        assert!(wire.poll_send(cx).is_ready());
+        assert_eq!(wire.blocked_since(), None);
     }
 }
