@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::future::poll_fn;
 use std::io;
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(super) fn survive_file_size_limit() -> io::Result<()> {
     signal(too_large).map(drop)
 }
 
+static SENDER: OnceLock<watch::Sender<Option<&'static str>>> = OnceLock::new();
+
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
 impl Signals {
@@ -43,8 +46,13 @@ impl Signals {
     }
 
     fn listen(ends_on_hangup: bool) -> io::Result<Self> {
+        // One thread for each process: of a command that asks twice, the second question listens to the same.
+        if let Some(sender) = SENDER.get() {
+            return Ok(Self(sender.subscribe()));
+        }
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (sender, receiver) = watch::channel(None);
+        let sender = SENDER.get_or_init(|| sender);
         let mut signals = {
             let _context = runtime.enter();
             let mut signals = vec![
@@ -62,7 +70,7 @@ impl Signals {
             let name = next(&mut signals).await;
             if sender.send(Some(name)).is_err() {
                 // Nobody waits for a signal any more: it was only for a question, which is answered.
-                print::error(&format!("stopped by {name}"));
+                print::error(&format!("stopped by {name}: the change may have been made"));
                 std::process::exit(1);
             }
             // Some programs signal both the process and its group, which is one request to shut down.

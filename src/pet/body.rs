@@ -63,7 +63,11 @@ impl Fields<'_> {
         to_name: fn(String) -> Result<PetName, String>,
         problems: &mut Vec<String>,
     ) -> Option<NewPet> {
-        for name in self.repeated.drain(..) {
+        for (index, name) in self.repeated.drain(..).enumerate() {
+            let name = match index < MAX_REPEATED {
+                true => &*name,
+                false => "some other field",
+            };
             problems.push(format!("{name} must be given at most once"));
         }
         let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
@@ -148,7 +152,10 @@ pub(super) fn parse_int64(text: &str) -> Option<i64> {
     }
 }
 
-/// The known fields, not yet parsed, and the names of all repeated fields.
+/// How many repeated fields a message names: a body has room for thousands.
+const MAX_REPEATED: usize = 8;
+
+/// The known fields, not yet parsed, and the names of repeated fields: at most one more than a message names.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     pub(super) id: Option<&'a RawValue>,
@@ -186,8 +193,11 @@ impl<'de> Visitor<'de> for FieldsVisitor {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
-            if let Some(name) = seen.replace(name) {
-                fields.repeated.push(displayed(name));
+            if let Some(name) = seen.replace(name).map(displayed)
+                && fields.repeated.len() <= MAX_REPEATED
+                && !fields.repeated.contains(&name)
+            {
+                fields.repeated.push(name);
             }
         }
         Ok(fields)
@@ -221,6 +231,26 @@ mod tests {
         assert_eq!(
             (pet.name.as_str(), pet.category_id, pet.status),
             ("Rex", 0, PetStatus::Available)
+        );
+    }
+
+    #[test]
+    fn a_few_repeated_fields_are_named_once_each() {
+        let same = r#""":0,"#.repeat(3_000);
+        let text = problem(&format!(r#"{{{same}"name":"a","categoryId":1}}"#));
+        assert_eq!(
+            text,
+            r#"The body is not a valid animal: "" must be given at most once."#
+        );
+        let many: String = (0..1_000)
+            .map(|i| format!(r#""x{i}":0,"x{i}":0,"#))
+            .collect();
+        let text = problem(&format!(r#"{{{many}"name":"a","categoryId":1}}"#));
+        assert!(
+            text.ends_with(
+                "; x7 must be given at most once; some other field must be given at most once."
+            ),
+            "{text}"
         );
     }
 

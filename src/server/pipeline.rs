@@ -274,7 +274,9 @@ impl Pipeline {
         );
         let is_logged = match error {
             _ if is_creation && store.writer().state.health.failure().is_some() => false,
-            ApiError::Unavailable { .. } => error_log_limiter.allows(record.now, readiness),
+            ApiError::Unavailable { .. } | ApiError::Unconfirmed { .. } => {
+                error_log_limiter.allows(record.now, readiness)
+            }
             _ => true,
         };
         if is_logged {

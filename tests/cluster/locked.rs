@@ -54,6 +54,37 @@ fn create(client: &Client, name: &str) -> Response {
 }
 
 #[test]
+fn a_creation_whose_commit_is_late_may_have_been_made_and_the_response_says_so() {
+    let postgres = Postgres::start();
+    let node = Node::on(postgres.url());
+    postgres.psql(
+        "postgres",
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1.3); RETURN new; END';
+         CREATE CONSTRAINT TRIGGER late AFTER INSERT ON pets DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW WHEN (new.name = 'late') EXECUTE FUNCTION wait()",
+    );
+    let other = node.sql_client();
+    other.lock("counters");
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| create(&node.client, "first"));
+        std::thread::sleep(Duration::from_millis(100));
+        // It waits for the transaction of the first one. Its deadline passes during its own commit.
+        let late = scope.spawn(|| create(&node.client, "late"));
+        std::thread::sleep(Duration::from_millis(1_100));
+        other.unlock();
+        assert_eq!(first.join().expect("a response").status, 201);
+        let late = late.join().expect("a response");
+        late.is_error(503, "unavailable");
+        let message = late.json()["message"].to_string();
+        assert!(message.contains("may have been made"), "{message}");
+    });
+    eventually(TIMEOUT, "the animal", || {
+        let count = postgres.psql("postgres", "SELECT count(*) FROM pets WHERE name = 'late'");
+        count.trim() == "1"
+    });
+}
+
+#[test]
 fn a_creation_is_503_while_a_table_is_locked_every_time() {
     let postgres = Postgres::start();
     let nodes: Vec<_> = (0..5)

@@ -175,7 +175,7 @@ fn a_command_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
     .exits(0);
     let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
     fs::write(folder.path().join("a.ndjson"), line).expect("a file");
-    let unknown = "whether the change was made is unknown, so check before you repeat it";
+    let unknown = "whether the change was made is unknown: PostgreSQL: connection closed";
     let commands = [
         (
             "pets import a.ndjson",

@@ -328,7 +328,7 @@ fn ctrl_c_at_a_question_ends_a_command_with_one_line_and_changes_nothing() {
     other.execute_batch("COMMIT").expect("no lock");
     assert_eq!(code, Some(1), "{shown}");
     assert!(
-        shown.ends_with("animal-store: stopped by SIGINT\n"),
+        shown.ends_with("animal-store: stopped by SIGINT: the change may have been made\n"),
         "{shown:?}"
     );
     run(folder.path(), &[], &["pets", "show", "1"]).exits(0);

@@ -7,7 +7,7 @@ pub enum StoreError {
     #[error("the store is not available: {0}")]
     Unavailable(String),
     /// A commit was sent, but not confirmed.
-    #[error("whether the change was made is unknown, so check before you repeat it: {0}")]
+    #[error("whether the change was made is unknown: {0}")]
     Unknown(String),
     /// Permanent: a retry would fail, too.
     #[error("the store failed: {0}")]

@@ -2,6 +2,7 @@
 //! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,6 +11,7 @@ use tokio_postgres::Config;
 use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
+use super::error::PgError;
 use super::pool::Pool;
 use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
@@ -25,8 +27,23 @@ pub(super) struct PgWriter {
     pub(super) monitor: WriterMonitor,
 }
 
-/// An animal to create, and the channel for its outcome.
-type QueuedCreation = (Creation, Reply);
+/// An animal to create, and the request that waits for it.
+type QueuedCreation = (Creation, Waiter);
+
+/// A request that waits for the outcome of its creation.
+struct Waiter {
+    reply: Reply,
+    /// Whether the creation may be committed. Set before the transaction has it, and read by a request that waits no longer.
+    may_be_made: Arc<AtomicBool>,
+}
+
+impl Waiter {
+    /// Whether the request still waits. If so, its creation is carried out from here on.
+    fn still_waits(&self) -> bool {
+        self.may_be_made.store(true, SeqCst);
+        !self.reply.is_closed()
+    }
+}
 
 impl PgWriter {
     /// Starts the thread of all connections, which prepare these statements, and the writer on it. A connection on which sent data stays
@@ -71,11 +88,20 @@ impl PgWriter {
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Postgres);
+        let may_be_made = Arc::new(AtomicBool::new(false));
+        let waiter = Waiter {
+            reply,
+            may_be_made: Arc::clone(&may_be_made),
+        };
         self.queue
-            .send((creation, reply))
+            .send((creation, waiter))
             .map_err(|_| writer_stopped())?;
         match with_timeout(REQUEST_TIMEOUT, async { Ok(created.await) }).await {
             Ok(created) => created.unwrap_or_else(|_| Err(writer_stopped())),
+            // The channel is closed, so a creation that is not carried out by now never is.
+            Err(PgError::Unavailable(late)) if may_be_made.load(SeqCst) => {
+                Err(StoreError::Unknown(late))
+            }
             Err(late) => Err(late.into()),
         }
     }
@@ -94,30 +120,30 @@ impl CreationLoop {
         while self.waiting.recv_many(&mut taken, MAX_BATCH).await > 0 {
             self.state.leave(taken.len());
             // A creation whose deadline has passed need not be carried out any more.
-            let (creations, replies): (Vec<_>, Vec<_>) = taken
+            let (creations, waiters): (Vec<_>, Vec<_>) = taken
                 .drain(..)
-                .filter(|(_, reply)| !reply.is_closed())
+                .filter(|(_, waiter)| !waiter.reply.is_closed())
                 .unzip();
             if !creations.is_empty() {
-                self.write(&creations, replies).await;
+                self.write(&creations, waiters).await;
             }
         }
     }
 
-    async fn write(&self, creations: &[Creation], mut replies: Vec<Reply>) {
-        replies
+    async fn write(&self, creations: &[Creation], mut waiters: Vec<Waiter>) {
+        waiters
             .iter_mut()
-            .for_each(|reply| reply.begin(creations.len()));
+            .for_each(|waiter| waiter.reply.begin(creations.len()));
         let creating = transact_within(REQUEST_TIMEOUT, &self.pool, async |transaction| {
-            let waits = |index: usize| replies.get(index).is_some_and(|reply| !reply.is_closed());
+            let waits = |index: usize| waiters.get(index).is_some_and(Waiter::still_waits);
             create(transaction, creations, waits).await
         });
         match creating.await {
             Ok(created) => {
                 self.state.committed(created.iter().flatten());
-                for (reply, created) in replies.into_iter().zip(created) {
+                for (waiter, created) in waiters.into_iter().zip(created) {
                     if let Some(created) = created {
-                        reply.send(Ok(created));
+                        waiter.reply.send(Ok(created));
                     }
                 }
             }
@@ -127,8 +153,8 @@ impl CreationLoop {
                     .health
                     .failed(&error, "writes fail: see the log", true);
                 let failure = StoreError::from(error);
-                for reply in replies {
-                    reply.send(Err(failure.clone()));
+                for waiter in waiters {
+                    waiter.reply.send(Err(failure.clone()));
                 }
             }
         }

@@ -89,7 +89,7 @@ impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let pets = chunk_after(&self.connection, after, status);
         // Even if that has failed: pages of two states do not fit together.
-        if self.at_rest.is_some() && self.engine.readers.at_rest() != self.at_rest {
+        if self.at_rest.is_some() && self.engine.readers.file_stamp() != self.at_rest {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));
         }

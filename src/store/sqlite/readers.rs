@@ -73,8 +73,13 @@ impl Readers {
 
     /// None while there is a write-ahead log.
     fn stamp(&self) -> Option<FileStamp> {
+        self.file_stamp()
+            .filter(|_| !connect::has_journal(&self.path))
+    }
+
+    /// The state of the file itself. What is in a write-ahead log is not part of it yet.
+    pub(super) fn file_stamp(&self) -> Option<FileStamp> {
         let file = std::fs::metadata(&self.path).ok()?;
-        (!connect::has_journal(&self.path))
-            .then(|| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+        Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
     }
 }

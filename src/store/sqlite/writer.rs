@@ -143,6 +143,13 @@ impl ImportWait {
     fn end(&self) {
         self.0.set(None);
     }
+
+    /// Ends the wait, so that the next import is waited for as long.
+    fn end_unless(&self, is_importing: impl FnOnce() -> bool) {
+        if self.0.get().is_some() && !is_importing() {
+            self.end();
+        }
+    }
 }
 
 impl WriteLoop {
@@ -167,7 +174,9 @@ impl WriteLoop {
                     let batch = self.dequeue(std::iter::once(first).chain(others));
                     self.write(batch, jobs)?;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.import_wait.end_unless(|| is_importing(&self.path))
+                }
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
@@ -321,8 +330,12 @@ mod tests {
         assert!(wait.may_continue(last - Duration::from_secs(1)));
         assert!(!wait.may_continue(last));
         assert!(!wait.may_continue(last + Duration::from_secs(2)));
+        wait.end_unless(|| true);
+        assert!(!wait.may_continue(last + Duration::from_secs(3)));
+        wait.end_unless(|| false);
+        assert!(wait.may_continue(last + Duration::from_secs(4)));
         wait.end();
-        assert!(wait.may_continue(last + Duration::from_secs(3)));
+        assert!(wait.may_continue(last + IMPORT_TIMEOUT + Duration::from_secs(5)));
     }
 
     fn rex() -> Creation {
