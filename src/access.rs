@@ -55,6 +55,17 @@ const MAX_LOOKUPS: usize = 4;
 /// The timeout of a lookup, with the time that it waits for its turn.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Counts a lookup whose request is cancelled as a failed authentication. Otherwise a client that resets its streams could have any
+/// number of keys looked up.
+struct CancelledLookup<'a>(&'a AddressTable, IpAddr, Timestamp);
+
+impl Drop for CancelledLookup<'_> {
+    fn drop(&mut self) {
+        let Self(addresses, address, now) = *self;
+        let _ = addresses.record_failure(address, now);
+    }
+}
+
 impl Default for Access {
     fn default() -> Self {
         Self {
@@ -84,8 +95,14 @@ impl Access {
             // instructions of a list request.
             if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. Boxed, so that the state of every other request stays small.
-                let found = self.look_up(store, hash, address, now);
-                let found = Box::pin(tokio::time::timeout(LOOKUP_TIMEOUT, found)).await;
+                let found = Box::pin(async {
+                    let cancelled = CancelledLookup(&self.addresses, address, now);
+                    let found = self.look_up(store, hash, address, now);
+                    let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
+                    std::mem::forget(cancelled);
+                    found
+                });
+                let found = found.await;
                 let late = |_| StoreError::Unavailable("the lookup of a key took too long".into());
                 known = match found.map_err(late)?? {
                     Ok(found) => found,
@@ -243,6 +260,37 @@ mod tests {
             // The store would have found it.
             let (refused, ()) = tokio::join!(authenticate(&stored), others);
             let refused = refused.unwrap();
+            assert!(
+                matches!(refused, Authentication::TooManyFailures(_)),
+                "{refused:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn a_cancelled_lookup_counts_as_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::Sqlite(folder.path().join("a.db"));
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
+            let access = Access::default();
+            let now = Timestamp::from_secs(60);
+            let authenticate = async || {
+                let secret = Secret::generate().unwrap();
+                let credentials = Credentials::Token(secret.reveal().as_bytes());
+                let last_key = LastKey::default();
+                let authenticated =
+                    access.authenticate(&store, credentials, &last_key, ADDRESS, now);
+                tokio::time::timeout(Duration::ZERO, authenticated).await
+            };
+            let busy = access.lookups.acquire_many(4).await.unwrap();
+            for _ in 0..60 {
+                assert!(authenticate().await.is_err());
+            }
+            drop(busy);
+            let refused = authenticate().await.unwrap().unwrap();
             assert!(
                 matches!(refused, Authentication::TooManyFailures(_)),
                 "{refused:?}"

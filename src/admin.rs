@@ -121,6 +121,11 @@ impl Service for Admin {
         ApiError::from(reason).response()
     }
 
+    /// Every change is logged, even if its client does not wait for the response.
+    fn completes_requests(&self) -> bool {
+        true
+    }
+
     fn now(&self) -> Timestamp {
         self.sources.clock.now()
     }

@@ -94,8 +94,9 @@ impl Admin {
         }
         let identity = self.guard.authenticate(head, peer)?;
         let changes = !matches!(*head.method, Method::GET | Method::HEAD);
-        if changes {
-            self.guard.check_change(head, identity)?;
+        match changes {
+            true => self.guard.check_change(head, identity)?,
+            false => self.guard.check_read(head)?,
         }
         let mut call = AdminCall {
             head,

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
-use http::header::{COOKIE, HeaderValue, ORIGIN};
+use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 
 use super::session::{SessionId, Sessions};
 use crate::access::Credentials;
@@ -129,6 +129,16 @@ impl Guard {
         }
     }
 
+    /// Checks that a page of another site does not read. It would not see the response, but could use up streams and time.
+    pub(super) fn check_read(&self, head: &Head<'_>) -> Result<(), ApiError> {
+        let mut sites = head.all(&SEC_FETCH_SITE);
+        let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));
+        match is_foreign || self.origin(head) == RequestOrigin::CrossOrigin {
+            true => Err(CROSS_ORIGIN),
+            false => Ok(()),
+        }
+    }
+
     /// Begins a session for a client that sends the token. Returns its cookie.
     pub(super) fn log_in(
         &self,
@@ -206,6 +216,9 @@ impl Guard {
         }
     }
 }
+
+/// Browsers send it with every request. Scripts of pages cannot change it.
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const NO_ADMIN_TOKEN: ApiError =
     ApiError::Forbidden("Changes require a token: start the server with --admin-token-file.");

@@ -232,9 +232,9 @@ impl Deadlines<'_> {
             Phase::Idle => Some(progress.since.get() + idle),
             Phase::Head | Phase::Busy | Phase::Streaming => None,
         };
-        let grace = self.grace_ends.filter(|_| waiting.is_some());
         // While the last responses are read slowly, only that has a deadline.
         let waiting = waiting.filter(|_| blocked.is_none());
+        let grace = self.grace_ends.filter(|_| waiting.is_some());
         [head, blocked, waiting, grace].into_iter().flatten().min()
     }
 }

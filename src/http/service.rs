@@ -41,6 +41,11 @@ pub trait Service {
         true
     }
 
+    /// Whether a request is carried out to its end although its client has reset its stream, as over HTTP/1.1.
+    fn completes_requests(&self) -> bool {
+        false
+    }
+
     /// Called once, on the thread of the service, before its first request.
     async fn start(&self) {}
 

@@ -15,6 +15,7 @@ use super::linger::Linger;
 use super::progress::{Phase, Progress};
 use super::service::Worker;
 use super::timeouts::Timeouts;
+use super::tls::MAX_BUFFERED_BYTES;
 
 pub(super) struct TimeoutStream<'a, IO> {
     io: IO,
@@ -29,6 +30,8 @@ pub(super) struct TimeoutStream<'a, IO> {
     stalled: bool,
     /// Whether the server has waited for the client to read this response.
     slow: bool,
+    /// How many bytes the stream itself may hold, as TLS does: the client need not have read the last of what was written.
+    buffered: usize,
     /// Bytes written since the deadline was last reset.
     written: usize,
     /// When the response that is being written was ready.
@@ -58,6 +61,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             timer_has_waker: false,
             stalled: false,
             slow: false,
+            buffered: 0,
             written: 0,
             ready_at: now,
             timed_out,
@@ -142,7 +146,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
         let before = buf.filled().len();
         match Pin::new(&mut self.io).poll_read(cx, buf) {
             Poll::Pending => {
-                if self.slow && self.progress.phase.get() == Phase::Idle {
+                if self.slow && !self.stalled && self.progress.phase.get() == Phase::Idle {
                     // hyper waits for the next request, so the response has been written.
                     let now = Instant::now();
                     self.slow = false;
@@ -184,7 +188,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
         } else if this.slow {
             this.written += done.as_ref().map_or(0, |written| *written);
             let now = Instant::now();
-            if this.written >= this.timeouts.min_bytes() {
+            if this.written + this.buffered >= this.timeouts.min_bytes() {
                 this.reset_deadline(now);
             }
             this.progress.activity().mark_writing(now);
@@ -201,14 +205,21 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
         let this = &mut *self;
         // TLS buffers what is written, so only this shows that its client does not read.
         let Poll::Ready(flushed) = Pin::new(&mut this.io).poll_flush(cx) else {
+            this.buffered = MAX_BUFFERED_BYTES;
             return this.wait_for_reader(cx).map(Err);
         };
         this.stalled = false;
+        let activity = this.progress.activity();
         if this.slow && this.progress.phase.get() == Phase::Streaming {
             // The client has read all that was streamed, but for what is in the buffer of the socket.
             this.slow = false;
+            activity.mark_busy();
         }
-        Poll::Ready(flushed)
+        // It may have been evicted just before it was busy again.
+        match activity.is_evicted() {
+            true => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+            false => Poll::Ready(flushed),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

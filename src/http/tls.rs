@@ -5,7 +5,7 @@
 
 mod handshake;
 
-pub(super) use handshake::{Handshake, perform_handshake};
+pub(super) use handshake::{Handshake, MAX_BUFFERED_BYTES, perform_handshake};
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

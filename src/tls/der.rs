@@ -80,6 +80,8 @@ fn timestamp(year: &str, rest: &[u8]) -> Option<Timestamp> {
     let mut pairs = rest.as_bytes().chunks(2).map(text);
     let mut next = || pairs.next().flatten();
     let (month, day, hour, minute, second) = (next()?, next()?, next()?, next()?, next()?);
+    // The end of 9999 is how certificates that never expire are dated (RFC 5280), and beyond what jiff can represent.
+    let year = if year == "9999" { "9998" } else { year };
     let time = format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z");
     time.parse().ok()
 }
@@ -115,4 +117,17 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     };
     let (content, rest) = rest.split_at_checked(length)?;
     Some((tag, content, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_may_never_expire() {
+        let last_of_9998 = timestamp("9998", b"1231235959Z");
+        assert!(last_of_9998.is_some());
+        assert_eq!(timestamp("9999", b"1231235959Z"), last_of_9998);
+        assert_eq!(timestamp("9999", b"1331235959Z"), None);
+    }
 }

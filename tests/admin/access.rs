@@ -155,6 +155,27 @@ fn a_change_is_accepted_from_the_page_itself_and_from_scripts_only() {
 }
 
 #[test]
+fn a_page_of_another_site_does_not_read_either() {
+    let (_app, operator, _) = start();
+    let read = |name: &str, value: &str| {
+        operator
+            .request("GET", "/api/overview")
+            .header(name, value)
+            .send()
+    };
+    for (name, value) in [
+        ("Origin", "http://evil.example"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
+    ] {
+        read(name, value).is_error(403, "forbidden");
+    }
+    for site in ["same-origin", "none"] {
+        assert_eq!(read("Sec-Fetch-Site", site).status, 200, "{site}");
+    }
+}
+
+#[test]
 fn a_request_for_a_foreign_host_name_is_rejected() {
     let (_app, operator, _) = start_with(|config| {
         config.admin_hosts = vec!["Admin.example".into()];

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{App, Certificate, Client, Process, Stopwatch};
+use harness::{App, Certificate, Client, Process, Stopwatch, eventually};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -107,6 +107,25 @@ fn live(window: u32) -> (Process, Raw, TempDir) {
     raw.get(1, "/api/live");
     raw.next_of(DATA).expect("events");
     (process, raw, folder)
+}
+
+#[test]
+fn a_change_by_an_operator_is_logged_although_the_stream_is_reset() {
+    let (process, mut raw, folder) = live(65_535);
+    let create = ["keys", "create", "--name", "a", "--plan", "pro"];
+    crate::run(folder.path(), &create).exits(0);
+    let head = raw.head("POST", "/api/keys/1/revoke", &[]);
+    let ends = END_STREAM | END_HEADERS;
+    let reset = [
+        frame(HEADERS, ends, 3, &head),
+        frame(RST_STREAM, 0, 3, &8_u32.to_be_bytes()),
+    ];
+    raw.send(&reset.concat()).expect("it is sent");
+    let mut log = String::new();
+    eventually(Duration::from_secs(10), "a line", || {
+        log.push_str(&process.log());
+        log.contains("key revoked")
+    });
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Clients of HTTP/2 that are slow: each request has its own deadline, and others on the same connection are served meanwhile.
 
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use animal_store::config::{Config, TlsFiles};
@@ -185,6 +186,28 @@ fn a_response_that_is_read_slowly_but_fast_enough_arrives_whole() {
         }
     }
     assert!(began.elapsed() > timeout * 3, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_client_that_does_not_read_its_socket_makes_room_for_another() {
+    let (app, key, certificate, _folder) = server(|config| {
+        config.max_connections = 1;
+        config.idle_timeout = LONG;
+    });
+    let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0x7fff_ffff)]);
+    raw.send_frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
+    for stream in (1..200).step_by(2) {
+        raw.get(stream, LARGE);
+    }
+    // Until the buffers of the system are full.
+    std::thread::sleep(SHORT);
+    let began = Instant::now();
+    while raw.send(&frame(PING, 0, 0, &[7; 8])).is_ok() {
+        let _other = TcpStream::connect(app.address()).expect("a connection");
+        std::thread::sleep(SHORT / 10);
+        assert!(began.elapsed() < SHORT * 20, "still open");
+    }
+    println!("closed after {:?}", began.elapsed());
 }
 
 #[test]

@@ -12,6 +12,9 @@ let shown = { name: "login" };
 /** Whether the server lets this page read. */
 let mayRead = false;
 
+/** The timer after which the page begins again, while the server cannot be reached. */
+let retry = null;
+
 /** The read that is under way. A newer one aborts it: a late response never replaces a newer one. */
 let reading = null;
 
@@ -42,7 +45,7 @@ async function load({ to, quiet = false } = {}) {
     if (reading === controller) {
       reading = null;
       view.wait(false);
-      openStream(name === "key" && shownKey ? id : null);
+      if (!retry) openStream(name === "key" && shownKey ? id : null);
     }
   }
 }
@@ -99,7 +102,15 @@ function showLogin(message = "") {
   if (!$("dialog").open) $("token").focus();
 }
 
+/** Begins again in a moment. Whoever asks for it, there is one timer. */
+function beginLater() {
+  clearTimeout(retry);
+  retry = setTimeout(begin, 2000);
+}
+
 async function begin() {
+  clearTimeout(retry);
+  retry = null;
   let overview;
   try {
     const { data: session } = await call("GET", "session");
@@ -112,7 +123,7 @@ async function begin() {
   } catch (failure) {
     if (failure.status === 401) return;
     showLost(true);
-    setTimeout(begin, 2000);
+    beginLater();
     return;
   }
   showLost(false);

@@ -168,7 +168,7 @@ function openStream(key = null) {
     // A stream that ended because the session did is not opened again by the browser.
     if (source.readyState === EventSource.CLOSED) {
       closeStream();
-      setTimeout(begin, 2000);
+      beginLater();
     }
   };
 }

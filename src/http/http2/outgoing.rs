@@ -18,11 +18,20 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Waits until there is room for another chunk, and counts it. Returns false when the connection has ended.
-    pub(super) async fn add(&self, bytes: usize) -> bool {
-        while self.bytes.get() >= MAX_BYTES && !self.closed.get() {
+    /// Whether another chunk has to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.get() >= MAX_BYTES && !self.closed.get()
+    }
+
+    /// Waits until there is room for another chunk.
+    pub(super) async fn room(&self) {
+        while self.is_full() {
             self.changed.notified().await;
         }
+    }
+
+    /// Counts a chunk. Returns false when the connection has ended.
+    pub(super) fn add(&self, bytes: usize) -> bool {
         self.bytes.set(self.bytes.get() + bytes);
         !self.closed.get()
     }

@@ -66,6 +66,9 @@ async fn serve<S: Service>(
                 if needs_continue.as_ref().is_some_and(|needed| needed.take()) {
                     send_continue(respond);
                 }
+                if service.completes_requests() {
+                    return Poll::Pending;
+                }
                 // The client has reset the stream, or the connection has ended.
                 respond.poll_reset(cx).map(|_| None)
             }

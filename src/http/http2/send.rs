@@ -108,7 +108,14 @@ impl<S: Service> Sending<'_, S> {
 
     async fn send(&mut self, chunk: Bytes, ends: bool) -> Option<()> {
         let length = chunk.len();
-        if !self.context.outgoing.add(length).await {
+        let RequestContext {
+            outgoing, progress, ..
+        } = self.context;
+        if outgoing.is_full() {
+            let _waiting = progress.wait_for_client();
+            outgoing.room().await;
+        }
+        if !outgoing.add(length) {
             return None;
         }
         self.stream.send_data(chunk, ends).ok()?;

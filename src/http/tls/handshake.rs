@@ -14,7 +14,7 @@ use super::super::service::Worker;
 use super::Tls;
 
 /// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
-const MAX_BUFFERED_BYTES: usize = 16 * 1024;
+pub(in crate::http) const MAX_BUFFERED_BYTES: usize = 16 * 1024;
 
 #[expect(
     clippy::large_enum_variant,

@@ -2,7 +2,7 @@
 //! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,7 +11,6 @@ use tokio_postgres::Config;
 use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
-use super::error::PgError;
 use super::pool::Pool;
 use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
@@ -40,7 +39,8 @@ struct Waiter {
 impl Waiter {
     /// Whether the request still waits. If so, its creation is carried out from here on.
     fn still_waits(&self) -> bool {
-        self.may_be_made.store(true, SeqCst);
+        self.may_be_made.store(true, Relaxed);
+        fence(SeqCst);
         !self.reply.is_closed()
     }
 }
@@ -98,11 +98,14 @@ impl PgWriter {
             .map_err(|_| writer_stopped())?;
         match with_timeout(REQUEST_TIMEOUT, async { Ok(created.await) }).await {
             Ok(created) => created.unwrap_or_else(|_| Err(writer_stopped())),
-            // The channel is closed, so a creation that is not carried out by now never is.
-            Err(PgError::Unavailable(late)) if may_be_made.load(SeqCst) => {
-                Err(StoreError::Unknown(late))
+            Err(late) => {
+                // The channel is closed, so a creation that is not carried out by now never is.
+                fence(SeqCst);
+                Err(match may_be_made.load(Relaxed) {
+                    true => StoreError::Unknown(late.to_string()),
+                    false => late.into(),
+                })
             }
-            Err(late) => Err(late.into()),
         }
     }
 }
