@@ -217,7 +217,7 @@ impl Guard {
     }
 }
 
-/// Browsers send it with every request. Scripts of pages cannot change it.
+/// Browsers send it to HTTPS and loopback addresses. Scripts of pages cannot change it.
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const NO_ADMIN_TOKEN: ApiError =

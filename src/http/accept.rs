@@ -53,6 +53,7 @@ pub async fn accept<S: Service + 'static>(
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(socket)?;
     service.start().await;
+    let tasks = TaskTracker::new();
     let acceptor = Acceptor {
         connections,
         tls,
@@ -62,8 +63,9 @@ pub async fn accept<S: Service + 'static>(
             timeouts,
             draining: Rc::default(),
             lingering: Cell::new(0),
+            tasks: tasks.clone(),
         }),
-        tasks: TaskTracker::new(),
+        tasks,
     };
     tokio::select! {
         () = acceptor.accept_all(&listener) => {}

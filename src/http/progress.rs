@@ -91,6 +91,15 @@ impl Progress {
         ClientWait(self)
     }
 
+    /// The same for a client that has not read what it was sent: it is evicted after all idle ones.
+    pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
+        self.waiting.set(self.waiting.get() + 1);
+        if self.waiting.get() == self.open.get() {
+            self.activity().mark_writing(Instant::now());
+        }
+        ClientWait(self)
+    }
+
     /// Whether the request that began last may be served: those beyond the first of a connection are limited over all connections
     /// and by address.
     pub(super) fn reserve_stream(&self) -> bool {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use super::request_id::RequestIds;
 use super::{Head, Rejection, RequestBody, RequestId, Response, Timeouts};
@@ -96,4 +97,6 @@ pub(super) struct Worker<S> {
     pub(super) timeouts: Timeouts,
     pub(super) draining: Rc<Cell<bool>>,
     pub(super) lingering: Cell<usize>,
+    /// What a shutdown waits for.
+    pub(super) tasks: TaskTracker,
 }

@@ -188,7 +188,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
         } else if this.slow {
             this.written += done.as_ref().map_or(0, |written| *written);
             let now = Instant::now();
-            if this.written + this.buffered >= this.timeouts.min_bytes() {
+            let min_bytes = this.timeouts.min_bytes();
+            if this.written + this.buffered.min(min_bytes / 2) >= min_bytes {
                 this.reset_deadline(now);
             }
             this.progress.activity().mark_writing(now);
@@ -209,17 +210,17 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
             return this.wait_for_reader(cx).map(Err);
         };
         this.stalled = false;
-        let activity = this.progress.activity();
         if this.slow && this.progress.phase.get() == Phase::Streaming {
             // The client has read all that was streamed, but for what is in the buffer of the socket.
             this.slow = false;
+            let activity = this.progress.activity();
             activity.mark_busy();
+            // It may have been evicted just before, and nothing else would notice it while the service is waited for.
+            if activity.is_evicted() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
         }
-        // It may have been evicted just before it was busy again.
-        match activity.is_evicted() {
-            true => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-            false => Poll::Ready(flushed),
-        }
+        Poll::Ready(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -11,6 +11,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use super::connections::{ConnectionLimits, Connections};
 use super::request_id::RequestIds;
@@ -117,6 +118,7 @@ fn connect_with(
         timeouts: Timeouts { request, idle },
         draining: Rc::clone(draining),
         lingering: Cell::new(0),
+        tasks: TaskTracker::new(),
     };
     tokio::task::spawn_local(async move { connection::serve(server, slot, PEER, &worker).await });
     client

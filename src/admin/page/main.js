@@ -87,6 +87,8 @@ async function route() {
 
 /** Asks for the token. Nothing that the session has shown is left, except for a secret, which could never be shown again. */
 function showLogin(message = "") {
+  clearTimeout(retry);
+  retry = null;
   mayRead = false;
   reading?.abort();
   reading = null;

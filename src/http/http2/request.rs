@@ -32,7 +32,12 @@ pub(super) fn start<S: Service + 'static>(
     let open = context.progress.begin();
     let mut serving = Box::pin(serve(Rc::clone(context), request, respond, open));
     if serving.as_mut().poll(cx).is_pending() {
-        tokio::task::spawn_local(serving);
+        let Worker { service, tasks, .. } = &*context.worker;
+        match service.completes_requests() {
+            // A shutdown waits for it, even if its connection has ended.
+            true => tasks.spawn_local(serving),
+            false => tokio::task::spawn_local(serving),
+        };
     }
 }
 

@@ -112,7 +112,7 @@ impl<S: Service> Sending<'_, S> {
             outgoing, progress, ..
         } = self.context;
         if outgoing.is_full() {
-            let _waiting = progress.wait_for_client();
+            let _waiting = progress.wait_for_reader();
             outgoing.room().await;
         }
         if !outgoing.add(length) {
