@@ -89,7 +89,7 @@ pub async fn accept<S: Service + 'static>(
     {
         tracing::warn!(
             open = tasks.len(),
-            "shutdown deadline passed with connections still open"
+            "shutdown deadline passed with connections or requests still open"
         );
     }
     Ok(())
@@ -99,7 +99,7 @@ struct Acceptor<S> {
     connections: Connections,
     tls: Option<Tls>,
     worker: Rc<Worker<S>>,
-    /// The connections of this thread.
+    /// The connections of this thread, and requests that are carried out to their end.
     tasks: TaskTracker,
 }
 

@@ -91,7 +91,7 @@ impl Progress {
         ClientWait(self)
     }
 
-    /// The same for a client that has not read what it was sent: it is evicted after all idle ones.
+    /// The same for a client that has not read what it was sent: if no other request ends meanwhile, it is evicted after all idle ones.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
         self.waiting.set(self.waiting.get() + 1);
         if self.waiting.get() == self.open.get() {

@@ -210,12 +210,14 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
             return this.wait_for_reader(cx).map(Err);
         };
         this.stalled = false;
-        if this.slow && this.progress.phase.get() == Phase::Streaming {
-            // The client has read all that was streamed, but for what is in the buffer of the socket.
-            this.slow = false;
+        if this.progress.phase.get() == Phase::Streaming {
             let activity = this.progress.activity();
-            activity.mark_busy();
-            // It may have been evicted just before, and nothing else would notice it while the service is waited for.
+            if this.slow {
+                // The client has read all that was streamed, but for what is in the buffer of the socket.
+                this.slow = false;
+                activity.mark_busy();
+            }
+            // It may have been evicted just before the stream began or was busy again, and nothing else would notice it.
             if activity.is_evicted() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }

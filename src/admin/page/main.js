@@ -89,6 +89,8 @@ async function route() {
 function showLogin(message = "") {
   clearTimeout(retry);
   retry = null;
+  // The server has responded.
+  showLost(false);
   mayRead = false;
   reading?.abort();
   reading = null;
