@@ -95,16 +95,15 @@ impl Access {
             // instructions of a list request.
             if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. Boxed, so that the state of every other request stays small.
-                let found = Box::pin(async {
+                let looking_up = Box::pin(async {
                     let cancelled = CancelledLookup(&self.addresses, address, now);
                     let found = self.look_up(store, hash, address, now);
                     let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
                     std::mem::forget(cancelled);
                     found
                 });
-                let found = found.await;
                 let late = |_| StoreError::Unavailable("the lookup of a key took too long".into());
-                known = match found.map_err(late)?? {
+                known = match looking_up.await.map_err(late)?? {
                     Ok(found) => found,
                     Err(quota) => return Ok(Authentication::TooManyFailures(quota)),
                 };

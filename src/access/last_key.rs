@@ -1,6 +1,6 @@
 //! The key that a connection has used last, so that its SHA-256 is computed once and not for each request: on a CPU without
-//! instructions for it, that takes 6 % of the CPU time of a cached list request. The key is still looked up in the directory each time, so a
-//! revocation is not delayed, and it stays in memory no longer than its connection, whose buffers contain it anyway.
+//! instructions for it, that takes 6 % of the CPU time of a cached list request. The key is still looked up in the directory each
+//! time, so a revocation is not delayed, and it stays in memory no longer than its connection, whose buffers contain it anyway.
 
 use std::cell::Cell;
 

@@ -11,7 +11,8 @@ use crate::http::header::FORWARDED_FOR;
 /// A range of addresses, as in `10.0.0.0/8`. IPv4 is mapped to IPv6, so that a range means the same for a listener of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
-    // As numbers: every request is checked, and two comparisons instead of a call to ipnet save 0.6 % of the instructions of a list request.
+    // As numbers: every request is checked, and two comparisons instead of a call to ipnet save 0.6 % of the instructions of a list
+    // request.
     first: u128,
     last: u128,
 }

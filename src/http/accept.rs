@@ -53,7 +53,6 @@ pub async fn accept<S: Service + 'static>(
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(socket)?;
     service.start().await;
-    let tasks = TaskTracker::new();
     let acceptor = Acceptor {
         connections,
         tls,
@@ -63,9 +62,8 @@ pub async fn accept<S: Service + 'static>(
             timeouts,
             draining: Rc::default(),
             lingering: Cell::new(0),
-            tasks: tasks.clone(),
+            tasks: TaskTracker::new(),
         }),
-        tasks,
     };
     tokio::select! {
         () = acceptor.accept_all(&listener) => {}
@@ -81,7 +79,7 @@ pub async fn accept<S: Service + 'static>(
         let _ = tokio::time::timeout(FINAL_ACCEPT_TIMEOUT, acceptor.accept_all(&listener)).await;
     }
     drop(listener);
-    let tasks = &acceptor.tasks;
+    let tasks = &acceptor.worker.tasks;
     tasks.close();
     if tokio::time::timeout_at(deadline, tasks.wait())
         .await
@@ -99,8 +97,6 @@ struct Acceptor<S> {
     connections: Connections,
     tls: Option<Tls>,
     worker: Rc<Worker<S>>,
-    /// The connections of this thread, and requests that are carried out to their end.
-    tasks: TaskTracker,
 }
 
 impl<S: Service + 'static> Acceptor<S> {
@@ -142,13 +138,13 @@ impl<S: Service + 'static> Acceptor<S> {
         let worker = Rc::clone(&self.worker);
         worker.service.opened();
         match &self.tls {
-            None => self.tasks.spawn_local(async move {
+            None => self.worker.tasks.spawn_local(async move {
                 connection::serve(tcp, slot, peer, &worker).await;
                 worker.service.closed();
             }),
             Some(tls) => {
                 let tls = tls.clone();
-                self.tasks.spawn_local(async move {
+                self.worker.tasks.spawn_local(async move {
                     serve_encrypted(&tls, tcp, slot, peer, &worker).await;
                     worker.service.closed();
                 })

@@ -84,18 +84,18 @@ impl Progress {
     /// Records that a request in flight waits for the client, until the return value is dropped. While all requests of a connection
     /// do, it can be evicted.
     pub(super) fn wait_for_client(&self) -> ClientWait<'_> {
-        self.waiting.set(self.waiting.get() + 1);
-        if self.waiting.get() == self.open.get() {
-            self.activity().mark_idle(Instant::now());
-        }
-        ClientWait(self)
+        self.wait(Activity::mark_idle)
     }
 
     /// The same for a client that has not read what it was sent: if no other request ends meanwhile, it is evicted after all idle ones.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
+        self.wait(Activity::mark_writing)
+    }
+
+    fn wait(&self, mark: fn(&Activity, Instant)) -> ClientWait<'_> {
         self.waiting.set(self.waiting.get() + 1);
         if self.waiting.get() == self.open.get() {
-            self.activity().mark_writing(Instant::now());
+            mark(self.activity(), Instant::now());
         }
         ClientWait(self)
     }

@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod identity;
 mod import;
+mod import_wait;
 mod inspect;
 mod job;
 mod keys;

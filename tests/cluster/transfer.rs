@@ -135,6 +135,11 @@ fn a_hundred_thousand_random_animals_are_the_same_in_both_formats_and_on_both_en
     }
 }
 
+/// A line of NDJSON: an animal with this ID.
+fn line(id: i64) -> String {
+    format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n")
+}
+
 #[test]
 fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
     let folder = TempDir::new().expect("a folder");
@@ -146,7 +151,6 @@ fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
     };
     let last_id = || postgres.psql("kept", "SELECT number FROM counters WHERE what = 'pets'");
     command(&["migrate"]).exits(0);
-    let line = |id: i64| format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
     fs::write(folder.path().join("a.ndjson"), line(5) + &line(20)).expect("a file");
     let import = ["pets", "import", "a.ndjson", "--keep-ids"];
     // It fails when they are copied.
@@ -235,8 +239,7 @@ fn a_copy_that_has_waited_for_an_import_fails_instead_of_missing_its_animals() {
     let database = postgres.create_database("raced");
     let run = |words: &[&str]| run(PROGRAM, folder.path(), words);
     let import = |id: i64| {
-        let line = format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
-        fs::write(folder.path().join("a.ndjson"), line).expect("a file");
+        fs::write(folder.path().join("a.ndjson"), line(id)).expect("a file");
         run(&[
             "pets",
             "import",
@@ -270,7 +273,6 @@ fn an_import_during_a_copy_to_the_same_database_leaves_the_counter_above_all_ids
     let database = postgres.create_database("raced");
     let run = |words: &[&str]| run(PROGRAM, folder.path(), words);
     run(&["migrate", "--database", &database]).exits(0);
-    let line = |id: i64| format!("{{\"id\":{id},\"name\":\"Rex\",\"categoryId\":1}}\n");
     fs::write(folder.path().join("few.ndjson"), line(1) + &line(2)).expect("a file");
     run(&[
         "pets",

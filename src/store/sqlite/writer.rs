@@ -2,7 +2,6 @@
 //! the commit fails, all of them fail; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -13,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::error::{file_too_large, is_busy, is_fatal, is_write_failure, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
+use super::import_wait::ImportWait;
 use super::job::Job;
 use super::lock::is_importing;
 use crate::fault::Fault;
@@ -22,10 +22,6 @@ use crate::trace::System;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
-
-/// How long a write waits for an import. A million animals are published within seconds, even on a busy machine; an import that takes
-/// longer than this is assumed to be suspended.
-const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
@@ -127,29 +123,6 @@ struct WriteLoop {
     files: OpenFiles,
     state: Arc<WriterState>,
     import_wait: ImportWait,
-}
-
-/// Since when writes have waited for an import. Not for each batch alone: if the import is suspended, only the first waits long.
-#[derive(Default)]
-struct ImportWait(Cell<Option<Instant>>);
-
-impl ImportWait {
-    fn may_continue(&self, now: Instant) -> bool {
-        let since = self.0.get().unwrap_or(now);
-        self.0.set(Some(since));
-        now.duration_since(since) < IMPORT_TIMEOUT
-    }
-
-    fn end(&self) {
-        self.0.set(None);
-    }
-
-    /// Ends the wait, so that the next import is waited for as long.
-    fn end_unless(&self, is_importing: impl FnOnce() -> bool) {
-        if self.0.get().is_some() && !is_importing() {
-            self.end();
-        }
-    }
 }
 
 impl WriteLoop {
@@ -319,23 +292,6 @@ mod tests {
 
         other.execute_batch("COMMIT").unwrap();
         assert!(runtime.block_on(create()).is_ok());
-    }
-
-    #[test]
-    fn only_the_first_batch_waits_for_an_import_that_is_suspended() {
-        let wait = ImportWait::default();
-        let began = Instant::now();
-        let last = began + IMPORT_TIMEOUT;
-        assert!(wait.may_continue(began));
-        assert!(wait.may_continue(last - Duration::from_secs(1)));
-        assert!(!wait.may_continue(last));
-        assert!(!wait.may_continue(last + Duration::from_secs(2)));
-        wait.end_unless(|| true);
-        assert!(!wait.may_continue(last + Duration::from_secs(3)));
-        wait.end_unless(|| false);
-        assert!(wait.may_continue(last + Duration::from_secs(4)));
-        wait.end();
-        assert!(wait.may_continue(last + IMPORT_TIMEOUT + Duration::from_secs(5)));
     }
 
     fn rex() -> Creation {
