@@ -257,11 +257,11 @@ mod tests {
                 drop(busy);
             };
             // The store would have found it.
-            let (refused, ()) = tokio::join!(authenticate(&stored), others);
-            let refused = refused.unwrap();
+            let (rejected, ()) = tokio::join!(authenticate(&stored), others);
+            let rejected = rejected.unwrap();
             assert!(
-                matches!(refused, Authentication::TooManyFailures(_)),
-                "{refused:?}"
+                matches!(rejected, Authentication::TooManyFailures(_)),
+                "{rejected:?}"
             );
         });
     }
@@ -289,10 +289,10 @@ mod tests {
                 assert!(authenticate().await.is_err());
             }
             drop(busy);
-            let refused = authenticate().await.unwrap().unwrap();
+            let rejected = authenticate().await.unwrap().unwrap();
             assert!(
-                matches!(refused, Authentication::TooManyFailures(_)),
-                "{refused:?}"
+                matches!(rejected, Authentication::TooManyFailures(_)),
+                "{rejected:?}"
             );
         });
     }

@@ -113,6 +113,12 @@ impl Service for Admin {
             if let Some(cause) = error.cause() {
                 tracing::error!(id = exchange.id.as_str(), cause, "admin request failed");
             }
+            // Its handler has not logged it. The path of a change has only numbers that vary.
+            if matches!(error, ApiError::Unconfirmed { .. }) {
+                let subject = format!("{} {}", head.method, head.path);
+                let client = exchange.peer.to_canonical();
+                tracing::warn!(subject, %client, "a change may have been made");
+            }
             error.response()
         })
     }

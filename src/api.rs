@@ -35,13 +35,14 @@ use url::{BaseUrl, LinkRoot};
 
 pub(crate) struct Api {
     store: Arc<Store>,
-    base_urls: BaseUrls,
+    pub(crate) base_urls: BaseUrls,
     /// The timeout for a whole body.
     body_timeout: Duration,
     in_flight: InFlight,
 }
 
 /// The base URLs for links.
+#[derive(Clone)]
 pub(crate) struct BaseUrls {
     /// The one that the operator has configured, for all requests.
     pub public: Option<BaseUrl>,
@@ -97,24 +98,30 @@ impl Api {
         }
         result
     }
+}
 
+impl BaseUrls {
     /// Returns the response to a failed request, with the headers that every response of its operation has.
-    pub(crate) fn error_response<'a>(
-        &'a self,
+    pub(crate) fn error_response(
+        &self,
         route: &Route<'_>,
-        destination: impl FnOnce() -> Destination<'a>,
+        head: &Head<'_>,
+        https: bool,
         error: &ApiError,
     ) -> Response {
         let mut response = error.response();
         if let Route::Operation(call) = route {
-            let root = || self.base_urls.link_root(destination());
+            let root = || {
+                self.link_root(Destination {
+                    https,
+                    authority: Authority::of(head).ok().flatten(),
+                })
+            };
             deprecation::announce(call.operation, root, &mut response);
         }
         response
     }
-}
 
-impl BaseUrls {
     fn link_root<'a>(&'a self, destination: Destination<'a>) -> LinkRoot<'a> {
         match (&self.public, destination.authority) {
             (Some(public), _) => public.into(),

@@ -49,6 +49,7 @@ const DEFAULT_CONFIG_FILE: &str = "/etc/animal-store/config.toml";
     name = "animal-store",
     version,
     disable_help_subcommand = true,
+    override_usage = "animal-store [COMMAND]",
     after_help = "`--version --verbose` also prints the commit, the features, the version of SQLite and the formats of the databases."
 )]
 struct Cli {
@@ -69,11 +70,8 @@ enum Command {
     /// Place, complete, cancel and list orders
     #[command(subcommand)]
     Orders(orders::Command),
-    /// Back up the embedded database, even while the server is running
     Backup(backup::BackupCommand),
-    /// Replace the embedded database with a backup
     Restore(restore::RestoreCommand),
-    /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back
     Copy(copy::CopyCommand),
     /// Create the database, or migrate it to the format of this version
     Migrate(CommandOptions),
@@ -162,8 +160,8 @@ fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the arguments. With a configuration file again, with its values as defaults; and once more without its password file if that
-/// is for another database.
+/// Parses the arguments. If there is a configuration file, parses them a second time with its values as defaults, and a third time
+/// without its password file if that is for another database.
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);

@@ -25,7 +25,7 @@ pub enum Fault {
     NoTimeouts,
     /// Creates an animal on PostgreSQL without its idempotency record.
     NoIdempotencyRecord,
-    /// Deletes old records by a clock that has just started.
+    /// Deletes old records without waiting for the clock to be steady.
     SweepsAtOnce,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
     NoUsageBatchId,

@@ -1,6 +1,6 @@
 //! The API key: a record with an ID, and a secret, which is shown once; only its hash is stored. Clients call the secret their key.
 //! During the grace period of a rotation, a key has two secrets.
-//! A secret is `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over all before them,
+//! A secret is `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over everything before them,
 //! so that a mistyped key is rejected without a query of the store. Neither type can be printed by accident.
 
 use std::fmt;

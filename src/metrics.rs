@@ -8,7 +8,7 @@ pub(crate) use watched::{Watch, WatchedKeys};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::operation::PublicPage;
+use crate::api::operation::PublicResource;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
@@ -62,7 +62,7 @@ impl OperationLabel {
     pub(crate) const fn of(route: &Route<'_>) -> Self {
         match route {
             Route::Operation(call) => Self::Operation(call.operation),
-            Route::Public(PublicPage::Live | PublicPage::Ready) => Self::Health,
+            Route::Public(PublicResource::Live | PublicResource::Ready) => Self::Health,
             Route::Public(_) => Self::Docs,
             Route::Preflight { .. } => Self::Preflight,
             Route::WrongMethod { .. }
@@ -161,7 +161,7 @@ pub struct WorkerMetrics {
     /// Accepted connections.
     pub(crate) connections: Counter,
     pub(crate) open_connections: Gauge,
-    /// The same for all workers.
+    /// Shared by all workers.
     pub(crate) watched: Arc<WatchedKeys>,
 }
 

@@ -24,7 +24,7 @@ use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::{Admin, MetricSources};
-use crate::api::url::BaseUrl;
+use crate::api::BaseUrls;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
 use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
@@ -49,6 +49,7 @@ pub struct Server {
     store: Arc<Store>,
     clock: Clock,
     listeners: Listeners,
+    base_urls: BaseUrls,
     tls: Option<Tls>,
     redis: Option<RedisClient>,
     notifier: Notifier,
@@ -70,7 +71,8 @@ impl Server {
             background::backups::check(backups).await?;
         }
         let listeners = Listeners::open(config, manager.sockets)?;
-        let startup = startup::begin(config, &listeners, tls.as_ref(), &clock)?;
+        let base_urls = base_urls(config, &listeners, tls.as_ref())?;
+        let startup = startup::begin(config, &listeners, tls.as_ref(), &base_urls, &clock)?;
         let waiting = config.max_waiting_writes;
         let mode = Mode::Serve {
             migrate: config.migrate,
@@ -86,6 +88,7 @@ impl Server {
             store: Arc::new(store),
             clock,
             listeners,
+            base_urls,
             tls,
             redis,
             notifier: manager.notifier,
@@ -100,12 +103,17 @@ impl Server {
     /// Starts all threads.
     pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
         let (address, admin_address) = self.listeners.addresses()?;
-        let local_url = format!("{}://{}/v1", scheme(self.tls.as_ref()), reachable(address));
-        let local_url: BaseUrl = local_url.parse().map_err(anyhow::Error::msg)?;
+        let local_url = self.base_urls.local.clone();
         let (shutdown, receiver) = watch::channel(false);
         let workers = self.listeners.api.len();
         let shared = Shared::new(
-            config, self.store, self.clock, self.tls, &local_url, workers, receiver,
+            config,
+            self.store,
+            self.clock,
+            self.tls,
+            self.base_urls,
+            workers,
+            receiver,
         )?;
         let shared = Arc::new(shared);
         if let Some(tls) = &shared.tls {
@@ -216,6 +224,19 @@ impl Server {
             _sink: sink,
         })
     }
+}
+
+fn base_urls(
+    config: &Config,
+    listeners: &Listeners,
+    tls: Option<&Tls>,
+) -> anyhow::Result<BaseUrls> {
+    let (address, _) = listeners.addresses()?;
+    let local = format!("{}://{}/v1", scheme(tls), reachable(address));
+    Ok(BaseUrls {
+        public: config.public_url.clone(),
+        local: local.parse().map_err(anyhow::Error::msg)?,
+    })
 }
 
 fn scheme(tls: Option<&Tls>) -> &'static str {

@@ -18,10 +18,11 @@ mod usage;
 mod writer;
 
 pub use contract::{
-    ActionResult, ChangedKey, Creation, CreationOutcome, Database, DeploymentId, Heartbeat,
-    IdempotencyRecord, ImportConflict, ImportError, ImportRow, KeyChange, KeyChangeResult, KeyList,
-    KeyListQuery, KeyRecord, KeySort, KeyState, Migration, Mode, NewKey, Page, PostgresUrl, Result,
-    Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder, UsageRow,
+    ActionResult, ChangedKey, Creation, CreationOutcome, Database, DeploymentId, FormatChange,
+    Heartbeat, IdempotencyRecord, ImportConflict, ImportError, ImportRow, KeyChange,
+    KeyChangeResult, KeyList, KeyListQuery, KeyRecord, KeySort, KeyState, Mode, NewKey, Page,
+    PostgresUrl, Result, Revisions, StoreError, TableDigest, TakenBy, UsageBatch, UsageRecorder,
+    UsageRow,
 };
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
@@ -53,7 +54,7 @@ pub struct Store {
     cache: Cache,
     /// Animals and pages that clients have read from the engine.
     misses: Counter,
-    migration: Migration,
+    format_change: FormatChange,
 }
 
 impl Store {
@@ -75,18 +76,18 @@ impl Store {
         opened.map(Self::new)
     }
 
-    fn new((engine, migration): (Engine, Migration)) -> Self {
+    fn new((engine, format_change): (Engine, FormatChange)) -> Self {
         Self {
             engine,
             cache: Cache::new(),
             misses: Counter::default(),
-            migration,
+            format_change,
         }
     }
 
     /// The format before it was opened and after; the same if nothing was migrated.
-    pub fn migration(&self) -> Migration {
-        self.migration
+    pub fn format_change(&self) -> FormatChange {
+        self.format_change
     }
 
     /// Closes the store. An embedded database that this process has created, and nobody has used since, is removed.
@@ -117,7 +118,7 @@ impl Store {
         }
     }
 
-    /// Removes the registration of this node, which shuts down.
+    /// Removes the registration of this node, which is shutting down.
     pub async fn deregister(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(_) => Ok(()),

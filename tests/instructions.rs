@@ -24,7 +24,7 @@ const COUNT: u64 = 300;
 /// What a figure may grow by.
 const ALLOWED: f64 = 1.04;
 
-fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
+fn send(kind: &str, client: &Client, exhausted: &Client, count: u64) {
     let mut connection = client.connect();
     for number in 0..count {
         let request = match kind {
@@ -51,7 +51,7 @@ fn send(kind: &str, client: &Client, spent: &Client, count: u64) {
             }
             "429" => {
                 assert_eq!(
-                    spent
+                    exhausted
                         .request("GET", "/v1/pets")
                         .send_on(&mut connection)
                         .status,
@@ -123,8 +123,8 @@ fn no_request_costs_over_4_percent_more_instructions() {
             .trim()
             .to_owned()
     };
-    let rich = key(&["--per-minute", "1000000000", "--per-day", "1000000000"]);
-    let poor = key(&["--per-minute", "1", "--per-day", "1"]);
+    let unlimited_key = key(&["--per-minute", "1000000000", "--per-day", "1000000000"]);
+    let limited_key = key(&["--per-minute", "1", "--per-day", "1"]);
     // One core: one worker, whose instructions are all of them.
     let out = format!("--callgrind-out-file={}/cg.out", folder.path().display());
     let valgrind = [
@@ -152,16 +152,19 @@ fn no_request_costs_over_4_percent_more_instructions() {
         // The program starts itself again without it, and valgrind would not follow.
         &[("MIMALLOC_PURGE_DELAY", "0")],
     );
-    let (client, spent) = (process.client(Some(&rich)), process.client(Some(&poor)));
-    // Enough animals for every page, and the poor key's one request.
+    let (client, exhausted) = (
+        process.client(Some(&unlimited_key)),
+        process.client(Some(&limited_key)),
+    );
+    // Enough animals for every page, and the limited key's one request.
     client.create_many(1_200);
-    spent.get("/v1/pets");
+    exhausted.get("/v1/pets");
 
     let mut counted = BTreeMap::new();
     for kind in ["list", "get", "page", "401", "429", "post"] {
-        send(kind, &client, &spent, 20);
+        send(kind, &client, &exhausted, 20);
         callgrind(&process, &["zero"]);
-        send(kind, &client, &spent, COUNT);
+        send(kind, &client, &exhausted, COUNT);
         callgrind(&process, &["dump"]);
         counted.insert(kind, busiest_thread(folder.path()) / COUNT);
     }

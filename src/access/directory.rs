@@ -43,7 +43,7 @@ impl SecretGrant {
 /// resizing it is fast: with a million keys one map would be copied for a tenth of a second, under its lock.
 const SHARDS: usize = 256;
 
-/// All keys. Requests look in `secrets`; only changes look in `by_id`.
+/// All keys. Requests to the API look in `secrets`; changes and the admin API look in `by_id`.
 pub struct Directory {
     secrets: papaya::HashMap<KeyHash, SecretGrant, BuildHasherDefault<IdentityHasher>>,
     by_id: Box<[Mutex<ById>; SHARDS]>,

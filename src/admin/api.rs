@@ -158,6 +158,7 @@ impl Admin {
     /// A stream of events. With the query `key=ID` it includes the requests of that key by status, from now on.
     async fn live(&self, call: &AdminCall<'_>) -> ApiResult {
         let key = query::key(call.head.query)?;
+        let tab = query::tab(call.head.query)?;
         // This server knows nearly every key, and the live data are needed most while the store does not respond.
         if let Some(key) = key
             && self.access.directory.used(key, call.now).is_none()
@@ -171,7 +172,7 @@ impl Admin {
         let (guard, identity) = (Arc::clone(&self.guard), call.identity);
         let viewer = (call.peer.to_canonical(), identity);
         let is_valid = move || guard.is_valid(identity);
-        let stream = self.live.stream(viewer, watch, is_valid)?;
+        let stream = self.live.stream(viewer, tab, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
         response.body = Body::endless(stream);
         // A proxy that buffered it would never forward it.

@@ -50,15 +50,15 @@ impl ExpositionFormat {
     }
 }
 
-/// Adds metrics to a page. A row has the kind of a metric, its name, its help text, and its value or samples.
+/// Adds metrics to an exposition. A row has the kind of a metric, its name, its help text, and its value or samples.
 macro_rules! metrics {
-    ($page:ident; $($kind:ident $name:literal $help:literal $value:expr;)+) => {
-        $($page.$kind($name, $help, $value);)+
+    ($out:ident; $($kind:ident $name:literal $help:literal $value:expr;)+) => {
+        $($out.$kind($name, $help, $value);)+
     };
 }
 pub(super) use metrics;
 
-/// A page under construction. Names, labels and help texts are constants that need no escaping.
+/// An exposition under construction. Names, labels and help texts are constants that need no escaping.
 pub(super) struct Exposition {
     format: ExpositionFormat,
     text: String,

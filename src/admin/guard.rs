@@ -1,4 +1,4 @@
-//! Who may see and change what. A page in a browser is open to other sites: DNS rebinding makes a foreign name resolve to this server,
+//! Who may see and change what. A dashboard in a browser can be attacked by other sites: DNS rebinding makes a foreign name resolve to this server,
 //! and forms and scripts of other sites can send requests. So the name and the origin of a request are checked besides its
 //! credentials; not those of a request for metrics, which Prometheus may send to any name.
 
@@ -129,7 +129,7 @@ impl Guard {
         }
     }
 
-    /// Checks that a page of another site does not read. It would not see the response, but could use up streams and time.
+    /// Rejects reads by pages of other sites. They could not see the response, but could use up streams and time.
     pub(super) fn check_read(&self, head: &Head<'_>) -> Result<(), ApiError> {
         let mut sites = head.all(&SEC_FETCH_SITE);
         let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));

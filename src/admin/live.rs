@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use super::metrics::MetricSources;
 use super::off_thread::off_thread;
 use super::sample::{Counts, NAMES, Sample, keep};
-use super::streams::{Streams, Viewer};
+use super::streams::{Streams, TabId, Viewer};
 use crate::api::ApiError;
 use crate::log::RecentEvents;
 use crate::metrics::Watch;
@@ -42,6 +42,8 @@ pub(super) struct Live {
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
     streams: Arc<Streams>,
+    /// Whether a page was opened since the last sample.
+    has_new_page: AtomicBool,
     /// How many events of the log were part of messages to all pages.
     seen: AtomicU64,
     /// Wakes the task that counts the animals.
@@ -59,6 +61,7 @@ impl Live {
             pets: Mutex::default(),
             each_second: broadcast::channel(MAX_LAG).0,
             streams: Arc::default(),
+            has_new_page: AtomicBool::default(),
             seen: AtomicU64::default(),
             count_requested: Notify::new(),
             counted: Notify::new(),
@@ -89,7 +92,8 @@ impl Live {
                 message += &event("events", &Value::from(events).to_string());
             }
             let current = self.state();
-            if current != state {
+            // A new page got the state of its first moment, which may differ from the last one that was sent.
+            if self.has_new_page.swap(false, Ordering::Relaxed) || current != state {
                 message += &event("state", &current.to_string());
                 state = current;
             }
@@ -133,13 +137,15 @@ impl Live {
     pub(super) fn stream<V: Fn() -> bool + 'static>(
         self: &Arc<Self>,
         viewer: Viewer,
+        tab: Option<TabId>,
         watch: Option<Watch>,
         is_valid: V,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
-        let open = self.streams.open(viewer)?;
+        let open = self.streams.open(viewer, tab)?;
         self.count_requested.notify_one();
         let receiver = self.each_second.subscribe();
         let first = self.first();
+        self.has_new_page.store(true, Ordering::Relaxed);
         let first = stream::once(async move { Ok(first.into()) });
         let rest = stream::unfold(
             (receiver, watch, open, false),

@@ -10,25 +10,25 @@ use super::exposition::{Exposition, metrics};
 use crate::clock::Timestamp;
 
 /// Adds the metrics of the process. Those that the system does not provide are left out.
-pub(super) fn describe(page: &mut Exposition, started: Timestamp) {
+pub(super) fn describe(out: &mut Exposition, started: Timestamp) {
     let started = started.as_millis() as f64 / 1000.0;
-    metrics! { page;
+    metrics! { out;
         gauge "process_start_time_seconds" "When the server started to serve, in seconds since the Unix epoch" started;
     }
     if let Some(bytes) = resident_bytes() {
-        metrics! { page; gauge "process_resident_memory_bytes" "Resident memory, in bytes" bytes as f64; }
+        metrics! { out; gauge "process_resident_memory_bytes" "Resident memory, in bytes" bytes as f64; }
     }
     if let Some(ticks) = cpu_ticks() {
         let seconds = ticks as f64 / clock_ticks_per_second() as f64;
-        metrics! { page; counter "process_cpu_seconds_total" "Total user and system CPU time, in seconds" seconds; }
+        metrics! { out; counter "process_cpu_seconds_total" "Total user and system CPU time, in seconds" seconds; }
     }
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
         // One of them is the directory itself, open while it is read.
         let open = files.count().saturating_sub(1);
-        metrics! { page; gauge "process_open_fds" "Number of open file descriptors" open as f64; }
+        metrics! { out; gauge "process_open_fds" "Number of open file descriptors" open as f64; }
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        metrics! { page; gauge "process_max_fds" "Maximum number of open file descriptors" limit as f64; }
+        metrics! { out; gauge "process_max_fds" "Maximum number of open file descriptors" limit as f64; }
     }
 }
 

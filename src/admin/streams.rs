@@ -19,12 +19,16 @@ const MAX_STREAMS_PER_VIEWER: usize = 4;
 /// Who looks at a page: an address, and a session or the token.
 pub(super) type Viewer = (IpAddr, AdminIdentity);
 
+/// A number that a tab of a browser chooses. A tab that opens another stream has closed its last one, which the server may not have noticed.
+pub(super) type TabId = u64;
+
 /// The open streams, the oldest first.
 #[derive(Default)]
 pub(super) struct Streams(Mutex<Vec<StreamEntry>>);
 
 struct StreamEntry {
     viewer: Viewer,
+    tab: Option<TabId>,
     replaced: Arc<Notify>,
     /// It was replaced, and ends when its client has read what it was sent. Until then it uses memory, so it counts: as many of these
     /// are allowed as of the others.
@@ -39,7 +43,11 @@ pub(super) struct OpenStream {
 }
 
 impl Streams {
-    pub(super) fn open(self: &Arc<Self>, viewer: Viewer) -> Result<OpenStream, ApiError> {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        viewer: Viewer,
+        tab: Option<TabId>,
+    ) -> Result<OpenStream, ApiError> {
         let mut entries = lock(&self.0);
         let count = |ending: bool, of: Option<Viewer>| {
             let counted = |entry: &&StreamEntry| {
@@ -65,15 +73,20 @@ impl Streams {
                     "Too many replaced streams are still open: read them to their end, or close them.".into(),
                 ));
             };
-            let mut streams = entries.iter_mut().filter(|entry| entry.viewer == from);
-            if let Some(oldest) = streams.find(|entry| !entry.is_ending) {
-                oldest.is_ending = true;
-                oldest.replaced.notify_one();
+            let is_same_tab =
+                |entry: &StreamEntry| tab.is_some() && (entry.viewer, entry.tab) == (viewer, tab);
+            let streams = entries.iter_mut().filter(|entry| entry.viewer == from);
+            let open = streams.filter(|entry| !entry.is_ending);
+            // That of the same tab, or else the oldest.
+            if let Some(replaced) = open.min_by_key(|entry| !is_same_tab(entry)) {
+                replaced.is_ending = true;
+                replaced.replaced.notify_one();
             }
         }
         let replaced = Arc::new(Notify::new());
         entries.push(StreamEntry {
             viewer,
+            tab,
             replaced: Arc::clone(&replaced),
             is_ending: false,
         });
@@ -111,7 +124,7 @@ mod tests {
     }
 
     fn open(streams: &Arc<Streams>, number: u8, count: usize) -> Vec<OpenStream> {
-        let opened = (0..count).map(|_| streams.open(viewer(number)).unwrap());
+        let opened = (0..count).map(|_| streams.open(viewer(number), None).unwrap());
         opened.collect()
     }
 
@@ -130,7 +143,7 @@ mod tests {
             ]
             .concat()
         );
-        assert!(streams.open(viewer(1)).is_err());
+        assert!(streams.open(viewer(1), None).is_err());
         assert!(
             !unread.iter().any(is_replaced),
             "for a stream that was not opened"
@@ -138,10 +151,32 @@ mod tests {
         unread.remove(0);
         unread.extend(open(&streams, 1, 1));
         assert!(is_replaced(&unread[MAX_STREAMS_PER_VIEWER - 1]));
-        assert!(streams.open(viewer(1)).is_err());
+        assert!(streams.open(viewer(1), None).is_err());
         assert_eq!(lock(&streams.0).len(), 2 * MAX_STREAMS_PER_VIEWER);
         drop(unread);
         assert!(streams.is_empty());
+    }
+
+    #[test]
+    fn a_tab_that_opens_its_stream_again_replaces_its_own_and_not_the_oldest() {
+        let streams = Arc::default();
+        let open = |tab| Streams::open(&streams, viewer(1), Some(tab)).unwrap();
+        let opened = [1, 2, 3, 4].map(open);
+        let is_replaced = |stream: &OpenStream| stream.replaced.notified().now_or_never().is_some();
+        let again = open(3);
+        assert_eq!(
+            opened.each_ref().map(is_replaced),
+            [false, false, true, false]
+        );
+        // Another viewer may have chosen the same number.
+        drop(again);
+        let _other = streams.open(viewer(2), Some(1)).unwrap();
+        let _fourth = open(5);
+        let _fifth = open(6);
+        assert_eq!(
+            opened.each_ref().map(is_replaced),
+            [true, false, false, false]
+        );
     }
 
     #[test]
@@ -156,7 +191,7 @@ mod tests {
         let is_open = |entry: &&StreamEntry| !entry.is_ending;
         assert_eq!(lock(&streams.0).iter().filter(is_open).count(), MAX_STREAMS);
         for number in 10..=250 {
-            match streams.open(viewer(number)) {
+            match streams.open(viewer(number), None) {
                 Ok(stream) => unread.push(stream),
                 Err(_) => break,
             }

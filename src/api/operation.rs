@@ -115,9 +115,9 @@ pub(crate) struct Call<'a> {
     pub parameter: &'a str,
 }
 
-/// A page outside `/v1`, which needs no key.
+/// A resource outside `/v1`, which needs no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PublicPage {
+pub(crate) enum PublicResource {
     /// `/` and `/docs/`, which redirect to the docs.
     Root,
     /// `/docs` and its files, and `/llms.txt`.
@@ -137,7 +137,7 @@ pub(crate) enum Route<'a> {
     /// An unknown path under `/v1`.
     Unknown,
     /// A page outside `/v1`.
-    Public(PublicPage),
+    Public(PublicResource),
     /// A page outside `/v1`, with a method it does not support.
     PublicWrongMethod,
     /// An unknown path outside `/v1`.
@@ -157,7 +157,7 @@ impl<'a> Route<'a> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         match path.strip_prefix("/v1") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => find(method, reads, rest),
-            _ => match PublicPage::of(path) {
+            _ => match PublicResource::of(path) {
                 Some(page) if reads => Self::Public(page),
                 Some(_) => Self::PublicWrongMethod,
                 None => Self::PublicUnknown,
@@ -180,12 +180,12 @@ impl<'a> Route<'a> {
     pub(crate) const fn template(&self) -> Option<&'static str> {
         Some(match self {
             Self::Operation(call) => call.operation.template(),
-            Self::Public(PublicPage::Root) => "/",
-            Self::Public(PublicPage::Docs) => "/docs",
-            Self::Public(PublicPage::OpenApiJson) => "/openapi.json",
-            Self::Public(PublicPage::OpenApiYaml) => "/openapi.yaml",
-            Self::Public(PublicPage::Live) => "/livez",
-            Self::Public(PublicPage::Ready) => "/readyz",
+            Self::Public(PublicResource::Root) => "/",
+            Self::Public(PublicResource::Docs) => "/docs",
+            Self::Public(PublicResource::OpenApiJson) => "/openapi.json",
+            Self::Public(PublicResource::OpenApiYaml) => "/openapi.yaml",
+            Self::Public(PublicResource::Live) => "/livez",
+            Self::Public(PublicResource::Ready) => "/readyz",
             _ => return None,
         })
     }
@@ -239,7 +239,7 @@ fn allowed(path: &str) -> &'static str {
     }
 }
 
-impl PublicPage {
+impl PublicResource {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/" | "/docs/" => Self::Root,

@@ -15,13 +15,13 @@ use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
 /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back.
 ///
-/// No server may use either of them. Both are compared at the end, and nothing is committed unless they are equal.
+/// No server may use the source or the target meanwhile. The two are compared at the end, and nothing is committed unless they are equal.
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyCommand {
     /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
     #[arg(long, value_name = "URL", hide_env_values = true)]
     from: Database,
-    /// Database without animals, orders and keys, or a new one
+    /// Database without animals, orders or keys, or a new one
     #[arg(long, value_name = "URL", hide_env_values = true)]
     to: Database,
     /// Print JSON

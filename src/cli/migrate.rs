@@ -8,15 +8,15 @@ use super::outcome::Outcome;
 use super::print;
 use crate::clock::Clock;
 use crate::log::{self, LogFormat, LogLevel, Sink};
-use crate::store::{Migration, Mode};
+use crate::store::{FormatChange, Mode};
 
 pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
-    // On a large database it can take long, and logs that.
+    // Migrating a large database can take long, and is logged.
     let format = LogFormat::Text;
     let sink = Sink::stderr(format, clock.clone()).context("cannot start the log")?;
     log::init(&sink, format, LogLevel::INFO, clock.clone());
     let (store, _) = options.open(Mode::Migrate, clock).await?;
-    let Migration { before, after } = store.migration();
+    let FormatChange { before, after } = store.format_change();
     let database = options.database();
     let report = json!({"database": database.to_string(), "formatBefore": before, "format": after});
     let text = match before {

@@ -5,7 +5,7 @@ use clap::builder::ArgAction;
 use super::command;
 use crate::config::file;
 
-/// The one option that is set: commands find the data in any folder.
+/// The one option that is set, so that commands find the data whatever folder they run in.
 const DATABASE: &str = "sqlite:/var/lib/animal-store/animal-store.db";
 
 const HEAD: &str = "\

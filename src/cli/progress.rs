@@ -20,7 +20,7 @@ pub(super) const BYTES_TEMPLATE: &str =
 /// The same if it is unknown how many there are.
 pub(super) const STREAM_TEMPLATE: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
-pub(super) const ANIMALS_TEMPLATE: &str =
+pub(super) const PETS_TEMPLATE: &str =
     "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec:0}, {eta} left";
 
 pub(super) const ROWS_TEMPLATE: &str =

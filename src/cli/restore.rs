@@ -128,7 +128,7 @@ fn verb(replaces: bool) -> &'static str {
     }
 }
 
-/// What the restored keys mean, in lines.
+/// Lines about the keys that a restore makes valid again.
 fn describe(reactivated: Option<&ReactivatedKeys>) -> Vec<String> {
     let Some(ReactivatedKeys { revoked, rotated }) = reactivated else {
         let line = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";

@@ -56,7 +56,7 @@ async fn serve(
 
     let starting = async {
         let server = Server::open(&config, clock.clone(), manager).await?;
-        let first_key = match server.store().migration().is_new() && config.first_key {
+        let first_key = match server.store().format_change().created() && config.first_key {
             true => {
                 let (store, name, now) = (server.store(), KeyName::first(), clock.now());
                 let issued = keys::create(store, name, Plan::Free, None, now).await;

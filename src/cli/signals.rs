@@ -46,7 +46,7 @@ impl Signals {
     }
 
     fn listen(ends_on_hangup: bool) -> io::Result<Self> {
-        // One thread for each process: of a command that asks twice, the second question listens to the same.
+        // One thread per process: if a command asks twice, both questions use it.
         if let Some(sender) = SENDER.get() {
             return Ok(Self(sender.subscribe()));
         }

@@ -1,4 +1,4 @@
-//! The activity of one connection, as other threads see it: they evict the one that has been idle longest.
+//! The activity of one connection, as other threads see it: they evict the one that has waited longest for its client.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,17 +6,17 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
-/// [`Activity::idle_since`] of a connection that does not wait for its client: the service is working on a request.
+/// [`Activity::waiting_since`] of a connection that does not wait for its client: the service is working on a request.
 const BUSY: u64 = u64::MAX;
 
-/// Part of [`Activity::idle_since`] of a connection whose client is reading its response: it is evicted after all idle ones.
+/// A flag in [`Activity::waiting_since`], set while the client is reading its response: such a connection is evicted after all others.
 const WRITING: u64 = 1 << 63;
 
 /// The activity of one connection, as other threads see it. They only set `evicted`; the thread of the connection writes the rest.
 pub(super) struct Activity {
     epoch: Instant,
     /// Since when the connection has been waiting for its client, in nanoseconds after the epoch.
-    idle_since: AtomicU64,
+    waiting_since: AtomicU64,
     evicted: AtomicBool,
     /// Wakes the task of the connection.
     task: OnceLock<Waker>,
@@ -27,27 +27,27 @@ impl Activity {
     pub(super) fn new(epoch: Instant) -> Self {
         let activity = Self {
             epoch,
-            idle_since: AtomicU64::new(BUSY),
+            waiting_since: AtomicU64::new(BUSY),
             evicted: AtomicBool::new(false),
             task: OnceLock::new(),
         };
-        activity.mark_idle(Instant::now());
+        activity.mark_waiting(Instant::now());
         activity
     }
 
     /// Records that the connection has been waiting for its client since `now`.
-    pub(super) fn mark_idle(&self, now: Instant) {
-        self.idle_since.store(self.nanos(now), Ordering::Relaxed);
+    pub(super) fn mark_waiting(&self, now: Instant) {
+        self.waiting_since.store(self.nanos(now), Ordering::Relaxed);
     }
 
     /// Records that the connection has been waiting since `now` for its client to read more of a response.
     pub(super) fn mark_writing(&self, now: Instant) {
         let since = self.nanos(now) | WRITING;
-        self.idle_since.store(since, Ordering::Relaxed);
+        self.waiting_since.store(since, Ordering::Relaxed);
     }
 
     pub(super) fn mark_busy(&self) {
-        self.idle_since.store(BUSY, Ordering::Relaxed);
+        self.waiting_since.store(BUSY, Ordering::Relaxed);
     }
 
     pub(super) fn store_waker(&self, waker: &Waker) {
@@ -60,8 +60,8 @@ impl Activity {
     }
 
     /// The order of eviction: the lowest is evicted first. `None` while the connection does not wait for its client.
-    pub(super) fn idle_since(&self) -> Option<u64> {
-        let since = self.idle_since.load(Ordering::Relaxed);
+    pub(super) fn eviction_rank(&self) -> Option<u64> {
+        let since = self.waiting_since.load(Ordering::Relaxed);
         (since != BUSY).then_some(since)
     }
 

@@ -58,7 +58,7 @@ struct OpenConnections {
     next_id: u64,
     /// The connections that had been idle longest at the last search, the longest last. One that was used since is skipped; all
     /// others became idle later.
-    longest_idle: Vec<(u64, u64)>,
+    longest_waiting: Vec<(u64, u64)>,
 }
 
 impl Connections {
@@ -129,16 +129,16 @@ impl OpenConnections {
     /// Evicts the connection that has been idle longest. Returns false if none is idle.
     fn evict(&mut self) -> bool {
         loop {
-            if self.longest_idle.is_empty() {
+            if self.longest_waiting.is_empty() {
                 self.find_idle();
             }
-            let Some((since, id)) = self.longest_idle.pop() else {
+            let Some((since, id)) = self.longest_waiting.pop() else {
                 return false;
             };
             let unused = self
                 .by_id
                 .get(&id)
-                .is_some_and(|c| c.idle_since() == Some(since));
+                .is_some_and(|c| c.eviction_rank() == Some(since));
             if unused && let Some(connection) = self.by_id.remove(&id) {
                 connection.evict();
                 self.closing += 1;
@@ -151,14 +151,14 @@ impl OpenConnections {
         let mut idle: Vec<(u64, u64)> = self
             .by_id
             .iter()
-            .filter_map(|(id, connection)| Some((connection.idle_since()?, *id)))
+            .filter_map(|(id, connection)| Some((connection.eviction_rank()?, *id)))
             .collect();
         if idle.len() > MAX_CANDIDATES {
             idle.select_nth_unstable(MAX_CANDIDATES);
             idle.truncate(MAX_CANDIDATES);
         }
         idle.sort_unstable_by(|one, other| other.cmp(one));
-        self.longest_idle = idle;
+        self.longest_waiting = idle;
     }
 }
 
@@ -298,12 +298,12 @@ mod tests {
         let (one, two, three) = (enter().unwrap(), enter().unwrap(), enter().unwrap());
         let later = |seconds| Instant::now() + Duration::from_secs(seconds);
         one.activity().mark_busy();
-        two.activity().mark_idle(later(20));
-        three.activity().mark_idle(later(10));
+        two.activity().mark_waiting(later(20));
+        three.activity().mark_waiting(later(10));
         let four = enter().unwrap();
         assert!(three.activity().is_evicted() && !two.activity().is_evicted());
-        four.activity().mark_idle(later(15));
-        two.activity().mark_idle(later(30));
+        four.activity().mark_waiting(later(15));
+        two.activity().mark_waiting(later(30));
         let five = enter().unwrap();
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
         five.activity().mark_busy();
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(enter().err(), Some(ConnectionLimit::Total));
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
-        two.activity().mark_idle(later(30));
+        two.activity().mark_waiting(later(30));
         let six = enter().unwrap();
         assert!(two.activity().is_evicted() && !one.activity().is_evicted());
         six.activity().mark_busy();

@@ -4,14 +4,19 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Uri, Version};
 
-/// Whether handlers of requests with a body read a header. A large head is reduced to these while its body arrives.
-fn is_read(name: &HeaderName) -> bool {
+/// Whether a handler of requests that have a body uses this header. A large head is reduced to these while its body arrives.
+fn is_needed_with_body(name: &HeaderName) -> bool {
     match name.as_str() {
         // The fields of a `Head`.
         "host" | "authorization" | "content-type" | "content-encoding" | "transfer-encoding"
         | "idempotency-key" | "x-request-id" | "x-forwarded-for" | "x-forwarded-proto" => true,
         // Others, which are looked up by their names.
-        "accept" | "access-control-request-method" | "cookie" | "expect" | "origin" => true,
+        "accept"
+        | "access-control-request-method"
+        | "cookie"
+        | "expect"
+        | "origin"
+        | "sec-fetch-site" => true,
         #[cfg(feature = "otel")]
         "traceparent" | "tracestate" => true,
         _ => false,
@@ -141,7 +146,7 @@ pub(super) fn compact(parts: &mut Parts) {
     let mut headers = HeaderMap::new();
     for (name, value) in &parts.headers {
         // It was parsed as a value before, so this cannot fail.
-        if is_read(name)
+        if is_needed_with_body(name)
             && let Ok(copy) = HeaderValue::from_bytes(value.as_bytes())
         {
             headers.append(name.clone(), copy);

@@ -84,10 +84,10 @@ impl Progress {
     /// Records that a request in flight waits for the client, until the return value is dropped. While all requests of a connection
     /// do, it can be evicted.
     pub(super) fn wait_for_client(&self) -> ClientWait<'_> {
-        self.wait(Activity::mark_idle)
+        self.wait(Activity::mark_waiting)
     }
 
-    /// The same for a client that has not read what it was sent: if no other request ends meanwhile, it is evicted after all idle ones.
+    /// The same for a client that has not read what it was sent: if no other request ends meanwhile, it is evicted after all others.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
         self.wait(Activity::mark_writing)
     }
@@ -157,9 +157,9 @@ impl Drop for InFlightRequest {
                 phase.set(Phase::Idle);
             }
             since.set(now);
-            self.progress.activity().mark_idle(now);
+            self.progress.activity().mark_waiting(now);
         } else if open.get() == waiting.get() {
-            self.progress.activity().mark_idle(Instant::now());
+            self.progress.activity().mark_waiting(Instant::now());
         }
     }
 }

@@ -151,7 +151,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
                     let now = Instant::now();
                     self.slow = false;
                     self.reset_deadline(now);
-                    self.progress.activity().mark_idle(now);
+                    self.progress.activity().mark_waiting(now);
                 }
                 self.wait(cx).map(Err)
             }

@@ -60,7 +60,7 @@ pub struct RedisLimiter {
     thread_health: ThreadHealth,
     /// None while the breaker is open.
     connection: Mutex<Option<RedisConnection>>,
-    /// In a cluster, the node with this key is probed.
+    /// On a Redis Cluster, the Redis node that holds this key is probed.
     last_failed_key: AtomicI64,
     timers: TimerWheel,
 }

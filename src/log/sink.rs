@@ -109,7 +109,7 @@ impl Sink {
         buffer
     }
 
-    /// The last events, if this sink is the one of the process.
+    /// The last events, if this is the sink that `log::init` was given.
     pub fn events(&self) -> Arc<RecentEvents> {
         Arc::clone(&self.events)
     }
@@ -199,15 +199,29 @@ fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
 }
 
 /// `tracing-subscriber` makes one call for each line.
+/// Takes events, each in one call. An event is one line, even if the text of an error has several.
 impl Write for Buffer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.put(line);
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        match text.iter().any(u8::is_ascii_control) {
+            true => self.put(&escaped(text)),
+            false => self.put(line),
+        }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A line without control characters, which could end it or be commands to a terminal.
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let bytes = text.iter().flat_map(|byte| match byte.is_ascii_control() {
+        true => byte.escape_ascii().collect(),
+        false => vec![*byte],
+    });
+    bytes.chain(*b"\n").collect()
 }
 
 #[cfg(test)]
@@ -226,6 +240,21 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_fields_contain() {
+        let memory = Memory::default();
+        let sink = Sink::to(memory.clone(), LogFormat::Text, clock()).unwrap();
+        let mut buffer = sink.buffer();
+        buffer
+            .write_all(b"error=a\nDETAIL: b \x1b[2J \xc3\xa9\n")
+            .unwrap();
+        buffer.write_all("error=é\n".as_bytes()).unwrap();
+        drop((buffer, sink));
+        let written = memory.0.lock().unwrap();
+        let written = std::str::from_utf8(&written).unwrap();
+        assert_eq!(written, "error=a\\nDETAIL: b \\x1b[2J é\nerror=é\n");
     }
 
     #[test]

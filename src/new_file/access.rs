@@ -60,7 +60,7 @@ pub struct ChangedAccess {
 
 impl ChangedAccess {
     /// A warning about this file, with the commands that give it what it had. User and group are numbers, because not every system
-    /// lists the names of all.
+    /// lists the names of all users and groups.
     pub fn warning(&self, file: impl fmt::Display) -> String {
         let Self { before, after } = self;
         let FileAccess { owner, group, mode } = before;

@@ -6,7 +6,7 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLI
 use crate::api::ApiError;
 use crate::api::docs::{self, Docs};
 use crate::api::document::Document;
-use crate::api::operation::PublicPage;
+use crate::api::operation::PublicResource;
 use crate::api::url::BaseUrl;
 use crate::health::{self, Readiness};
 use crate::http::{Asset, Head, Response, header};
@@ -40,20 +40,20 @@ impl PublicPages {
 
     pub(super) fn show(
         &self,
-        page: PublicPage,
+        page: PublicResource,
         path: &str,
         head: &Head<'_>,
         readiness: &Readiness,
     ) -> Result<Response, ApiError> {
         match page {
-            PublicPage::Root => {
+            PublicResource::Root => {
                 Ok(Response::new(StatusCode::FOUND).with(LOCATION, self.docs_url.clone()))
             }
-            PublicPage::Docs => self.docs(path, head),
-            PublicPage::OpenApiJson => Ok(self.json.respond(head)),
-            PublicPage::OpenApiYaml => Ok(self.yaml.respond(head)),
-            PublicPage::Live => Ok(health::live()),
-            PublicPage::Ready => health::ready(readiness, head.query),
+            PublicResource::Docs => self.docs(path, head),
+            PublicResource::OpenApiJson => Ok(self.json.respond(head)),
+            PublicResource::OpenApiYaml => Ok(self.yaml.respond(head)),
+            PublicResource::Live => Ok(health::live()),
+            PublicResource::Ready => health::ready(readiness, head.query),
         }
     }
 

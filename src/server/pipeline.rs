@@ -111,11 +111,8 @@ impl Service for Pipeline {
         };
         let fail = |error: ApiError| {
             self.log_failure(&record, &error);
-            let destination = || Destination {
-                https: client.https,
-                authority: Authority::of(head).ok().flatten(),
-            };
-            self.shared.api.error_response(&route, destination, &error)
+            let base_urls = &self.shared.api.base_urls;
+            base_urls.error_response(&route, head, client.https, &error)
         };
         // One match, because a response is large, and each step would move it.
         let mut response = match result {

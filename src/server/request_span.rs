@@ -5,6 +5,7 @@ use http::HeaderName;
 use crate::access::proxy::Client;
 use crate::api::Route;
 use crate::http::{Head, RequestId};
+use crate::key;
 use crate::metrics::OperationLabel;
 use crate::trace::{NewRequest, RequestSpan};
 
@@ -29,7 +30,9 @@ pub(super) fn start(
         NewRequest {
             // A request with two has none: it is unknown which one is valid.
             traceparent: parents.next().filter(|_| parents.next().is_none()),
-            tracestate: states.join(&b","[..]),
+            tracestate: Some(states.join(&b","[..]))
+                .filter(|state| !key::may_contain_key(state))
+                .unwrap_or_default(),
             method,
             route: route.template(),
             path: is_harmless(route).then_some(path),

@@ -11,7 +11,6 @@ use super::pages::PublicPages;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
 use crate::api::cors::Cors;
-use crate::api::url::BaseUrl;
 use crate::api::{Api, BaseUrls};
 use crate::clock::Clock;
 use crate::config::{Backups, Config};
@@ -43,26 +42,22 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The state without the keys, which are loaded before the first request. `local` is the URL of this server on this machine.
+    /// The state without the keys, which are loaded before the first request.
     pub(super) fn new(
         config: &Config,
         store: Arc<Store>,
         clock: Clock,
         tls: Option<Tls>,
-        local: &BaseUrl,
+        base_urls: BaseUrls,
         workers: usize,
         shutdown: watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
-        let base_urls = BaseUrls {
-            public: config.public_url.clone(),
-            local: local.clone(),
-        };
-        let (public, staging) = (config.public_url.as_ref(), config.staging_url.as_ref());
+        let staging = config.staging_url.as_ref();
         Ok(Self {
             access: Arc::default(),
             redis: config.redis.is_some().then(Arc::default),
+            pages: PublicPages::new(base_urls.public.as_ref(), staging, &base_urls.local),
             api: Api::new(Arc::clone(&store), base_urls, config.request_timeout),
-            pages: PublicPages::new(public, staging, local),
             proxies: config.trusted_proxies.clone(),
             cors: config.cors.clone(),
             metrics: Arc::new(ServerMetrics::new(workers)),

@@ -15,17 +15,19 @@ use tokio::time::{Instant, interval_at, timeout};
 use super::listeners::Listeners;
 use super::pipeline::rate_limit_headers;
 use super::threads;
+use crate::access::TrustedProxies;
 use crate::access::address::AddressTable;
 use crate::api::cors::Cors;
-use crate::api::{ApiError, Route};
+use crate::api::{ApiError, BaseUrls, Route};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::health;
 use crate::http::{
-    ConnectionLimits, Connections, Exchange, Head, Rejection, RequestBody, RequestId, Response,
-    Service, Timeouts, Tls, accept,
+    ConnectionLimits, Connections, Exchange, Head, RateLimitHeaders, Rejection, RequestBody,
+    RequestId, Response, Service, Timeouts, Tls, accept,
 };
 use crate::key;
+use crate::percent::decode_path;
 use crate::systemd::Notifier;
 
 /// How long a start takes before requests get responses.
@@ -43,6 +45,7 @@ pub(super) fn begin(
     config: &Config,
     listeners: &Listeners,
     tls: Option<&Tls>,
+    base_urls: &BaseUrls,
     clock: &Clock,
 ) -> anyhow::Result<watch::Sender<bool>> {
     let (end, mut ended) = watch::channel(false);
@@ -63,7 +66,8 @@ pub(super) fn begin(
     for (listener, tls, cors) in api.chain([admin]) {
         shared.push((listener.share()?, tls.cloned(), cors));
     }
-    let clock = clock.clone();
+    let (clock, base_urls) = (clock.clone(), base_urls.clone());
+    let proxies = config.trusted_proxies.clone();
     // Its end is expected.
     let (reports, _) = mpsc::unbounded_channel();
     // On a separate thread: opening the store may block.
@@ -78,6 +82,9 @@ pub(super) fn begin(
             let service = StartupService {
                 clock: clock.clone(),
                 addresses: AddressTable::default(),
+                proxies: proxies.clone(),
+                base_urls: base_urls.clone(),
+                https: tls.is_some(),
                 cors,
             };
             accept(
@@ -118,20 +125,20 @@ pub(super) async fn with_extended_start_timeout<T>(
 struct StartupService {
     clock: Clock,
     addresses: AddressTable,
+    proxies: TrustedProxies,
+    base_urls: BaseUrls,
+    https: bool,
     cors: Cors,
 }
 
+fn starting() -> ApiError {
+    ApiError::UnavailableWithMessage("The server is starting. Try again in a moment.".into())
+}
+
 impl StartupService {
-    fn unavailable(&self, peer: IpAddr, is_api: bool) -> Response {
-        let error = ApiError::UnavailableWithMessage(
-            "The server is starting. Try again in a moment.".into(),
-        );
-        let mut response = error.response();
-        if is_api {
-            let quota = self.addresses.quota(peer, self.clock.now());
-            response.rate_limit = Some(rate_limit_headers(quota));
-        }
-        response
+    fn rate_limit(&self, address: IpAddr) -> Option<RateLimitHeaders> {
+        let quota = self.addresses.quota(address, self.clock.now());
+        Some(rate_limit_headers(quota))
     }
 }
 
@@ -146,15 +153,25 @@ impl Service for StartupService {
         (): &(),
     ) -> Response {
         let reads = matches!(*head.method, Method::GET | Method::HEAD);
-        let mut route = Route::of(head.method, head.path);
+        let path = decode_path(head.path);
+        let mut route = Route::of(head.method, &path);
         if self.cors.is_preflight(head) {
             route = route.preflight();
         }
         let mut response = match route {
             // Otherwise the browser would not send the request, and the page could not read its 503.
             Route::Preflight { methods } => self.cors.preflight(head, methods),
-            _ if reads && head.path == "/livez" => health::live(),
-            _ => self.unavailable(exchange.peer, route.is_api()),
+            _ if reads && path == "/livez" => health::live(),
+            _ => {
+                let client = self.proxies.client(exchange.peer, head, self.https);
+                let mut response =
+                    self.base_urls
+                        .error_response(&route, head, client.https, &starting());
+                if route.is_api() {
+                    response.rate_limit = self.rate_limit(client.address);
+                }
+                response
+            }
         };
         self.cors.allow(head, &mut response);
         // The next request belongs to the server that is starting.
@@ -163,7 +180,8 @@ impl Service for StartupService {
     }
 
     fn reject(&self, _: Rejection, peer: IpAddr, _: &RequestId) -> Response {
-        let mut response = self.unavailable(peer, true);
+        let mut response = starting().response();
+        response.rate_limit = self.rate_limit(peer);
         self.cors.allow_unknown(&mut response);
         response
     }

@@ -21,7 +21,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// A watchdog that waits this long for a keep-alive.
+    /// For a service manager that waits this long for a keep-alive.
     pub(super) fn new(time: Duration, notifier: Notifier) -> Self {
         Self {
             // A response is seen one interval after its ping, and one more may be late.

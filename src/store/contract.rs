@@ -16,7 +16,7 @@ pub use creation::{Creation, CreationOutcome, IdempotencyRecord};
 pub use database::Database;
 pub use error::{Result, StoreError};
 pub(crate) use format::WrongFormat;
-pub use format::{Heartbeat, Migration, Mode};
+pub use format::{FormatChange, Heartbeat, Mode};
 pub use import::{ImportConflict, ImportError, ImportRow, TakenBy};
 pub use key::{ChangedKey, KeyChange, KeyChangeResult, KeyRecord, NewKey};
 pub use key_list::{KeyList, KeyListQuery, KeySort};

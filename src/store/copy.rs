@@ -40,7 +40,7 @@ pub struct CopiedTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyStep {
     Copying,
-    /// Compares those of both databases.
+    /// Compares the rows of both databases.
     Comparing,
 }
 

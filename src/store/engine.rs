@@ -1,6 +1,6 @@
 //! The engines: a closed set, and the one place that chooses between them.
 
-use super::contract::{Database, Migration, Mode};
+use super::contract::{Database, FormatChange, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use crate::trace::System;
@@ -17,7 +17,7 @@ impl Engine {
         mode: Mode,
         max_waiting: usize,
         notice: Option<fn()>,
-    ) -> anyhow::Result<(Self, Migration)> {
+    ) -> anyhow::Result<(Self, FormatChange)> {
         Ok(match database {
             Database::Sqlite(path) => {
                 let path = path.clone();

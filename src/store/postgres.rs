@@ -13,6 +13,7 @@ mod error;
 mod fault;
 mod import;
 mod keys;
+mod migrate;
 mod migrations;
 mod nodes;
 mod orders;
@@ -20,7 +21,6 @@ mod pets;
 mod pool;
 mod privileges;
 mod row;
-mod steps;
 mod sweep;
 mod tls;
 mod transaction;
@@ -31,7 +31,7 @@ mod writer;
 pub(crate) use copy::PgSession;
 pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
-pub(crate) use steps::CURRENT_FORMAT;
+pub(crate) use migrations::CURRENT_FORMAT;
 
 use std::sync::atomic::AtomicI64;
 
@@ -39,7 +39,7 @@ use anyhow::Context;
 use tokio::time::timeout;
 use tokio_postgres::config::SslNegotiation;
 
-use super::contract::{Database, Migration, Mode, PostgresUrl, WrongFormat};
+use super::contract::{Database, FormatChange, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use pool::Pool;
@@ -52,7 +52,7 @@ impl Postgres {
         url: &PostgresUrl,
         mode: Mode,
         max_waiting: usize,
-    ) -> anyhow::Result<(Self, Migration)> {
+    ) -> anyhow::Result<(Self, FormatChange)> {
         let direct = url
             .servers()
             .iter()
@@ -80,17 +80,17 @@ impl Postgres {
             tcp_user_timeout,
             max_waiting,
         )?;
-        let found = with_timeout(LONG_TIMEOUT, migrations::format(&pool)).await;
+        let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
             // It may be the first table that the role cannot read.
             check_privileges(&pool, mode).await?;
         }
         let found = found.context("--database")?;
-        let now = steps::current_format();
+        let now = migrations::current_format();
         WrongFormat::check(database, found, now, mode)?;
         let before = match found {
             Some(format) if format == now => found,
-            _ => migrations::run(&pool).await.context("--database")?,
+            _ => migrate::run(&pool).await.context("--database")?,
         };
         let mut node = 0;
         check_privileges(&pool, mode).await?;
@@ -109,7 +109,7 @@ impl Postgres {
         let node = AtomicI64::new(node);
         let engine = Self { pool, writer, node };
         let after = now;
-        Ok((engine, Migration { before, after }))
+        Ok((engine, FormatChange { before, after }))
     }
 }
 

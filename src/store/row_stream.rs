@@ -7,9 +7,9 @@ use super::contract::{CHUNK_ROWS, Result};
 /// Rows that are read in chunks, as they are consumed.
 pub type RowStream<'a, T> = LocalBoxStream<'a, Result<T>>;
 
-/// A stream of what `read` returns: the first [`CHUNK_ROWS`] rows that follow a row, or the first ones of all. Unless
-/// `read` does, it holds neither a transaction nor a connection between two chunks, so a slow reader, or one that stops early, delays
-/// no writer. Then a row that exists from the first chunk to the last is seen exactly once; one that is added meanwhile is seen if it
+/// A stream of what `read` returns: the first [`CHUNK_ROWS`] rows that follow a row, or the first ones of all. If
+/// `read` keeps neither a transaction nor a connection, none is held between two chunks, so a slow reader, or one that stops early,
+/// delays no writer. In that case a row that exists from the first chunk to the last is seen exactly once; one that is added meanwhile is seen if it
 /// comes after those already read.
 pub(super) fn row_stream<'a, T: Clone + 'a>(
     read: impl AsyncFn(Option<T>) -> Result<Vec<T>> + 'a,

@@ -47,7 +47,7 @@ pub use reactivated_keys::{ReactivatedKey, ReactivatedKeys};
 pub use restore::{Restore, Restored};
 pub use restore_error::RestoreError;
 
-use super::contract::{DeploymentId, Migration, Mode, Result, Revisions};
+use super::contract::{DeploymentId, FormatChange, Mode, Result, Revisions};
 use super::writer::WriterMonitor;
 use identity::FileIdentity;
 use lock::FileLock;
@@ -75,7 +75,7 @@ impl Sqlite {
         mode: Mode,
         max_waiting: usize,
         notice: Option<fn()>,
-    ) -> std::result::Result<(Self, Migration), OpenError> {
+    ) -> std::result::Result<(Self, FormatChange), OpenError> {
         let opened =
             open::open(path, mode, notice).map_err(|error| permission::explain(path, error))?;
         let engine = Self {

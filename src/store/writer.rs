@@ -1,4 +1,4 @@
-//! The shared parts of the writers of both engines: a thread whose death is detected, a limit of waiting creations, and the outcome
+//! The shared parts of the writers of both engines: a thread whose death is detected, a limit on waiting creations, and the outcome
 //! of transactions.
 
 mod health;

@@ -66,7 +66,7 @@ pub(crate) fn install(provider: SdkTracerProvider, dropped: Arc<Dropped>) {
 /// Exports the last spans, unless the collector is slow or unavailable.
 pub(crate) fn shut_down() {
     if let Some(traces) = TRACES.get() {
-        // A failure is logged by the exporter.
+        // What a failure means is in the numbers.
         drop(traces.provider.shutdown_with_timeout(FLUSH_TIMEOUT));
         let [queue_full, export_failed, rejected] = traces.dropped.by_reason().map(|(_, n)| n);
         if queue_full + export_failed + rejected > 0 {
@@ -108,7 +108,7 @@ impl RequestSpan {
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("url.scheme", if request.https { "https" } else { "http" }),
-            KeyValue::new("client.address", request.client.to_string()),
+            KeyValue::new("client.address", request.client.to_canonical().to_string()),
             KeyValue::new("http.response.header.x-request-id", Value::Array(id)),
         ];
         let route = request.route.map(|route| ("http.route", route.to_owned()));

@@ -124,8 +124,8 @@ fn a_change_is_accepted_from_the_page_itself_and_from_scripts_only() {
         let by_cookie = create(&anonymous).header("Cookie", &cookie);
         let by_token = create(&operator);
         for request in [by_cookie, by_token] {
-            let refused: Response = request.header("Origin", origin).send();
-            refused.is_error(403, "forbidden");
+            let rejected: Response = request.header("Origin", origin).send();
+            rejected.is_error(403, "forbidden");
         }
         let body = json!({"token": TOKEN});
         let request = anonymous.request("POST", "/api/session").json(&body);
@@ -222,9 +222,9 @@ fn wrong_tokens_are_limited_by_address_and_a_right_one_still_works() {
         let wrong = post(&anonymous, "/api/session", &json!({"token": "wrong"}));
         wrong.is_error(401, "invalid_admin_token");
     }
-    let refused = post(&anonymous, "/api/session", &json!({"token": "wrong"}));
-    refused.is_error(429, "rate_limited");
-    assert!(refused.header("retry-after").is_some(), "{refused}");
+    let rejected = post(&anonymous, "/api/session", &json!({"token": "wrong"}));
+    rejected.is_error(429, "rate_limited");
+    assert!(rejected.header("retry-after").is_some(), "{rejected}");
     assert_eq!(operator.get("/api/overview").status, 200);
     let cookie = log_in(&anonymous);
     assert!(!cookie.is_empty());

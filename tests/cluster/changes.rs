@@ -79,7 +79,7 @@ fn a_plan_takes_effect_eventually_on_all() {
 
 #[test]
 fn a_ban_holds_everywhere_and_so_does_an_unban() {
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1, 1_000);
         let nodes = cluster.clients(&key);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::{NODES, PROGRAM, tls};
 
 /// Not a bug: nodes that wait longer for Redis.
-const PATIENT: &str = "waits-for-redis";
+const LONG_REDIS_TIMEOUT: &str = "waits-for-redis";
 
 /// The nodes, and the servers that they use.
 pub(crate) struct Cluster {
@@ -31,8 +31,8 @@ impl Cluster {
     }
 
     /// Three nodes that count together, also where Redis is late because this machine is busy.
-    pub(crate) fn start_patient() -> Self {
-        Self::broken(PATIENT)
+    pub(crate) fn start_with_long_redis_timeout() -> Self {
+        Self::broken(LONG_REDIS_TIMEOUT)
     }
 
     /// Three nodes with this fault.
@@ -45,7 +45,8 @@ impl Cluster {
         Self::with_redis(fault, redis, url)
     }
 
-    /// Three nodes, as patient, whose counters are divided among three Redis servers, and the two besides [`Cluster::redis`].
+    /// Three nodes, with the same timeout, whose counters are divided among three Redis servers, and the two besides
+    /// [`Cluster::redis`].
     pub(crate) fn on_redis_cluster() -> (Self, [Redis; 2]) {
         let [one, two, three] = match over_tls() {
             Some(server) => Redis::cluster_with_tls(server),
@@ -55,7 +56,7 @@ impl Cluster {
         let scheme = one.url();
         let scheme = scheme.split(':').next().expect("a scheme");
         let url = format!("{scheme}://{}{}", ports.join(","), redis_parameters());
-        (Self::with_redis(PATIENT, one, url), [two, three])
+        (Self::with_redis(LONG_REDIS_TIMEOUT, one, url), [two, three])
     }
 
     /// Three nodes whose counters are at this URL, which `redis` serves, alone or with others.

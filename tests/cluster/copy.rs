@@ -1,7 +1,7 @@
 //! `animal-store copy`: from one machine to several nodes and back, with everything that clients hold.
 
 mod failure;
-mod refusal;
+mod rejection;
 
 use std::path::Path;
 use std::time::Duration;

@@ -122,7 +122,7 @@ fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
 #[test]
 fn limits_stay_exact_from_minute_to_minute() {
     let count = if is_long() { WINDOWS } else { 2 };
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     for _ in 0..3 {
         let before = outages(&cluster);
         // Enough of the first minute to exhaust it.

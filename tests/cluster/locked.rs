@@ -99,8 +99,8 @@ fn a_creation_is_503_while_a_table_is_locked_every_time() {
                 let sql_client = node.sql_client();
                 sql_client.lock("pets");
                 for number in 1..=4 {
-                    let refused = create(&node.client, &format!("refused-{number}"));
-                    refused.is_error(503, "unavailable");
+                    let rejected = create(&node.client, &format!("rejected-{number}"));
+                    rejected.is_error(503, "unavailable");
                 }
                 sql_client.unlock();
                 assert_eq!(create(&node.client, "last").status, 201);
@@ -162,7 +162,7 @@ fn a_locked_table_is_reported_once_until_a_creation_succeeds_though_other_writes
     let used = || -> u32 { postgres.psql("postgres", stored).parse().expect("a sum") };
     for number in 1..=3 {
         let before = used();
-        create(&node.client, &format!("refused-{number}")).is_error(503, "unavailable");
+        create(&node.client, &format!("rejected-{number}")).is_error(503, "unavailable");
         eventually(TIMEOUT, "its usage is stored", || used() > before);
         eventually(TIMEOUT, "the writer is degraded", || writer() == "degraded");
     }

@@ -82,7 +82,7 @@ fn nodes_that_start_at_once_on_an_empty_database_all_come_up() {
 }
 
 #[test]
-fn a_database_of_a_newer_format_is_refused_in_one_line_and_left_as_it_is() {
+fn a_database_of_a_newer_format_is_rejected_in_one_line_and_left_as_it_is() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let args = ["keys", "list", "--database", &postgres.url()];

@@ -35,7 +35,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     let clerk = owner.replace("animals@", "clerk@");
     let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let serve = [&["serve", "--database", &clerk], &listen[..]].concat();
-    let is_refused = |grants: &[&str]| {
+    let is_rejected = |grants: &[&str]| {
         let limited = [&["20", PROGRAM], &serve[..]].concat();
         let line = run("timeout", folder.path(), &limited).fails_with(1);
         let grants: Vec<_> = grants
@@ -61,7 +61,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
     assert!(line.ends_with(end), "{line}");
     psql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO clerk");
     run(PROGRAM, folder.path(), &list).exits(0);
-    is_refused(&[
+    is_rejected(&[
         "UPDATE ON counters",
         "UPDATE ON revisions",
         "INSERT ON pets",
@@ -84,7 +84,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
         psql(&format!("GRANT {privileges} TO clerk"));
     }
     psql("REVOKE DELETE ON idempotency FROM clerk");
-    is_refused(&["DELETE ON idempotency"]);
+    is_rejected(&["DELETE ON idempotency"]);
     psql("GRANT DELETE ON idempotency TO clerk");
 
     let mut server = Process::serve(PROGRAM, folder.path(), &serve[1..3]);

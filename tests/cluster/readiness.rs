@@ -102,11 +102,11 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     let began = Instant::now();
     let mut count = 0;
     let last = loop {
-        let refused = read();
-        refused.is_error(503, "unavailable");
+        let rejected = read();
+        rejected.is_error(503, "unavailable");
         count += 1;
         if count > 200 && client.get("/readyz").status == 503 {
-            break refused;
+            break rejected;
         }
         assert!(began.elapsed() < TIMEOUT, "still ready");
     };
@@ -128,10 +128,10 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     sql_client.query("LOCK TABLE pets IN ACCESS EXCLUSIVE MODE");
     // One that failed a moment ago may have had the line of its second.
     std::thread::sleep(Duration::from_millis(1_100));
-    let refused = read();
-    refused.is_error(503, "unavailable");
-    let log = log_until(&refused);
-    let id = refused.header("x-request-id").expect("an ID");
+    let rejected = read();
+    rejected.is_error(503, "unavailable");
+    let log = log_until(&rejected);
+    let id = rejected.header("x-request-id").expect("an ID");
     let line = format!(r#" ERROR request failed id="{id}" operation="getPet""#);
     assert!(log.contains(&line), "{log}");
 }

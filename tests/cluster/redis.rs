@@ -63,12 +63,12 @@ fn assert_exact(cluster: &Cluster) {
     assert_eq!(send(cluster, &key, 40).admitted, LIMIT as usize);
 }
 
-fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
+fn survives(fail: impl Fn(&Cluster), recover: impl Fn(&Cluster)) {
     let cluster = Cluster::start();
     let large = cluster.large_key();
     let healthy = send(&cluster, &large, 300);
 
-    away(&cluster);
+    fail(&cluster);
     let degraded = send(&cluster, &large, 300);
     let allowed = healthy.slowest_hundredth + MAX_DELAY;
     assert!(
@@ -96,7 +96,7 @@ fn survives(away: impl Fn(&Cluster), back: impl Fn(&Cluster)) {
     ensure_minute_left(Duration::from_secs(10));
     assert_eq!(send(&cluster, &key, 90).admitted, NODES * LIMIT as usize);
 
-    back(&cluster);
+    recover(&cluster);
     eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
     assert_exact(&cluster);
     for node in &cluster.nodes {
@@ -159,7 +159,7 @@ fn one_full_node_of_a_redis_cluster_is_one_outage_and_not_many() {
 
 #[test]
 fn clients_do_not_notice_that_redis_loses_the_script_all_the_time() {
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     std::thread::scope(|scope| {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let redis = &cluster.redis;
@@ -180,7 +180,7 @@ fn clients_do_not_notice_that_redis_loses_the_script_all_the_time() {
 
 #[test]
 fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     let (_, key) = cluster.key(LIMIT, 1_000_000);
     ensure_minute_left(Duration::from_secs(15));
     assert_eq!(send(&cluster, &key, 40).admitted, LIMIT as usize);
@@ -190,7 +190,7 @@ fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
 
 #[test]
 fn foreign_values_under_the_name_of_a_key_are_overwritten() {
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     let (id, key) = cluster.key(LIMIT, 1_000_000);
     let deployment = cluster
         .postgres
@@ -211,7 +211,7 @@ fn foreign_values_under_the_name_of_a_key_are_overwritten() {
 
 #[test]
 fn two_deployments_on_one_redis_do_not_touch_each_others_keys() {
-    let cluster = Cluster::start_patient();
+    let cluster = Cluster::start_with_long_redis_timeout();
     let database = cluster.postgres.create_database("other");
     let other = cluster.start_node_on(&database);
     let args = [

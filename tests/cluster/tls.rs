@@ -26,7 +26,7 @@ fn migrate(url: &str, args: &[&str]) -> Output {
 
 /// Checks that `migrate` fails with one line that ends like this.
 #[track_caller]
-fn is_refused(url: &str, args: &[&str], end: &str) {
+fn is_rejected(url: &str, args: &[&str], end: &str) {
     let output = migrate(url, args).exits(1);
     let line = output.stderr.trim_end();
     assert_eq!(line.lines().count(), 1, "{line}");
@@ -91,7 +91,7 @@ fn each_mode_encrypts_and_verifies_as_in_libpq() {
         );
         match without {
             Ok(()) => drop(migrate(&on_plain, &[]).exits(0)),
-            Err(end) => is_refused(&on_plain, &[], end),
+            Err(end) => is_rejected(&on_plain, &[], end),
         }
         match with_tls {
             None => {
@@ -99,7 +99,7 @@ fn each_mode_encrypts_and_verifies_as_in_libpq() {
                 assert_eq!(connections(&encrypted), is_encrypted, "{parameters}");
                 drop(process);
             }
-            Some(end) => is_refused(&on_encrypted, &[], end),
+            Some(end) => is_rejected(&on_encrypted, &[], end),
         }
     }
     // The default is prefer.
@@ -157,13 +157,13 @@ fn a_file_that_cannot_be_used_is_named() {
     let authority = Authority::new();
     let client = authority.sign("animals", &[], 2049);
     let url = "postgres://animals@127.0.0.1:1/x?sslmode=verify-full";
-    is_refused(
+    is_rejected(
         url,
         &["--ca-cert", "missing.pem"],
         "--database: missing.pem: file not found",
     );
     let key = shown(&client.key);
-    is_refused(
+    is_rejected(
         url,
         &["--ca-cert", key],
         &format!("{key}: contains no certificate in PEM format"),
@@ -173,5 +173,5 @@ fn a_file_that_cannot_be_used_is_named() {
     let mode = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(&client.key, mode).expect("permissions");
     let open = format!("{key}: every user can read this private key: run `chmod o-r {key}`");
-    is_refused(&url, &[], &open);
+    is_rejected(&url, &[], &open);
 }

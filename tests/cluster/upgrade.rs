@@ -89,7 +89,7 @@ impl Deployment {
     }
 
     #[track_caller]
-    fn is_refused_because_of(&self, nodes: &str) {
+    fn is_rejected_because_of(&self, nodes: &str) {
         let serve = [&["serve"], &LISTEN[..]].concat();
         for command in [&["migrate"], &serve[..]] {
             let line = self.later(BREAKING, command).fails_with(1);
@@ -112,17 +112,17 @@ fn a_migration_that_older_nodes_cannot_work_with_is_rejected_until_all_of_them_h
     let ((mut one, client), (mut two, _)) = (deployment.node(), deployment.node());
     let version = env!("CARGO_PKG_VERSION");
     let names = [1, 2].map(|id| format!("node {id} (version {version})"));
-    deployment.is_refused_because_of(&names.join(", "));
+    deployment.is_rejected_because_of(&names.join(", "));
     assert_eq!(client.create(&rex()).status, 201);
 
     one.signal("TERM");
     assert_eq!(one.ends_within(HEARTBEAT_TIME), Some(0));
     assert_eq!(deployment.nodes(), "2");
-    deployment.is_refused_because_of(&names[1]);
+    deployment.is_rejected_because_of(&names[1]);
 
     // A killed one counts as running for half a minute.
     two.kill();
-    deployment.is_refused_because_of(&names[1]);
+    deployment.is_rejected_because_of(&names[1]);
     deployment.age();
     deployment.later(BREAKING, &["migrate"]).exits(0);
     assert_eq!(deployment.format(), LATER_FORMAT.to_string());

@@ -125,10 +125,10 @@ fn a_page_of_a_listed_origin_can_read_a_503() {
     let other = app.sql_client();
     other.lock_all();
     let create = key.request("POST", "/v1/pets").header("Origin", SHOP);
-    let refused = create.json(&crate::rex()).send();
-    refused.is_error(503, "unavailable");
-    let allowed = refused.header("access-control-allow-origin");
-    assert_eq!(allowed, Some(SHOP), "{refused}");
+    let rejected = create.json(&crate::rex()).send();
+    rejected.is_error(503, "unavailable");
+    let allowed = rejected.header("access-control-allow-origin");
+    assert_eq!(allowed, Some(SHOP), "{rejected}");
     other.unlock();
 }
 

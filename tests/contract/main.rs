@@ -14,11 +14,11 @@ mod head;
 mod idempotency;
 mod links;
 mod listing;
-mod open_pages;
 mod paging;
 mod parameters;
 mod paths;
 mod pet_rules;
+mod public_pages;
 mod request_form;
 mod request_id;
 

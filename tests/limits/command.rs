@@ -2,7 +2,7 @@
 
 mod change;
 mod create;
-mod refusal;
+mod rejection;
 mod show;
 
 use harness::{Operator, Output};

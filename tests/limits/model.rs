@@ -1,7 +1,7 @@
 //! The limiter compared with a model, which only keeps lists of what happened.
 
+mod decision_counts;
 mod lists;
-mod met;
 mod pair;
 mod step;
 mod tested;
@@ -12,8 +12,8 @@ use animal_store::limit::{BanPolicy, Meter};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use decision_counts::DecisionCounts;
 use lists::{Model, end_of};
-use met::Met;
 use pair::{Pair, new_id};
 use step::{Step, limits, policy, step};
 use tested::Tested;
@@ -32,7 +32,7 @@ fn run(
     policy: BanPolicy,
     all: Vec<(u32, u32)>,
     steps: Vec<Step>,
-    met: &mut Met,
+    counts: &mut DecisionCounts,
 ) -> Result<(), TestCaseError> {
     let limiter = Tested::new(policy);
     let pair = |limits| Pair {
@@ -52,7 +52,7 @@ fn run(
         match step {
             Step::Request { key, times } => {
                 for _ in 0..times {
-                    met.count(keys[key].request(&limiter, policy, now)?, policy);
+                    counts.count(keys[key].request(&limiter, policy, now)?, policy);
                 }
             }
             Step::Move { by } => now = (now + by).max(begun),
@@ -102,22 +102,22 @@ fn the_limiter_decides_as_the_model_does_whatever_clocks_and_operators_do() {
     let start = 1_794_787_200_000 - DAY..1_794_787_200_000 + DAY;
     let limits = prop::collection::vec(limits(), KEYS);
     let steps = prop::collection::vec(step(), 40..140);
-    let met = RefCell::new(Met::default());
+    let counts = RefCell::new(DecisionCounts::default());
     TestRunner::new(config)
         .run(
             &(start, policy(), limits, steps),
             |(start, policy, limits, steps)| {
-                run(start, policy, limits, steps, &mut met.borrow_mut())
+                run(start, policy, limits, steps, &mut counts.borrow_mut())
             },
         )
         .unwrap_or_else(|failure| panic!("{failure}"));
-    let met = met.into_inner();
-    assert!(met.all() >= DECISIONS, "{met:?}");
-    let rarest = met
+    let counts = counts.into_inner();
+    assert!(counts.all() >= DECISIONS, "{counts:?}");
+    let rarest = counts
         .first_bans
-        .min(met.further_bans)
-        .min(met.limited)
-        .min(met.banned);
-    assert!(rarest >= 100 && met.admitted >= 10_000, "{met:?}");
-    println!("{met:?}");
+        .min(counts.further_bans)
+        .min(counts.limited)
+        .min(counts.banned);
+    assert!(rarest >= 100 && counts.admitted >= 10_000, "{counts:?}");
+    println!("{counts:?}");
 }

@@ -53,8 +53,8 @@ fn the_pattern_of_a_name_excludes_up_to_u_ffff_exactly_what_is_blank_or_a_contro
                 .any(|(first, last)| (*first..=*last).contains(&number))
         };
         assert_eq!(is_in(&control), character.is_control(), "{character:?}");
-        let refused = PetName::new(character.to_string()).is_err();
-        let expected = refused && character <= '\u{ffff}';
+        let rejected = PetName::new(character.to_string()).is_err();
+        let expected = rejected && character <= '\u{ffff}';
         assert_eq!(is_in(&unseen), expected, "{character:?}");
     }
 }

@@ -106,11 +106,11 @@ fn every_documented_status_of_every_operation_can_be_produced() {
         ("getPet", "GET", "/v1/pets/1"),
         (ORDERS.0, "GET", ORDERS.1),
     ] {
-        let spent = app.key(enterprise(1, 1));
-        spent.get("/v1/pets");
+        let exhausted = app.key(enterprise(1, 1));
+        exhausted.get("/v1/pets");
         note(
             operation,
-            spent.request(method, target).json(&pet).send().status,
+            exhausted.request(method, target).json(&pet).send().status,
         );
     }
     // A method that a path does not have is documented with each operation of that path.

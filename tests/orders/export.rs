@@ -114,7 +114,7 @@ fn a_file_is_replaced_only_with_force_and_the_database_never() {
 }
 
 #[test]
-fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_refused() {
+fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_rejected() {
     let operator = operator();
     let at = |name: &str| operator.path().join(name);
     fs::create_dir(at("folder")).expect("a folder");

@@ -166,10 +166,10 @@ fn animals_that_keep_their_ids_need_ids_that_are_not_taken() {
         ),
     ] {
         fs::write(operator.path().join("b.ndjson"), content).expect("a file");
-        let refused = operator
+        let rejected = operator
             .run_line("pets import b.ndjson --keep-ids")
             .fails_with(1);
-        assert!(refused.contains(problem), "{refused}");
+        assert!(rejected.contains(problem), "{rejected}");
         assert_eq!(count(&operator), "3");
     }
     let content = line(7, "x") + &line(8, "y") + &line(8, "z") + &line(4, "w") + &line(7, "v");

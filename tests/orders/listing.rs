@@ -103,9 +103,9 @@ fn limit_and_cursor_are_exactly_those_of_animals_and_status_is_ignored() {
     let head = key.request("HEAD", ORDERS).send();
     assert_eq!((head.status, head.body.len()), (200, 0));
     for method in ["POST", "PUT", "DELETE"] {
-        let refused = key.request(method, ORDERS).send();
+        let rejected = key.request(method, ORDERS).send();
         assert_eq!(
-            refused.is_error(405, "method_not_allowed").header("allow"),
+            rejected.is_error(405, "method_not_allowed").header("allow"),
             Some("GET, HEAD")
         );
     }

@@ -1,4 +1,4 @@
-//! Orders and the life of an animal: the state machine against a model, the operator's commands, concurrent orders, and what a
+//! Orders and the lifecycle of an animal: the state machine against a model, the operator's commands, concurrent orders, and what a
 //! running server shows of it.
 
 #![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
@@ -9,7 +9,7 @@ mod freshness;
 mod import;
 mod import_file;
 mod import_running;
-mod life;
+mod lifecycle;
 mod listing;
 mod pets;
 mod race;

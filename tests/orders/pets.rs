@@ -163,8 +163,8 @@ fn an_animal_with_an_open_order_is_removed_only_by_force_which_cancels_it() {
             "cannot change order 2, which is cancelled: its animal 1 was removed",
         ),
     ] {
-        let refused = operator.run_line(args).fails_with(1);
-        assert_eq!(refused, format!("animal-store: {line}"));
+        let rejected = operator.run_line(args).fails_with(1);
+        assert_eq!(rejected, format!("animal-store: {line}"));
     }
 }
 

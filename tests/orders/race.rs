@@ -24,7 +24,7 @@ fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds(
                 .map(|one| one.join().expect("a process"))
                 .collect()
         });
-        let (placed, refused): (Vec<_>, Vec<_>) = outputs
+        let (placed, rejected): (Vec<_>, Vec<_>) = outputs
             .into_iter()
             .partition(|output| output.code == Some(0));
         assert_eq!(placed.len(), 1, "{placed:?}");
@@ -32,7 +32,7 @@ fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds(
             placed[0].stdout,
             format!("order {round} is placed: animal {round} is pending\n")
         );
-        for output in refused {
+        for output in rejected {
             let line = output.fails_with(1);
             assert_eq!(
                 line,

@@ -73,8 +73,8 @@ fn a_page_of_a_listed_origin_lists_creates_and_reads_when_to_retry_and_another_g
     let browser = Browser::start(folder.path());
 
     browser.open(&other);
-    let refused = "return fetch(`${arguments[0]}/v1/pets`).then(() => 'read', () => 'refused')";
-    assert_eq!(browser.run(refused, json!([base])), "refused");
+    let rejected = "return fetch(`${arguments[0]}/v1/pets`).then(() => 'read', () => 'rejected')";
+    assert_eq!(browser.run(rejected, json!([base])), "rejected");
 
     browser.open(&listed);
     let calls = format!("return (async function () {{{CALLS}}}).apply(null, arguments)");

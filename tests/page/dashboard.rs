@@ -293,7 +293,7 @@ fn other_sites_cannot_use_a_session() {
     let form = "const form = document.createElement('form'); form.method = 'POST'; form.action = arguments[0]; \
                 document.body.append(form); form.submit()";
     let fetch = "return fetch(arguments[0], {method: 'POST', credentials: 'include', mode: 'no-cors'}).then(() => 'sent')";
-    // Ports of one host are one site: the cookie is sent, and the origin is refused. To another site it is not sent.
+    // Ports of one host are one site: the cookie is sent, and the origin is rejected. To another site it is not sent.
     let neighbour = shop();
     let other_site = neighbour.replace("127.0.0.1", "localhost");
     for (origin, code) in [

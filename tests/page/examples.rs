@@ -172,9 +172,9 @@ fn the_client_in_every_language_waits_as_long_as_it_is_told_and_lists_every_anim
         );
         app.stop();
         let log = app.log();
-        let refused = log
+        let rejected = log
             .lines()
             .filter(|line| line.contains(" 429 ") || line.contains("status=429"));
-        assert_eq!(refused.count(), 1, "{language} retried too early:\n{log}");
+        assert_eq!(rejected.count(), 1, "{language} retried too early:\n{log}");
     }
 }

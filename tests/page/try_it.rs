@@ -54,10 +54,10 @@ fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere
     browser.click(&format!("{} .next", section("listPets")));
     browser.wait_for(&format!("{} .result", section("listPets")), "Big");
     browser.fill("#try-listPets-limit", "x");
-    let refused = docs.send("listPets");
+    let rejected = docs.send("listPets");
     assert!(
-        refused.contains("400") && refused.contains("invalid_parameter"),
-        "{refused}"
+        rejected.contains("400") && rejected.contains("invalid_parameter"),
+        "{rejected}"
     );
 
     let elsewhere = "return performance.getEntriesByType('resource').map(entry => entry.name)";
@@ -111,7 +111,7 @@ fn the_key_is_in_the_examples_and_in_this_tab_only() {
 }
 
 #[test]
-fn what_cannot_be_a_key_is_refused_in_plain_words_and_the_key_in_use_stays() {
+fn what_cannot_be_a_key_is_rejected_in_plain_words_and_the_key_in_use_stays() {
     let docs = Docs::open(1000);
     let browser = &docs.browser;
     docs.enter_key();
@@ -126,10 +126,10 @@ fn what_cannot_be_a_key_is_refused_in_plain_words_and_the_key_in_use_stays() {
     }
     browser.fill("#try-listPets-X-Request-Id", &format!("ключ{ENTER}"));
     let line = format!("{} .line", section("listPets"));
-    let refused = browser.wait_for(&line, "Not sent");
+    let rejected = browser.wait_for(&line, "Not sent");
     assert!(
-        refused.contains("X-Request-Id has characters that a header cannot have"),
-        "{refused}"
+        rejected.contains("X-Request-Id has characters that a header cannot have"),
+        "{rejected}"
     );
 }
 
@@ -192,16 +192,16 @@ fn the_budget_falls_until_a_429_counts_down() {
                  return [gauge.ariaValueNow, gauge.ariaValueMax, gauge.firstElementChild.style.width]";
     let mut seen = Vec::new();
     // The minute may end once.
-    let refused = (0..12).find_map(|_| {
+    let rejected = (0..12).find_map(|_| {
         let line = docs.send("listPets");
         seen.push(browser.run(gauge, json!([])));
         line.starts_with("429").then_some(line)
     });
-    let refused = refused.expect("a 429");
+    let rejected = rejected.expect("a 429");
     assert!(seen.contains(&json!(["4", "5", "80%"])), "{seen:?}");
     assert!(seen.contains(&json!(["1", "5", "20%"])), "{seen:?}");
     assert_eq!(seen.last(), Some(&json!(["0", "5", "0%"])));
-    assert!(refused.contains("rate_limited"), "{refused}");
+    assert!(rejected.contains("rate_limited"), "{rejected}");
     let link = format!("{} .line a", section("listPets"));
     let href = browser.run(
         "return document.querySelector(arguments[0]).hash",

@@ -93,7 +93,7 @@ fn every_option_of_serve_has_an_environment_variable_and_is_tested_here() {
 }
 
 #[test]
-fn a_public_or_staging_url_that_does_not_end_in_v1_is_refused() {
+fn a_public_or_staging_url_that_does_not_end_in_v1_is_rejected() {
     for option in ["--public-url", "--staging-url"] {
         for url in [
             "https://animals.example",

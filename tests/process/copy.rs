@@ -101,7 +101,7 @@ fn the_progress_bar_counts_every_row_once_while_it_copies_and_once_while_it_comp
 }
 
 #[test]
-fn a_copy_whose_commit_sqlite_refuses_fails_with_its_reason_and_leaves_the_target_as_it_was() {
+fn a_copy_whose_commit_sqlite_rejects_fails_with_its_reason_and_leaves_the_target_as_it_was() {
     let folder = folder();
     large_key(folder.path());
     run(

@@ -8,7 +8,7 @@ use harness::Process;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::refusal::contents;
+use crate::rejection::contents;
 use crate::sweep::while_locked;
 use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
 

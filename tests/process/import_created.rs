@@ -141,7 +141,7 @@ fn a_database_is_not_created_before_a_good_row_is_read() {
     for (file, line) in [("bad.ndjson", "line 1: "), ("bad.csv", "line 2: ")] {
         // That it cannot be created is only noticed when it is.
         let import = ["pets", "import", file, "--database", "sqlite:no/b.db"];
-        let refused = run(path, &[], &import).fails_with(1);
-        assert!(refused.contains(line), "{refused}");
+        let rejected = run(path, &[], &import).fails_with(1);
+        assert!(rejected.contains(line), "{rejected}");
     }
 }

@@ -9,21 +9,21 @@ use harness::Process;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use crate::refusal::contents;
+use crate::rejection::contents;
 use crate::{FREE_PORTS, PROGRAM, folder, large_key, logged, run};
 
 const FILE: &str = "animal-store.db";
 
 /// Checks that a second server on the file of this name fails with one line.
 #[track_caller]
-fn second_is_refused(folder: &Path, name: &str) -> String {
+fn second_is_rejected(folder: &Path, name: &str) -> String {
     let database = format!("sqlite:{name}");
     let serve = [&["serve", "--database", &database][..], &FREE_PORTS].concat();
     run(folder, &[], &serve).fails_with(1)
 }
 
 #[test]
-fn a_second_server_is_refused_with_the_name_of_the_file_and_of_the_process_that_has_it() {
+fn a_second_server_is_rejected_with_the_name_of_the_file_and_of_the_process_that_has_it() {
     let folder = folder();
     let first = Process::serve(PROGRAM, folder.path(), &[]);
     let elsewhere = crate::folder();
@@ -36,7 +36,7 @@ fn a_second_server_is_refused_with_the_name_of_the_file_and_of_the_process_that_
     let there = others.map(|name| (elsewhere.path(), name));
     for (place, name) in here.into_iter().chain(there) {
         assert_eq!(
-            second_is_refused(place, name),
+            second_is_rejected(place, name),
             format!(
                 "animal-store: {name} is in use by process {}: stop it first, or choose another file with \
                  --database sqlite:PATH",
@@ -60,7 +60,7 @@ fn the_lock_ends_with_its_process_however_that_ends() {
             .client(Some(&key))
             .create(&json!({"name": "Rex", "categoryId": 1}));
         assert_eq!(made.json()["id"], number, "{made}");
-        let line = second_is_refused(folder.path(), FILE);
+        let line = second_is_rejected(folder.path(), FILE);
         let process = format!("process {}:", server.id());
         assert!(line.contains(&process), "{line}");
         server.kill();
@@ -68,7 +68,7 @@ fn the_lock_ends_with_its_process_however_that_ends() {
     // What another program left there is not overwritten.
     let lock = folder.path().join(format!("{FILE}.lock"));
     fs::write(&lock, "my notes\n").expect("a file");
-    let line = second_is_refused(folder.path(), FILE);
+    let line = second_is_rejected(folder.path(), FILE);
     assert!(
         line.contains("animal-store.db.lock is not a lock file of this program"),
         "{line}"
@@ -110,7 +110,7 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
 
     fs::hard_link(&file, folder.path().join("second.db")).expect("a name");
     for name in [FILE, "second.db"] {
-        let line = second_is_refused(folder.path(), name);
+        let line = second_is_rejected(folder.path(), name);
         assert!(line.contains("has another name (a hard link)"), "{line}");
     }
 }
@@ -189,13 +189,13 @@ fn of_two_servers_that_start_together_on_a_new_file_one_serves_it_and_shows_a_fi
             let start = || Process::serve(PROGRAM, folder.path(), &[]);
             [scope.spawn(start), scope.spawn(start)].map(|server| server.join())
         });
-        let (server, refused) = match starting {
-            [Ok(server), Err(refused)] | [Err(refused), Ok(server)] => (server, refused),
+        let (server, rejected) = match starting {
+            [Ok(server), Err(rejected)] | [Err(rejected), Ok(server)] => (server, rejected),
             [Ok(_), Ok(_)] => panic!("both serve"),
             [Err(_), Err(_)] => panic!("none serves"),
         };
         assert!(server.banner.contains("First API key"), "{}", server.banner);
-        let why = refused.downcast_ref::<String>().expect("a text");
+        let why = rejected.downcast_ref::<String>().expect("a text");
         let process = format!("is in use by process {}", server.id());
         assert!(why.contains(&process), "{why}");
     }
@@ -245,7 +245,7 @@ fn a_server_that_lost_its_lock_leaves_the_lock_of_the_next_one_alone() {
     let second = Process::serve(PROGRAM, folder.path(), &[]);
     first.signal("CONT");
     assert_eq!(first.ends_within(Duration::from_secs(5)), Some(1));
-    let line = second_is_refused(folder.path(), FILE);
+    let line = second_is_rejected(folder.path(), FILE);
     let process = format!("process {}:", second.id());
     assert!(line.contains(&process), "{line}");
 }

@@ -152,19 +152,19 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
     let began = Instant::now();
     // The writer has the first one, or background work; three wait, and the next is rejected.
     let mut asked = in_flight(&key, 1);
-    eventually(Duration::from_secs(1), "a refusal", || {
+    eventually(Duration::from_secs(1), "a rejection", || {
         asked.push(create(&key, "patient"));
         asked.iter().any(JoinHandle::is_finished)
     });
     let one_more = Stopwatch::start();
-    let refused = key.create(&json!({"name": "one more", "categoryId": 1}));
+    let rejected = key.create(&json!({"name": "one more", "categoryId": 1}));
     let took = one_more.elapsed();
-    refused.is_error(503, "unavailable");
+    rejected.is_error(503, "unavailable");
     assert!(took < FAST, "{took:?}");
-    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(rejected.header("retry-after"), Some("1"));
     assert!(
-        !refused.message().contains("waiting"),
-        "it names the cause: {refused}"
+        !rejected.message().contains("waiting"),
+        "it names the cause: {rejected}"
     );
     assert_eq!(key.get("/v1/pets").status, 200, "reads do not wait");
     assert!(
@@ -183,10 +183,10 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
             .filter(|response| response.status == status)
             .count()
     };
-    let (stored, refused) = (count(201), count(503));
+    let (stored, rejected) = (count(201), count(503));
     assert!(
-        stored >= 3 && refused >= 1 && stored + refused == responses.len(),
-        "{stored} {refused}"
+        stored >= 3 && rejected >= 1 && stored + rejected == responses.len(),
+        "{stored} {rejected}"
     );
     assert_eq!(
         key.create(&json!({"name": "later", "categoryId": 1}))

@@ -32,9 +32,9 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
     let ask = |key: Option<&str>, page: &str| Client::new(admin, key.map(str::to_owned)).get(page);
     ask(None, "/metrics").is_error(401, "missing_admin_token");
     let wrong = "wrong-horse-battery";
-    let refused = ask(Some(wrong), "/metrics");
-    refused.is_error(401, "invalid_admin_token");
-    assert_eq!(refused.message(), "The admin token is invalid.");
+    let rejected = ask(Some(wrong), "/metrics");
+    rejected.is_error(401, "invalid_admin_token");
+    assert_eq!(rejected.message(), "The admin token is invalid.");
     let log = logged(
         &process,
         &["WARN", "invalid admin token", "client=127.0.0.1"],
@@ -47,12 +47,12 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
     }
 
     // As failed authentications are: 60 a minute for an address, and clients with the token are not affected.
-    let refused = (0..=120)
+    let rejected = (0..=120)
         .map(|_| ask(Some(wrong), "/metrics"))
         .find(|response| response.status != 401)
         .expect("an end of it");
-    refused.is_error(429, "rate_limited");
-    assert!((1..=60).contains(&refused.number("retry-after")));
+    rejected.is_error(429, "rate_limited");
+    assert!((1..=60).contains(&rejected.number("retry-after")));
     assert_eq!(ask(Some(token), "/metrics").status, 200);
 }
 

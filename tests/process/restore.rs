@@ -1,7 +1,7 @@
 //! `animal-store restore`: what it replaces, keeps and prints.
 
 mod crash;
-mod refusal;
+mod rejection;
 mod signal;
 
 use std::fs::{self, Permissions};

@@ -23,7 +23,7 @@ fn folder_with(content: &str, mode: u32) -> TempDir {
 
 /// Checks that `serve` fails with this code and one line that ends with this.
 #[track_caller]
-fn is_refused(folder: &Path, args: &[&str], code: i32, end: &str) {
+fn is_rejected(folder: &Path, args: &[&str], code: i32, end: &str) {
     let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let args = [&["serve"], &ports[..], args].concat();
     let line = run(folder, &[], &args).fails_with(code);
@@ -70,7 +70,7 @@ fn the_admin_token_is_the_first_line_of_its_file() {
 }
 
 #[test]
-fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
+fn a_file_with_a_secret_that_cannot_be_used_is_rejected() {
     let database = "postgres://me@127.0.0.1:1/x";
     for (option, what) in [
         ("--admin-token-file", "token"),
@@ -81,12 +81,12 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
             let folder = folder_with(TOKEN, mode);
             let end =
                 format!("{option} secret: every user can read this {what}: run `chmod o-r secret`");
-            is_refused(folder.path(), &args, 1, &end);
+            is_rejected(folder.path(), &args, 1, &end);
         }
         for content in ["", "\n", "\nlater"] {
             let folder = folder_with(content, 0o600);
             let end = format!("{option} secret: contains no {what} in its first line");
-            is_refused(folder.path(), &args, 1, &end);
+            is_rejected(folder.path(), &args, 1, &end);
         }
         for (path, what) in [
             (".", "a folder, not a file"),
@@ -95,16 +95,16 @@ fn a_file_with_a_secret_that_cannot_be_used_is_refused() {
             let folder = TempDir::new().expect("a folder");
             let words = [option, path, "--database", database];
             let end = format!("{option} {path}: is {what}");
-            is_refused(folder.path(), &words, 1, &end);
+            is_rejected(folder.path(), &words, 1, &end);
         }
         let empty = TempDir::new().expect("a folder");
         let end = format!("{option} secret: file not found");
-        is_refused(empty.path(), &args, 1, &end);
+        is_rejected(empty.path(), &args, 1, &end);
     }
     let folder = folder_with("short", 0o600);
     let end =
         "--admin-token-file secret: the first line must be at least 16 visible ASCII characters";
-    is_refused(folder.path(), &["--admin-token-file", "secret"], 1, end);
+    is_rejected(folder.path(), &["--admin-token-file", "secret"], 1, end);
 }
 
 #[test]
@@ -112,13 +112,13 @@ fn a_secret_that_is_given_twice_is_a_usage_error() {
     let folder = folder_with(TOKEN, 0o600);
     let both = ["--admin-token-file", "secret", "--admin-token", TOKEN];
     let end = "--admin-token-file cannot be used with --admin-token: use one of them";
-    is_refused(folder.path(), &both, 2, end);
+    is_rejected(folder.path(), &both, 2, end);
     let password = ["--database-password-file", "secret", "--database"];
     let url = ["postgres://me:secret@127.0.0.1:1/x"];
     let end = "with a password in the URL of --database: use one of them";
-    is_refused(folder.path(), &[&password[..], &url].concat(), 2, end);
+    is_rejected(folder.path(), &[&password[..], &url].concat(), 2, end);
     let end = "--database-password-file requires --database postgres://…";
-    is_refused(
+    is_rejected(
         folder.path(),
         &[&password[..], &["sqlite:x.db"]].concat(),
         2,
@@ -127,7 +127,7 @@ fn a_secret_that_is_given_twice_is_a_usage_error() {
     // As in a file that names the database, too.
     let file = "database = 'sqlite:x.db'\ndatabase-password-file = 'secret'\n";
     fs::write(folder.path().join("both.toml"), file).expect("a file");
-    is_refused(folder.path(), &["--config", "both.toml"], 2, end);
+    is_rejected(folder.path(), &["--config", "both.toml"], 2, end);
     // So it is for every command.
     let args = [&["keys", "list"], &password[..], &url].concat();
     let line = run(folder.path(), &[], &args).fails_with(2);

@@ -59,13 +59,13 @@ fn a_command_waits_for_thirty_seconds_and_no_longer() {
     let folder = folder();
     large_key(folder.path());
     let revoke = ["keys", "revoke", "1"];
-    let (took, refused) = while_locked(folder.path(), Duration::from_secs(40), || {
+    let (took, rejected) = while_locked(folder.path(), Duration::from_secs(40), || {
         let began = Instant::now();
-        let refused = harness::run(PROGRAM, folder.path(), &revoke);
-        (began.elapsed(), refused)
+        let rejected = harness::run(PROGRAM, folder.path(), &revoke);
+        (began.elapsed(), rejected)
     });
     assert!((30..35).contains(&took.as_secs()), "{took:?}");
-    let last = refused.exits(1).stderr;
+    let last = rejected.exits(1).stderr;
     assert!(
         last.ends_with("waited too long for the database lock, which another process holds\n"),
         "{last}"

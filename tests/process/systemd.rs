@@ -229,6 +229,17 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let response = api.get("/v1/pets");
     assert_eq!(response.status, 503, "{response}");
     assert_eq!(response.header("retry-after"), Some("1"), "{response}");
+    // What every response of an operation has is there already, also if the path is encoded.
+    for path in ["/v1/pets/1", "/%761/pets/1"] {
+        let response = api.get(path);
+        assert_eq!(response.status, 503, "{response}");
+        for header in ["deprecation", "sunset", "link", "x-ratelimit-limit"] {
+            assert!(
+                response.header(header).is_some(),
+                "{path} {header}: {response}"
+            );
+        }
+    }
     // A page can read it: its browser asks first, and gets what it needs to go on.
     for (client, method, path, status, allowed) in [
         (&api, "OPTIONS", "/v1/pets", 204, Some(SHOP)),

@@ -1,4 +1,4 @@
-//! Files at the start: what is refused, in one line, and what is served with a warning.
+//! Files at the start: what is rejected, in one line, and what is served with a warning.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::{folder, logged, metric, run, serve};
 
 /// Checks that `serve` fails with one line that contains these texts.
 #[track_caller]
-fn is_refused(folder: &Path, words: &[&str]) {
+fn is_rejected(folder: &Path, words: &[&str]) {
     let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
     let line = run(folder, &[&["serve"], &ports[..], &tls].concat()).fails_with(1);
@@ -24,27 +24,27 @@ fn is_refused(folder: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_missing_file_is_refused() {
+fn a_missing_file_is_rejected() {
     for (option, missing) in [("--tls-cert", "cert.pem"), ("--tls-key", "key.pem")] {
         let folder = folder();
         Certificate::new().write(folder.path());
         fs::remove_file(folder.path().join(missing)).expect("removed");
         let expected = format!("animal-store: {option} {missing}: file not found");
-        is_refused(folder.path(), &[&expected]);
+        is_rejected(folder.path(), &[&expected]);
     }
 }
 
 #[test]
-fn a_pipe_is_refused_because_reading_it_might_never_end() {
+fn a_pipe_is_rejected_because_reading_it_might_never_end() {
     let folder = folder();
     Certificate::new().write(folder.path());
     fs::remove_file(folder.path().join("cert.pem")).expect("removed");
     harness::run("mkfifo", folder.path(), &["cert.pem"]).exits(0);
-    is_refused(folder.path(), &["cert.pem", "is not a regular file"]);
+    is_rejected(folder.path(), &["cert.pem", "is not a regular file"]);
 }
 
 #[test]
-fn a_file_that_is_not_pem_is_refused() {
+fn a_file_that_is_not_pem_is_rejected() {
     let certificate = Certificate::new();
     let broken = certificate.pem.replacen("MII", "???", 1);
     let large = certificate.pem.clone() + &"#".repeat(1 << 20);
@@ -78,31 +78,31 @@ fn a_file_that_is_not_pem_is_refused() {
         let folder = folder();
         certificate.write(folder.path());
         fs::write(folder.path().join(file), content).expect("a file");
-        is_refused(folder.path(), &[file, words]);
+        is_rejected(folder.path(), &[file, words]);
     }
     let folder = folder();
     certificate.write(folder.path());
     fs::remove_file(folder.path().join("cert.pem")).expect("removed");
     fs::create_dir(folder.path().join("cert.pem")).expect("a folder");
-    is_refused(folder.path(), &["cert.pem", "is a folder, not a file"]);
+    is_rejected(folder.path(), &["cert.pem", "is a folder, not a file"]);
 }
 
 #[test]
-fn a_key_that_does_not_match_is_refused() {
+fn a_key_that_does_not_match_is_rejected() {
     let folder = folder();
     Certificate::new().write(folder.path());
     fs::write(folder.path().join("key.pem"), Certificate::new().key_pem).expect("a file");
-    is_refused(folder.path(), &["key.pem", "does not match", "cert.pem"]);
+    is_rejected(folder.path(), &["key.pem", "does not match", "cert.pem"]);
 }
 
 #[test]
-fn a_key_that_every_user_can_read_is_refused_and_one_of_a_group_is_accepted() {
+fn a_key_that_every_user_can_read_is_rejected_and_one_of_a_group_is_accepted() {
     let folder = folder();
     Certificate::new().write(folder.path());
     let key = folder.path().join("key.pem");
     for mode in [0o644, 0o604] {
         fs::set_permissions(&key, Permissions::from_mode(mode)).expect("permissions");
-        is_refused(folder.path(), &["key.pem", "chmod o-r"]);
+        is_rejected(folder.path(), &["key.pem", "chmod o-r"]);
     }
     fs::set_permissions(&key, Permissions::from_mode(0o640)).expect("permissions");
     serve(folder.path(), &[]);
@@ -152,7 +152,7 @@ fn a_certificate_that_is_not_valid_yet_is_served_with_a_warning() {
 }
 
 #[test]
-fn a_key_of_a_kind_that_is_not_supported_is_refused_with_those_that_are() {
+fn a_key_of_a_kind_that_is_not_supported_is_rejected_with_those_that_are() {
     let folder = folder();
     Certificate::new().write(folder.path());
     let key = folder.path().join("key.pem");
@@ -165,7 +165,7 @@ fn a_key_of_a_kind_that_is_not_supported_is_refused_with_those_that_are() {
         let made = harness::run("openssl", folder.path(), &words).exits(0);
         fs::write(&key, made.stdout).expect("a file");
         let supported = "it must be RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519";
-        is_refused(folder.path(), &["key.pem", supported]);
+        is_rejected(folder.path(), &["key.pem", supported]);
     }
 }
 

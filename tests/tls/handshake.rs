@@ -34,10 +34,10 @@ fn tls_1_2_and_1_3_are_served_and_alpn_chooses_the_protocol() {
         }
     }
     let unknown = certificate.client_with(&[&TLS13], &["smtp"]);
-    let refused = unknown.handshake(app.address()).expect_err("no protocol");
+    let rejected = unknown.handshake(app.address()).expect_err("no protocol");
     assert!(
-        refused.to_string().contains("NoApplicationProtocol"),
-        "{refused}"
+        rejected.to_string().contains("NoApplicationProtocol"),
+        "{rejected}"
     );
 }
 

@@ -41,7 +41,7 @@ fn a_plain_request_gets_a_readable_400_and_the_connection_is_closed() {
 fn send_without_reading(
     stream: &mut impl Write,
     mut is_full: impl FnMut(),
-    patience: Duration,
+    timeout: Duration,
 ) -> ErrorKind {
     let began = Instant::now();
     loop {
@@ -52,7 +52,7 @@ fn send_without_reading(
             }
             Err(error) => return error.kind(),
         }
-        assert!(began.elapsed() < patience, "still open");
+        assert!(began.elapsed() < timeout, "still open");
     }
 }
 

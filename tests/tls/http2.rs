@@ -59,10 +59,10 @@ fn curl_speaks_http_2() {
     // The response comes while the body is still being sent.
     std::fs::write(folder.path().join("large"), vec![b' '; 5_000_000]).expect("a file");
     for _ in 0..5 {
-        let refused = run(&[&json[..], &["@large", &url]].concat());
+        let rejected = run(&[&json[..], &["@large", &url]].concat());
         assert!(
-            refused.contains("body_too_large") && refused.ends_with("\n2 413"),
-            "{refused}"
+            rejected.contains("body_too_large") && rejected.ends_with("\n2 413"),
+            "{rejected}"
         );
     }
 }

@@ -182,8 +182,12 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
     for stream in (1..=221).step_by(2) {
         send(&mut raw, stream).expect("sent");
     }
-    let refused = raw.next_of(RST_STREAM).expect("a refusal");
-    assert_eq!((refused.stream, refused.error()), (201, 7), "{refused:?}");
+    let rejected = raw.next_of(RST_STREAM).expect("a rejection");
+    assert_eq!(
+        (rejected.stream, rejected.error()),
+        (201, 7),
+        "{rejected:?}"
+    );
     let ended = (223..=20_001)
         .step_by(2)
         .any(|stream| send(&mut raw, stream).is_err());

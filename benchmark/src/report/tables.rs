@@ -234,7 +234,7 @@ fn imports(rows: &[Import]) -> Table {
     let per_second = |row: &Import, seconds: f64| whole(row.animals as f64 / seconds);
     Table {
         title: "Import",
-        note: "`pets import` of a file of NDJSON into a new database, and the engine alone with the same animals: SQLite with one \
+        note: "`pets import` of an NDJSON file into a new database, and the engine alone with the same animals: SQLite with one \
                statement per animal in one transaction, and PostgreSQL with one COPY. The last column is the time from the last \
                animal that is staged until all are visible. Creations wait for that with SQLite, and for its last milliseconds with \
                PostgreSQL."

@@ -1,5 +1,6 @@
 //! The query parameters of the admin API. Unknown ones are ignored; each may be given at most once.
 
+use crate::admin::streams::TabId;
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
@@ -63,6 +64,11 @@ pub(super) fn parse_key_query(
 /// Parses `key`, the ID of a key.
 pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
     parse_parameter(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
+}
+
+/// Parses `tab`, a number by which a tab of a browser is known.
+pub(super) fn tab(query: Option<&str>) -> Result<Option<TabId>, ApiError> {
+    parse_parameter(query, "tab", "a number", |text| text.parse().ok())
 }
 
 /// Parses the `state` of an order.

@@ -132,12 +132,18 @@ function showEvents(events) {
   while ($("events").children.length > 200) $("events").lastChild.remove();
 }
 
+// The number of this tab, by which the server knows that a stream replaces its own. It is stored only while the page is reloaded: a copy
+// of the tab would copy it.
+const tab = sessionStorage.getItem("tab") ?? Math.floor(Math.random() * 2 ** 53);
+sessionStorage.removeItem("tab");
+addEventListener("pagehide", () => sessionStorage.setItem("tab", tab));
+
 /** Opens the stream of live data. With a key, its requests by status are part of it. */
 function openStream(key = null) {
   if (now.moved || (now.source && now.key === key)) return;
   now.source?.close();
   now.key = key;
-  const source = new EventSource(key ? `api/live?key=${key}` : "api/live");
+  const source = new EventSource(`api/live?tab=${tab}${key ? `&key=${key}` : ""}`);
   now.source = source;
   const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
   on("history", ({ names, samples }) => {

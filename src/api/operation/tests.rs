@@ -150,7 +150,10 @@ fn any_other_path_is_unknown() {
     for path in ["/v1x", "/v2/pets", "/pets", "*", "", "/docsx"] {
         assert_eq!(route("GET", path), Route::PublicUnknown, "{path}");
     }
-    assert_eq!(route("GET", "/docs/a.css"), Route::Public(PublicPage::Docs));
+    assert_eq!(
+        route("GET", "/docs/a.css"),
+        Route::Public(PublicResource::Docs)
+    );
 }
 
 #[test]

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::super::database::CommandOptions;
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::{ANIMALS_TEMPLATE, progress_bar};
+use super::super::progress::{PETS_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
-use super::format::{AnimalFile, RowFormat, reject_database};
+use super::format::{PetFile, RowFormat, reject_database};
 use super::writer::RowWriter;
 use crate::clock::Clock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
@@ -49,11 +49,11 @@ pub(crate) struct ExportCommand {
 impl ExportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
-        let file = AnimalFile::of(&self.file, self.format)?;
+        let file = PetFile::of(&self.file, self.format)?;
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
             true => ProgressBar::hidden(),
-            false => progress_bar("exporting", ANIMALS_TEMPLATE),
+            false => progress_bar("exporting", PETS_TEMPLATE),
         };
         let failure = "cannot read the animals";
         if !bar.is_hidden() {

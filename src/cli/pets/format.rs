@@ -1,4 +1,4 @@
-//! The format of a file with animals, by its name, and the files that it must not be.
+//! The format of a file with animals, by its name, and the check that it is not a file of the database.
 
 use std::path::{Path, PathBuf};
 
@@ -43,14 +43,14 @@ impl Compression {
 
 /// A file of animals, or standard input or output, and its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AnimalFile {
+pub(super) struct PetFile {
     /// None for standard input or output.
     pub(super) path: Option<PathBuf>,
     pub(super) format: RowFormat,
     pub(super) compression: Compression,
 }
 
-impl AnimalFile {
+impl PetFile {
     /// The format that was chosen, or that of the file's extension. Standard input and output are NDJSON by default.
     pub(super) fn of(path: &Path, chosen: Option<RowFormat>) -> Result<Self, Failure> {
         if path == Path::new("-") {
@@ -112,15 +112,15 @@ mod tests {
             ("a.gz", Some(Csv), Csv, Gzip),
             ("a", Some(Csv), Csv, None),
         ] {
-            let Ok(found) = AnimalFile::of(Path::new(name), chosen) else {
+            let Ok(found) = PetFile::of(Path::new(name), chosen) else {
                 unreachable!("{name}");
             };
             assert_eq!((found.format, found.compression), (format, compression));
         }
         for name in ["a", "a.gz", "a.txt", "csv", ".csv"] {
-            assert!(AnimalFile::of(Path::new(name), Option::None).is_err());
+            assert!(PetFile::of(Path::new(name), Option::None).is_err());
         }
-        let standard = AnimalFile::of(Path::new("-"), Option::None);
+        let standard = PetFile::of(Path::new("-"), Option::None);
         assert!(standard.is_ok_and(|it| it.path.is_none() && it.format == Ndjson));
     }
 }

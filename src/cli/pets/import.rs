@@ -22,7 +22,7 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::{BYTES_TEMPLATE, STREAM_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
-use super::format::{AnimalFile, RowFormat, reject_database};
+use super::format::{PetFile, RowFormat, reject_database};
 use super::reader::{NumberedRow, RowReader};
 use crate::clock::{Clock, Timestamp};
 use crate::pet::IdSource;
@@ -67,7 +67,7 @@ pub(crate) struct ImportCommand {
 impl ImportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
-        let file = AnimalFile::of(&self.file, self.format)?;
+        let file = PetFile::of(&self.file, self.format)?;
         // A server on the same machine goes first: otherwise the 99th percentile of its reads was 3 to 5 times as long. Threads that are
         // started from here on inherit it.
         let _ = rustix::process::nice(10);
@@ -146,7 +146,8 @@ fn print_import_wait() {
     print::notice("animal-store: waiting for another import to finish");
 }
 
-/// Stages these and all other good rows and inserts them: everything but the commit. Also returns when all were staged.
+/// Stages these and all other good rows and inserts them: everything but the commit. Returns the import, and the time at which all
+/// rows were staged.
 async fn stage_and_insert(
     store: &Store,
     ids: IdSource,
@@ -218,7 +219,7 @@ struct RowSource {
 }
 
 impl RowSource {
-    fn open(file: AnimalFile, ids: IdSource) -> std::io::Result<Self> {
+    fn open(file: PetFile, ids: IdSource) -> std::io::Result<Self> {
         let (sender, batches) = mpsc::channel(READ_AHEAD_BATCHES);
         let bytes_read = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes_read);

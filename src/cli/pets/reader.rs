@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::format::{AnimalFile, Compression, RowFormat};
+use super::format::{Compression, PetFile, RowFormat};
 use super::gzip::GzipReader;
 use super::zstd::ZstdReader;
 use crate::pet::{CsvColumns, IdSource, PetRow};
@@ -32,7 +32,7 @@ pub(super) struct RowReader {
 impl RowReader {
     /// Opens a file, and reads its header line. `bytes_read` counts its bytes as they are read.
     pub(super) fn open(
-        file: &AnimalFile,
+        file: &PetFile,
         ids: IdSource,
         bytes_read: Arc<AtomicU64>,
     ) -> Result<Self, String> {
@@ -133,7 +133,7 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 /// The content of a file, whose beginning shows whether it is compressed as its name says.
 fn decompressed(
     mut input: impl BufRead + Send + 'static,
-    file: &AnimalFile,
+    file: &PetFile,
 ) -> Result<Box<dyn BufRead + Send>, String> {
     // A pipe may have less at first.
     let mut start = Vec::new();

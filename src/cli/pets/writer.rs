@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use flate2::write::GzEncoder;
 
-use super::format::{AnimalFile, Compression, RowFormat};
+use super::format::{Compression, PetFile, RowFormat};
 use super::zstd::ZstdWriter;
 use crate::pet::{CsvColumns, Pet};
 
@@ -17,7 +17,7 @@ pub(super) enum RowWriter<W: Write> {
 }
 
 impl<W: Write> RowWriter<W> {
-    pub(super) fn new(output: W, file: &AnimalFile) -> io::Result<Self> {
+    pub(super) fn new(output: W, file: &PetFile) -> io::Result<Self> {
         let output = match file.compression {
             Compression::None => Compressor::None(output),
             Compression::Gzip => Compressor::Gzip(GzEncoder::new(output, Default::default())),

@@ -1,4 +1,4 @@
-//! Zstandard as a stream. Written as a sequence of frames, which is what a file may consist of: each is compressed as a whole.
+//! Zstandard as a stream. A file is written as a sequence of frames, which the format allows; each frame is compressed as a whole.
 
 use std::error::Error;
 use std::io::{self, BufRead, ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// The content of a frame: larger ones compress hardly better.
+/// The size of a frame before compression: larger frames compress hardly better.
 const FRAME_BYTES: usize = 1024 * 1024;
 
 /// Decompresses all frames.

@@ -58,7 +58,7 @@ fn rejections_of_a_minute_that_a_shared_decision_has_ended_do_not_count_in_the_n
         let decide = |_| meter.decide(limits(1, 99), &policy, now).admission;
         (0..times).map(decide).collect::<Vec<_>>()
     };
-    // Redis is away for 1 request and 8 rejections, decides the first of the next minute, and is away again.
+    // Redis is unavailable for 1 request and 8 rejections, decides the first of the next minute, and is unavailable again.
     assert_eq!(alone(10, 9)[0], Admission::Admitted);
     let decided = SharedDecision {
         now: Timestamp::from_secs(61),

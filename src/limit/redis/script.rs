@@ -38,7 +38,7 @@ pub(super) struct DecisionRequest {
 }
 
 impl DecisionRequest {
-    /// A request that only checks whether Redis decides: in a cluster, the node with this key.
+    /// A request that only checks whether Redis decides: on a Redis Cluster, the Redis node that holds this key.
     pub(super) fn probe(key: KeyId) -> Self {
         Self {
             key,

@@ -13,7 +13,7 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
-/// How long a poll reads all keys again before the next one may look for changes.
+/// How long one poll may spend on reading all keys again; the next one continues.
 const REREAD_TIME: Duration = Duration::from_millis(200);
 
 /// What has been applied.
@@ -79,7 +79,7 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
     reread(&mut applied.reread, store, access).await
 }
 
-/// Reads some of all keys again, if that is to be done, and at the end removes those that the store has lost.
+/// Reads the next keys again, if a reread is in progress, and at the end removes those that the store has lost.
 async fn reread(last: &mut Option<KeyId>, store: &Store, access: &Access) -> store::Result<()> {
     let began = Instant::now();
     while let Some(after) = *last

@@ -1,4 +1,4 @@
-//! Deletes old records. What is deleted by a clock that is ahead cannot be restored: retries would create animals twice, and limits
+//! Deletes old records. What is deleted because the clock is ahead cannot be restored: retries would create animals twice, and limits
 //! of the day would begin again. So the clock must have run for an hour without a step.
 
 use std::time::{Duration, Instant};

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::*;
+use crate::api::BaseUrls;
 use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::log::Sink;
@@ -32,9 +33,12 @@ impl Fixture {
         let store = Arc::new(store.await.unwrap());
         let issued = crate::keys::create(&store, "test".parse().unwrap(), Plan::Free, None, NOW);
         let key = issued.await.unwrap().secret.reveal().to_owned();
-        let local = "http://local.example/v1".parse().unwrap();
+        let base_urls = BaseUrls {
+            public: None,
+            local: "http://local.example/v1".parse().unwrap(),
+        };
         let (_, shutdown) = watch::channel(false);
-        let shared = Shared::new(&config, store, clock.clone(), None, &local, 1, shutdown);
+        let shared = Shared::new(&config, store, clock.clone(), None, base_urls, 1, shutdown);
         let shared = shared.unwrap();
         let log = RequestLog::new(
             &Sink::to(std::io::sink(), config.log, clock.clone()).unwrap(),

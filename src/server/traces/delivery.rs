@@ -50,6 +50,12 @@ impl Delivery {
         is_admitted
     }
 
+    /// The process exits: spans that are still waiting will not be exported.
+    fn abandon(&self) {
+        let waiting = self.waiting.load(Relaxed);
+        self.dropped.export_failed.add(waiting as u64);
+    }
+
     /// An attempt has failed, and may be repeated.
     pub(super) fn attempt_failed(&self, cause: String) {
         *lock(&self.cause) = cause;
@@ -106,7 +112,9 @@ impl SpanProcessor for Queue {
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.batches.shutdown_with_timeout(timeout)
+        let result = self.batches.shutdown_with_timeout(timeout);
+        self.delivery.abandon();
+        result
     }
 
     fn set_resource(&mut self, resource: &Resource) {

@@ -128,12 +128,18 @@ fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder().with_attribute(version);
     let has_name = variable("OTEL_RESOURCE_ATTRIBUTES")
-        .is_some_and(|attributes| attributes.contains("service.name="));
+        .is_some_and(|attributes| attributes.split(',').any(is_service_name));
     match variable("OTEL_SERVICE_NAME").is_none() && !has_name {
         true => resource.with_service_name(env!("CARGO_PKG_NAME")),
         false => resource,
     }
     .build()
+}
+
+/// Whether an attribute such as `service.name=shop` is the name of the service.
+fn is_service_name(attribute: &str) -> bool {
+    let name = attribute.split_once('=').map(|(name, _)| name.trim());
+    name == Some("service.name")
 }
 
 /// The problem with a variable whose value cannot be used.

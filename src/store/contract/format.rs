@@ -38,14 +38,14 @@ impl Mode {
 
 /// The format of a database before and after it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migration {
+pub struct FormatChange {
     /// The format before; none if there was no database.
     pub before: Option<i64>,
     pub after: i64,
 }
 
-impl Migration {
-    pub fn is_new(&self) -> bool {
+impl FormatChange {
+    pub fn created(&self) -> bool {
         self.before.is_none()
     }
 }

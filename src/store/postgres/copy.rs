@@ -181,7 +181,7 @@ impl PgSession {
             let tls = self.engine.pool.tls();
             let cancelled = self.lease.cancel_token().cancel_query(tls).await;
             cancelled.map_err(PgError::from)?;
-            // The cancellation may arrive late, and end the first of them instead.
+            // The cancellation may arrive late, and cancel the first ROLLBACK instead.
             let rolled_back = self.lease.batch_execute("ROLLBACK").await;
             match rolled_back {
                 Ok(()) => Ok(()),

@@ -48,7 +48,7 @@ pub(super) const STATEMENTS: [&str; 5] = [
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],
-    waits: impl Fn(usize) -> bool,
+    claim: impl Fn(usize) -> bool,
 ) -> PgResult<Vec<Option<CreationOutcome>>> {
     let lock = Fault::IdsFromSequence.choose(LOCK_LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
@@ -64,7 +64,7 @@ pub(super) async fn create(
     let created: Vec<_> = batch
         .iter()
         .enumerate()
-        .map(|(index, creation)| waits(index).then(|| new.add(creation, last, &mut known)))
+        .map(|(index, creation)| claim(index).then(|| new.add(creation, last, &mut known)))
         .collect();
     new.insert(transaction, last).await?;
     Ok(created)

@@ -227,7 +227,7 @@ impl PgImport {
             self.raise_last_id(largest).await?;
         }
         self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
-        // Waits for a copy, which may have set the counter to a lower ID. One that waits for this fails: its snapshot does not have these
+        // Waits for a copy, which may have set the counter to a lower ID. A copy that waits for this transaction fails: its snapshot does not have these
         // animals, and PostgreSQL reports that only if the row was updated, not if it was just locked.
         self.raise_last_id(largest).await?;
         // They may be in the middle of pages that nodes have cached. After the counter, as in an import of few animals and in a copy.

@@ -1,100 +1,75 @@
-//! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
-//! and is also the lock between nodes that start at the same time.
+//! The migrations, and what each means for nodes of other versions.
 
-use super::deadline::{LONG_TIMEOUT, with_timeout};
-use super::error::{PgError, PgResult};
-use super::nodes;
-use super::pool::{Lease, Pool};
-use super::steps::{FIRST_FORMAT_WITH_NODES, Step, current_format, steps};
-use super::transaction::{backoff, transact};
-use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
+use crate::fault::Fault;
 
-/// How often the creation of the lock is tried: two nodes that create the same table at the same time conflict.
-const MAX_ATTEMPTS: usize = 20;
-
-/// The format of the database; none if it has none of these tables.
-pub(super) async fn format(pool: &Pool) -> PgResult<Option<i64>> {
-    let lease = pool.borrow().await?;
-    let number = number(&lease).await?;
-    lease.release();
-    Ok(number.filter(|number| *number != 0))
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Migration {
+    pub(super) script: &'static str,
+    /// Whether running nodes of the format before it cannot continue to serve. It is rejected while there are any.
+    pub(super) breaks_older_nodes: bool,
 }
 
-/// The value of the row of the format, if there is one: 0 until a first migration is done.
-async fn number(lease: &Lease) -> PgResult<Option<i64>> {
-    let table = "SELECT to_regclass('animal_store_format')::text";
-    let table: Option<String> = lease.query_one(table, &[]).await?.try_get(0)?;
-    if table.is_none() {
-        return Ok(None);
+const fn compatible(script: &'static str) -> Migration {
+    Migration {
+        script,
+        breaks_older_nodes: false,
     }
-    let rows = lease
-        .query("SELECT format FROM animal_store_format WHERE id = 1", &[])
-        .await?;
-    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
-/// Migrates the database to the current format, and returns the previous one.
-pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
-    let mut attempt = 1;
-    while let Err(error) = with_timeout(LONG_TIMEOUT, create_lock(pool)).await {
-        // Nodes that create the table at the same time can get any of these.
-        let may_be_a_race = matches!(
-            error,
-            PgError::Conflict(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
-        );
-        if !may_be_a_race || attempt == MAX_ATTEMPTS {
-            return Err(error);
-        }
-        attempt += 1;
-        tokio::time::sleep(backoff(3)).await;
-    }
-    transact(pool, async |transaction| {
-        transaction.batch_execute(NO_LIMITS).await?;
-        let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
-        let row = reporting(WAITING_FOR_MIGRATION, transaction.query_one(lock, &[])).await?;
-        let before: i64 = row.try_get(0)?;
-        let current = current_format();
-        if before > current {
-            return Err(PgError::Failed(format!(
-                "the database has format {before}, and this version supports formats up to {current}: use a newer animal-store"
-            )));
-        }
-        let missing = || steps().filter(|(format, _)| *format > before);
-        let breaking = |(_, step): &(i64, Step)| step.breaks_older_nodes;
-        if let Some((format, _)) = missing().filter(breaking).last()
-            && before >= FIRST_FORMAT_WITH_NODES
-        {
-            nodes::exclude_older(transaction, format).await?;
-        }
-        for (format, step) in missing() {
-            let migrating = format!("migrating the database to format {format}");
-            reporting(&migrating, transaction.batch_execute(step.script)).await?;
-        }
-        transaction
-            .execute("UPDATE animal_store_format SET format = $1 WHERE id = 1", &[&current])
-            .await?;
-        Ok(Some(before).filter(|before| *before != 0))
+/// One for each format, starting with format 1.
+const MIGRATIONS: [Migration; 5] = [
+    compatible(include_str!("migrations/0001_first.sql")),
+    compatible(include_str!("migrations/0002_use_batches.sql")),
+    compatible(include_str!("migrations/0003_deployment.sql")),
+    compatible(include_str!("migrations/0004_nodes.sql")),
+    compatible(include_str!("migrations/0005_orders_listed.sql")),
+];
+
+/// The first format in which nodes are registered.
+pub(super) const FIRST_FORMAT_WITH_NODES: i64 = 4;
+
+pub(crate) const CURRENT_FORMAT: i64 = MIGRATIONS.len() as i64;
+
+/// All migrations, each with its format. A test may simulate a later version, which has one more.
+pub(super) fn migrations() -> impl Iterator<Item = (i64, Migration)> {
+    (1..).zip(MIGRATIONS.into_iter().chain(later_migration()))
+}
+
+pub(super) fn current_format() -> i64 {
+    CURRENT_FORMAT + i64::from(later_migration().is_some())
+}
+
+/// The migration that a later version adds.
+fn later_migration() -> Option<Migration> {
+    let breaks_older_nodes = Fault::LaterBreakingVersion.is_enabled();
+    (breaks_older_nodes || Fault::LaterVersion.is_enabled()).then_some(Migration {
+        script: "CREATE TABLE later (id BIGINT); CREATE INDEX later_by_id ON later (id)",
+        breaks_older_nodes,
     })
-    .await
 }
 
-/// Creates the row that is the lock, if it is missing.
-async fn create_lock(pool: &Pool) -> PgResult<()> {
-    let lease = pool.borrow().await?;
-    // Only where it is missing: another node that migrates may have locked it.
-    if number(&lease).await?.is_none() {
-        lease
-            .batch_execute(
-                "CREATE TABLE IF NOT EXISTS animal_store_format
-                     (id BIGINT PRIMARY KEY CHECK (id = 1), format BIGINT NOT NULL)",
-            )
-            .await?;
-        lease
-            .batch_execute(
-                "INSERT INTO animal_store_format VALUES (1, 0) ON CONFLICT (id) DO NOTHING",
-            )
-            .await?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_for_operators_says_of_each_format_what_it_means_for_older_nodes() {
+        let page = include_str!("../../../docs/operating.md");
+        let rows = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| format on PostgreSQL |"));
+        let rows: Vec<_> = rows
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        let expected = migrations().map(|(format, migration)| {
+            let older = match migration.breaks_older_nodes {
+                _ if format == 1 => "none",
+                false => "continue",
+                true => "must stop",
+            };
+            format!("| {format} | {older} |")
+        });
+        assert_eq!(rows, expected.collect::<Vec<_>>());
     }
-    lease.release();
-    Ok(())
 }

@@ -5,7 +5,7 @@ use super::error::{PgError, PgResult};
 use super::pool::Pool;
 use crate::store::contract::Mode;
 
-/// What their statements need on each table. `FOR UPDATE` needs UPDATE, too. A command, or a change by the admin API, that lacks a
+/// What the statements of the public API and of the background tasks need on each table. `FOR UPDATE` needs UPDATE, too. A command, or a change by the admin API, that lacks a
 /// privilege fails by itself, so what only those need is not listed.
 const NEEDED_PRIVILEGES: [(&str, &[&str]); 11] = [
     ("animal_store_format", &["SELECT"]),

@@ -1,14 +1,14 @@
-//! Work without a time limit: a migration, and waiting for one. It is logged while it is in progress.
+//! Work without a time limit: migrations, copies, and waiting for either. Migrations and waits are logged while they are in progress.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, interval_at};
 
-/// The interval of log lines about a migration in progress.
+/// The interval of log lines about such work.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A migration has no time limit, and neither has waiting for that of another process: a new index on a large table can take long. If
+/// None of this has a time limit: a new index on a large table can take long. If
 /// this process exits, so do its connection and the transaction.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
                          SET LOCAL lock_timeout = 0; \

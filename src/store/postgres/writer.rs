@@ -32,13 +32,14 @@ type QueuedCreation = (Creation, Waiter);
 /// A request that waits for the outcome of its creation.
 struct Waiter {
     reply: Reply,
-    /// Whether the creation may be committed. Set before the transaction has it, and read by a request that waits no longer.
+    /// Whether the creation may be committed. Set before the creation becomes part of the transaction; read by a request that has
+    /// stopped waiting.
     may_be_made: Arc<AtomicBool>,
 }
 
 impl Waiter {
-    /// Whether the request still waits. If so, its creation is carried out from here on.
-    fn still_waits(&self) -> bool {
+    /// Marks the creation as possibly committed. Returns whether the request still waits.
+    fn claim(&self) -> bool {
         self.may_be_made.store(true, Relaxed);
         fence(SeqCst);
         !self.reply.is_closed()
@@ -138,8 +139,8 @@ impl CreationLoop {
             .iter_mut()
             .for_each(|waiter| waiter.reply.begin(creations.len()));
         let creating = transact_within(REQUEST_TIMEOUT, &self.pool, async |transaction| {
-            let waits = |index: usize| waiters.get(index).is_some_and(Waiter::still_waits);
-            create(transaction, creations, waits).await
+            let claim = |index: usize| waiters.get(index).is_some_and(Waiter::claim);
+            create(transaction, creations, claim).await
         });
         match creating.await {
             Ok(created) => {

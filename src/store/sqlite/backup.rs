@@ -133,14 +133,14 @@ pub(super) fn prepare(
     Ok((new, written))
 }
 
-/// Rejects a target that is the database itself or one of its files, and one with a log next to it, which SQLite would replay into the
+/// Rejects a target that is the database itself or one of its files, and one with a write-ahead log or a journal next to it, which SQLite would replay into the
 /// backup.
 fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
     let in_use = |reason| Err(BackupError::InUse(target.into(), reason));
     if belongs_to_database(source, target) {
         return in_use("belongs to the database itself");
     }
-    if connect::has_journal(target) {
+    if connect::has_wal_or_journal(target) {
         return in_use("has a -wal or -journal next to it, as a database in use has");
     }
     Ok(())

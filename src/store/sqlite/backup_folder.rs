@@ -77,9 +77,9 @@ impl BackupFolder {
         time > now.plus(MAX_AHEAD)
     }
 
-    /// Makes a backup, and deletes those that are too many. Returns the time in its name.
+    /// Makes a backup, and deletes the oldest ones beyond `keep`. Returns the time in its name.
     pub fn back_up(&self, now: Timestamp, progress: &BackupProgress) -> Result<Timestamp> {
-        // Those of the last time, too: if none can be deleted, no more are made.
+        // Also what the last run could not delete: if that fails again, no backup is made.
         let mut entries = self.delete_oldest(self.read_list()?)?;
         remove_leftovers(&self.folder, |name| made_at(name).is_some());
         self.reject_full_disk()?;
@@ -94,7 +94,7 @@ impl BackupFolder {
         // First: one that is not on the list is never deleted. One that is on it and was never published is skipped.
         self.write_list(&entries)?;
         new.publish()?;
-        // There is a new one; the next time reports what could not be deleted.
+        // There is a new backup; the next run reports what could not be deleted.
         let _ = self.delete_oldest(entries);
         Ok(time)
     }

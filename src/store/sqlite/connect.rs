@@ -87,12 +87,12 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Whether there is a write-ahead log or a rollback journal next to the file.
-pub(super) fn has_journal(path: &Path) -> bool {
-    journals(path).iter().any(|journal| journal.exists())
+pub(super) fn has_wal_or_journal(path: &Path) -> bool {
+    wal_or_journal(path).iter().any(|journal| journal.exists())
 }
 
 /// The names of the write-ahead log and the rollback journal.
-pub(super) fn journals(path: &Path) -> [PathBuf; 2] {
+pub(super) fn wal_or_journal(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|suffix| sibling(path, suffix))
 }
 

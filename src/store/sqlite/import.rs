@@ -17,7 +17,7 @@ use crate::new_file::{NewFile, Overwrite};
 use crate::pet::{IdSource, PetId};
 use crate::store::contract::{ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy};
 
-/// The suffix of the staging file, before that of a new file, until its name is removed.
+/// The suffix of the staging file's name, followed by that of `NewFile`. The name is removed once the file is open.
 const STAGING_SUFFIX: &str = ".staged";
 
 /// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
@@ -144,7 +144,7 @@ impl SqliteImport {
         };
         loop {
             match begin() {
-                Err(error) if is_busy(&error) && wait.may_retry().await => {}
+                Err(error) if is_busy(&error) && wait.wait_for_retry().await => {}
                 begun => break begun.map_err(StoreError::from)?,
             }
         }

@@ -12,7 +12,7 @@ const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 pub(super) struct ImportWait(Cell<Option<Instant>>);
 
 impl ImportWait {
-    /// Begins to wait, unless that has begun, and returns whether to wait on.
+    /// Starts the wait, unless it has started, and returns whether to keep waiting.
     pub(super) fn may_continue(&self, now: Instant) -> bool {
         let since = self.0.get().unwrap_or(now);
         self.0.set(Some(since));

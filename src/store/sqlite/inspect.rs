@@ -39,10 +39,10 @@ impl FileState {
 /// other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let failed = |problem: &str| OpenError::cannot_open(path, problem);
-    // Looked for first: a process that creates the database creates its log after it.
-    let log = connect::journals(path)
+    // The write-ahead log or rollback journal. Looked for first: a process that creates the database creates it afterwards.
+    let log = connect::wal_or_journal(path)
         .into_iter()
-        .find(|journal| journal.exists());
+        .find(|log| log.exists());
     let found = match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(failed("it is a folder: specify a file in it")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
@@ -78,8 +78,8 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
         }
         return Err(OpenError::NotADatabase(path.into()));
     }
-    // Without a write-ahead log it can be read as if it could not change, which creates no files.
-    let connection = match connect::has_journal(path) {
+    // Without a write-ahead log or journal it can be read as if it could not change, which creates no files.
+    let connection = match connect::has_wal_or_journal(path) {
         true => connect::reader(path),
         false => connect::immutable_reader(path),
     }

@@ -104,7 +104,7 @@ impl FileLock {
     }
 }
 
-/// Whether an import is being published, which takes longer the more animals it has.
+/// Whether an import is being published: its staged animals are inserted and committed, which takes longer the more there are.
 pub(super) fn is_importing(database: &Path) -> bool {
     let Ok(file) = File::open(sibling(database, IMPORT_SUFFIX)) else {
         return false;

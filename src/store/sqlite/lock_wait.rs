@@ -18,7 +18,7 @@ pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusq
         if tries == 0 {
             wait = Wait::new(notice);
         }
-        wait.may_retry_blocking()
+        wait.wait_for_retry_blocking()
     }))
 }
 
@@ -49,15 +49,15 @@ impl Wait {
         }
     }
 
-    /// Waits for the next attempt, if there is time for one.
-    pub(super) async fn may_retry(&mut self) -> bool {
+    /// Waits for one interval. Returns whether there is time for another attempt.
+    pub(super) async fn wait_for_retry(&mut self) -> bool {
         let may_retry = self.has_time();
         self.pause().await;
         may_retry
     }
 
     /// The same, where nothing else happens on this thread.
-    pub(super) fn may_retry_blocking(&mut self) -> bool {
+    pub(super) fn wait_for_retry_blocking(&mut self) -> bool {
         let may_retry = self.has_time();
         std::thread::sleep(RETRY_INTERVAL);
         may_retry

@@ -18,7 +18,7 @@ use super::{lock_wait, migrations};
 use crate::new_file::{
     NewFile, NewFileError, Overwrite, TEMPORARY_SUFFIX, folder, remove_leftovers,
 };
-use crate::store::contract::{Migration, Mode, WrongFormat};
+use crate::store::contract::{FormatChange, Mode, WrongFormat};
 
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
 const MIN_SQLITE: i32 = 3_051_003;
@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) writer: Option<Connection>,
     pub(super) lock: Option<FileLock>,
     pub(super) files: OpenFiles,
-    pub(super) migration: Migration,
+    pub(super) migration: FormatChange,
     /// The file, if this process has created it.
     pub(super) created: Option<FileIdentity>,
 }
@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
         if !(is_busy
             && wait
                 .as_mut()
-                .is_some_and(lock_wait::Wait::may_retry_blocking))
+                .is_some_and(lock_wait::Wait::wait_for_retry_blocking))
         {
             return opened;
         }
@@ -69,7 +69,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     let format = found.format();
     let known = migrations::CURRENT_FORMAT.into();
     WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
-    let migration = |before: Option<i32>| Migration {
+    let migration = |before: Option<i32>| FormatChange {
         before: before.map(i64::from),
         after: known,
     };

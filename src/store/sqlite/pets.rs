@@ -62,8 +62,8 @@ impl Sqlite {
     }
 
     pub(crate) fn snapshot(&self) -> Result<SqliteSnapshot<'_>> {
-        let at_rest = self.readers.at_rest();
-        let connection = match at_rest {
+        let unopened = self.readers.unopened();
+        let connection = match unopened {
             Some(_) => connect::immutable_reader(&self.readers.path)?,
             None => connect::reader(&self.readers.path)?,
         };
@@ -71,7 +71,7 @@ impl Sqlite {
         Ok(SqliteSnapshot {
             engine: self,
             connection,
-            at_rest,
+            unopened,
         })
     }
 }
@@ -82,14 +82,14 @@ pub(crate) struct SqliteSnapshot<'a> {
     engine: &'a Sqlite,
     connection: Connection,
     /// The file as it was, if it is read as if it could not change.
-    at_rest: Option<FileStamp>,
+    unopened: Option<FileStamp>,
 }
 
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let pets = chunk_after(&self.connection, after, status);
         // Even if that has failed: pages of two states do not fit together.
-        if self.at_rest.is_some() && self.engine.readers.file_stamp() != self.at_rest {
+        if self.unopened.is_some() && self.engine.readers.file_stamp() != self.unopened {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));
         }

@@ -37,7 +37,7 @@ impl Readers {
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         if self.creates_no_files
-            && let Some(result) = self.read_at_rest(&read)
+            && let Some(result) = self.read_unopened(&read)
         {
             return result;
         }
@@ -56,13 +56,13 @@ impl Readers {
     }
 
     /// The state of a file that no process has open, if it is to be read without creating files next to it.
-    pub(super) fn at_rest(&self) -> Option<FileStamp> {
+    pub(super) fn unopened(&self) -> Option<FileStamp> {
         self.stamp().filter(|_| self.creates_no_files)
     }
 
     /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
     /// the data read may be inconsistent.
-    fn read_at_rest<T>(
+    fn read_unopened<T>(
         &self,
         read: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
@@ -71,10 +71,10 @@ impl Readers {
         (self.stamp()? == before).then_some(result)
     }
 
-    /// None while there is a write-ahead log.
+    /// None while there is a write-ahead log or a journal.
     fn stamp(&self) -> Option<FileStamp> {
         self.file_stamp()
-            .filter(|_| !connect::has_journal(&self.path))
+            .filter(|_| !connect::has_wal_or_journal(&self.path))
     }
 
     /// The state of the file itself. What is in a write-ahead log is not part of it yet.

@@ -136,7 +136,7 @@ impl Restore {
         if !self.replaces() {
             return Some(ReactivatedKeys::default());
         }
-        let reader = match connect::has_journal(&self.target) {
+        let reader = match connect::has_wal_or_journal(&self.target) {
             true => connect::reader(&self.target),
             false => connect::immutable_reader(&self.target),
         };
@@ -255,7 +255,7 @@ fn cannot_restore(file: &Path, error: impl Display) -> RestoreError {
     anyhow!("cannot restore {}: {error}", file.display()).into()
 }
 
-/// The state of the database. Rejects one that is not replaced, such as that of another program.
+/// The state of the database. Rejects one that must not be replaced, such as that of another program.
 fn inspect_old(target: &Path) -> std::result::Result<OldDatabase, OpenError> {
     match inspect(target) {
         Ok(FileState::Missing) => Ok(OldDatabase::Missing),
@@ -307,7 +307,7 @@ fn kept_name(target: &Path, now: Timestamp) -> PathBuf {
 
 /// The name under which an interrupted restore was about to keep the database.
 fn interrupted(target: &Path) -> Option<PathBuf> {
-    // A database is never read so: closing the file would drop SQLite's locks on it.
+    // A database is never read this way: closing the file would drop SQLite's locks on it.
     let text = match target.metadata() {
         Ok(file) if file.size() < MIN_DATABASE_BYTES => std::fs::read_to_string(target).ok()?,
         _ => return None,

@@ -30,7 +30,7 @@ pub(super) fn inspect_source(source: &Path, target: &Path) -> Result<Metadata, R
     if is_target {
         return Err(RestoreError::SameFile(source.into()));
     }
-    if connect::has_journal(source) {
+    if connect::has_wal_or_journal(source) {
         return rejected(
             "has a -wal or -journal next to it, as a database in use has: make a backup of it with `animal-store backup`",
         );

@@ -205,7 +205,7 @@ impl WriteLoop {
                 self.state.failed.add(1);
                 self.state.health.failed(&error, kind(&error), of_creations);
                 // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
-                // first reply: a client that retries after it has not waited.
+                // first reply, so that retries sent after that reply are not among them.
                 let waiting = match is_busy(&error) {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),

@@ -105,7 +105,7 @@ fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
         assert_eq!(command(folder.path(), &to, "keys list --json"), "[]");
         copy(folder.path(), FROM, &to, &[]).exits(0);
     }
-    // A row that the target refuses.
+    // A row that the target rejects.
     let file = Connection::open(folder.path().join("animal-store.db")).expect("a database");
     file.execute_batch("UPDATE pets SET name = 'a' || char(0) || 'b' WHERE id = 77777")
         .expect("a row");

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 
-use super::{EVERYBODY, folder, is_refused, migrate, serve, shown, with};
+use super::{EVERYBODY, folder, is_rejected, migrate, serve, shown, with};
 use crate::{PROGRAM, rex};
 
 /// Every command under this one that can use PostgreSQL, as the help has them.
@@ -52,7 +52,7 @@ fn arguments(command: &str) -> &'static str {
 }
 
 #[test]
-fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_command() {
+fn a_certificate_of_another_ca_for_another_name_or_expired_is_rejected_by_every_command() {
     let (authority, other) = (Authority::new(), Authority::new());
     let postgres = Postgres::start_with_tls(&authority.server(), EVERYBODY);
     let url = with(&postgres.url(), "sslmode=verify-full");
@@ -75,7 +75,7 @@ fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_c
         let line = run(PROGRAM, folder.path(), &args).fails_with(1);
         assert!(line.ends_with(&not_signed), "{command}: {line}");
     }
-    is_refused(
+    is_rejected(
         &url,
         &[],
         "its certificate is not signed by a CA that this system trusts",
@@ -96,7 +96,7 @@ fn a_certificate_of_another_ca_for_another_name_or_expired_is_refused_by_every_c
     ] {
         postgres.set_certificate(&certificate);
         postgres.restart_immediately();
-        is_refused(&url, &right, end);
+        is_rejected(&url, &right, end);
     }
 }
 
@@ -116,12 +116,12 @@ fn a_self_signed_certificate_that_is_named_itself_is_trusted() {
         "its certificate is self-signed or that of a CA: it must be a server certificate signed by a CA in {}",
         shown(&ca)
     );
-    is_refused(&url, &["--ca-cert", shown(&ca)], &of_ca);
+    is_rejected(&url, &["--ca-cert", shown(&ca)], &of_ca);
 
     // Its name and dates are checked nevertheless.
     let elsewhere = url.replace("127.0.0.1", "db.example") + "&hostaddr=127.0.0.1";
     let not_named = "its certificate is for localhost, 127.0.0.1, not for db.example";
-    is_refused(&elsewhere, &["--ca-cert", shown(&cert)], not_named);
+    is_rejected(&elsewhere, &["--ca-cert", shown(&cert)], not_named);
     for (own, end) in [
         (
             harness::Certificate::until(2026),
@@ -139,7 +139,7 @@ fn a_self_signed_certificate_that_is_named_itself_is_trusted() {
             ca: authority.ca(),
         });
         postgres.restart_immediately();
-        is_refused(&url, &["--ca-cert", shown(&cert)], end);
+        is_rejected(&url, &["--ca-cert", shown(&cert)], end);
     }
 }
 
@@ -185,7 +185,7 @@ fn thief(signed: &Signed, version: &'static SupportedProtocolVersion) -> String 
 }
 
 #[test]
-fn a_server_without_the_key_of_its_certificate_is_refused_in_every_mode() {
+fn a_server_without_the_key_of_its_certificate_is_rejected_in_every_mode() {
     let authority = Authority::new();
     let (signed, ca) = (authority.server(), authority.ca());
     for version in [&version::TLS12, &version::TLS13] {
@@ -199,7 +199,7 @@ fn a_server_without_the_key_of_its_certificate_is_refused_in_every_mode() {
 }
 
 #[test]
-fn a_node_logs_why_it_refuses_a_certificate_and_recovers_when_it_is_replaced() {
+fn a_node_logs_why_it_rejects_a_certificate_and_recovers_when_it_is_replaced() {
     let authority = Authority::new();
     let good = authority.server();
     let old = authority.sign("old", &["127.0.0.1"], 2026);

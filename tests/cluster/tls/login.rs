@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::{Authority, Postgres, Process, Redis, Signed};
 
 use super::redis::{counts_alone, counts_in};
-use super::{connections, folder, is_refused, migrate, serve, shown, with};
+use super::{connections, folder, is_rejected, migrate, serve, shown, with};
 use crate::PROGRAM;
 
 /// Admits clients that have a certificate with the name of their role.
@@ -29,13 +29,13 @@ fn a_server_that_requires_a_certificate_of_its_clients_gets_one() {
     let ca = authority.ca();
     let ca = ["--ca-cert", shown(&ca)];
     let url = with(&postgres.url(), "sslmode=verify-full");
-    is_refused(
+    is_rejected(
         &url,
         &ca,
         "FATAL: connection requires a valid client certificate",
     );
     let certificate_of_another = format!("{url}&{}", pair(&wrong));
-    is_refused(
+    is_rejected(
         &certificate_of_another,
         &ca,
         "FATAL: \"trust\" authentication failed for user \"animals\"",
@@ -67,7 +67,7 @@ fn a_password_is_bound_to_the_connection_and_can_come_from_a_file() {
     let url = with(&postgres.url(), "sslmode=require&channel_binding=require");
     migrate(&url, &["--database-password-file", shown(&file)]).exits(0);
     std::fs::write(&file, "another\n").expect("a file");
-    is_refused(
+    is_rejected(
         &url,
         &["--database-password-file", shown(&file)],
         "FATAL: password authentication failed for user \"animals\"",

@@ -28,7 +28,7 @@ pub(super) fn counts_alone(process: &Process, cause: &str) {
 }
 
 #[test]
-fn a_certificate_of_redis_that_is_refused_leaves_the_node_on_its_own_and_the_cause_is_logged() {
+fn a_certificate_of_redis_that_is_rejected_leaves_the_node_on_its_own_and_the_cause_is_logged() {
     let (authority, other, folder) = (Authority::new(), Authority::new(), folder());
     let (right, wrong) = (authority.ca(), other.ca());
     let plain = Redis::start();

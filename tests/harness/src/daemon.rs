@@ -38,7 +38,7 @@ rm -rf "$3"
 pub(crate) struct Daemon {
     child: Child,
     watcher: Child,
-    /// The signal that stops it at once.
+    /// The signal that terminates it immediately.
     stop_signal: Signal,
     log: PathBuf,
 }
@@ -90,12 +90,12 @@ impl Daemon {
         }
     }
 
-    /// Stops it and its children where they are. Their sockets stay open.
+    /// Pauses it and its children. Their sockets stay open.
     #[track_caller]
     pub(crate) fn stall(&self) {
-        // The parent first: once it is stopped, it starts no more children.
-        stop(&[self.id()]);
-        stop(&children(self.id()));
+        // The parent first: once it is paused, it starts no more children.
+        pause(&[self.id()]);
+        pause(&children(self.id()));
     }
 
     /// Resumes it.
@@ -145,12 +145,12 @@ pub fn free_port() -> u16 {
 }
 
 #[track_caller]
-fn stop(ids: &[Pid]) {
+fn pause(ids: &[Pid]) {
     for &id in ids {
         let _ = kill_process(id, Signal::STOP);
     }
     for &id in ids {
-        eventually(TIMEOUT, "the process is stopped", || {
+        eventually(TIMEOUT, "the process is paused", || {
             stat(id).is_none_or(|(state, _)| ["T", "Z", "X"].contains(&state.as_str()))
         });
     }

@@ -41,7 +41,7 @@ fn ticks() -> MutexGuard<'static, Ticks> {
     TICKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A time that began.
+/// A measurement that has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     began: Instant,

@@ -94,7 +94,7 @@ impl Collector {
                     }
                     None => receive(connection, &response),
                 };
-                // A client may refuse the certificate or a part of the response.
+                // A client may reject the certificate or a part of the response.
                 spans
                     .lock()
                     .expect("spans")

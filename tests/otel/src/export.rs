@@ -215,7 +215,7 @@ fn a_collector_that_is_gone_or_stalled_delays_no_request_and_the_shutdown_by_a_s
 fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
     let folder = TempDir::new().expect("a folder");
     // A server that starts would not end.
-    let refuses = |code: i32, vars: &[&str]| {
+    let rejects = |code: i32, vars: &[&str]| {
         let program = program();
         let serve = [&*program, "serve", "--listen", "127.0.0.1:0"];
         let args = [&["10", "env"], vars, &serve].concat();
@@ -236,10 +236,10 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
         ("OTEL_TRACES_EXPORTER", "console"),
     ] {
         let valid = if name == endpoint { "A=" } else { valid };
-        let line = refuses(2, &[valid, &format!("{name}={value}")]);
+        let line = rejects(2, &[valid, &format!("{name}={value}")]);
         assert!(line.contains(&format!("{name}: must be")), "{line}");
     }
-    let line = refuses(
+    let line = rejects(
         2,
         &[valid, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=cert.pem"],
     );
@@ -247,7 +247,7 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
         line.contains("OTEL_EXPORTER_OTLP_CLIENT_KEY: must be set"),
         "{line}"
     );
-    let line = refuses(1, &[valid, "OTEL_EXPORTER_OTLP_CERTIFICATE=missing.pem"]);
+    let line = rejects(1, &[valid, "OTEL_EXPORTER_OTLP_CERTIFICATE=missing.pem"]);
     assert!(
         line.contains("cannot export traces") && line.contains("missing.pem"),
         "{line}"

@@ -61,12 +61,12 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
     fs::set_permissions(original.path().join(SOURCE), mode).expect("it is ours");
     let log = fs::read(original.path().join("animal-store.db-wal")).expect("a log");
     assert!(!log.is_empty());
-    let mut refused = BTreeSet::new();
+    let mut rejected = BTreeSet::new();
     let killed = killed_at_each(original.path(), &RESTORE, |folder, when| {
         let opened = run(folder, &[], &["migrate"]);
         if opened.code != Some(0) {
             let line = opened.fails_with(1);
-            refused.insert(line.contains("run `animal-store restore FILE` again"));
+            rejected.insert(line.contains("run `animal-store restore FILE` again"));
             restore(folder).exits(0);
         }
         assert_eq!(animals_served(folder), BEFORE, "{when}");
@@ -79,9 +79,9 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
         assert_eq!(fs::read(kept_log).expect("a log"), log, "{when}");
     });
     assert_eq!(
-        refused.len(),
+        rejected.len(),
         2,
-        "refused for what it was, and for the restore"
+        "rejected for what it was, and for the restore"
     );
     assert!(
         killed.contains("linkat") && killed.contains("rename"),

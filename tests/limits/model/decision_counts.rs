@@ -4,7 +4,7 @@ use animal_store::limit::{Admission, BanPolicy};
 
 /// How often each kind of decision occurred: a run that never bans would prove nothing about bans.
 #[derive(Debug, Default)]
-pub(super) struct Met {
+pub(super) struct DecisionCounts {
     pub(super) admitted: usize,
     pub(super) limited: usize,
     pub(super) banned: usize,
@@ -12,7 +12,7 @@ pub(super) struct Met {
     pub(super) further_bans: usize,
 }
 
-impl Met {
+impl DecisionCounts {
     pub(super) fn count(&mut self, admission: Admission, policy: BanPolicy) {
         match admission {
             Admission::Admitted => self.admitted += 1,

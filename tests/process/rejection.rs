@@ -1,4 +1,4 @@
-//! Files that cannot be used are refused in one line and never touched; files that only look unusual are accepted.
+//! Files that cannot be used are rejected in one line and never touched; files that only look unusual are accepted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,9 +62,9 @@ pub(crate) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(content).collect()
 }
 
-/// Checks that `serve` and `keys` refuse the file with one line that contains this text, and change nothing in the folder.
+/// Checks that `serve` and `keys` reject the file with one line that contains this text, and change nothing in the folder.
 #[track_caller]
-fn is_refused(folder: &Path, words: &[&str]) {
+fn is_rejected(folder: &Path, words: &[&str]) {
     let before = contents(folder);
     let serve = [&["serve"][..], &FREE_PORTS].concat();
     let create = ["keys", "create", "--name", "new", "--plan", "free"];
@@ -85,33 +85,33 @@ fn is_refused(folder: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_text_file_is_refused_and_not_touched() {
+fn a_text_file_is_rejected_and_not_touched() {
     let folder = TempDir::new().expect("a folder");
     fs::write(
         folder.path().join(FILE),
         "To whom it may concern\n".repeat(100),
     )
     .expect("a file");
-    is_refused(
+    is_rejected(
         folder.path(),
         &["not a SQLite database", "--database sqlite:PATH"],
     );
     fs::write(folder.path().join(FILE), "x").expect("a file");
-    is_refused(
+    is_rejected(
         folder.path(),
         &["not a SQLite database", "--database sqlite:PATH"],
     );
 }
 
 #[test]
-fn a_folder_is_refused() {
+fn a_folder_is_rejected() {
     let folder = TempDir::new().expect("a folder");
     fs::create_dir(folder.path().join(FILE)).expect("a folder");
-    is_refused(folder.path(), &["it is a folder"]);
+    is_rejected(folder.path(), &["it is a folder"]);
 }
 
 #[test]
-fn a_file_in_a_folder_that_does_not_exist_is_refused() {
+fn a_file_in_a_folder_that_does_not_exist_is_rejected() {
     let folder = TempDir::new().expect("a folder");
     let args = ["serve", "--database", "sqlite:not/there.db"];
     let line = run(folder.path(), &[], &[&args[..], &FREE_PORTS].concat()).fails_with(1);
@@ -160,7 +160,7 @@ fn a_command_that_needs_a_database_does_not_create_it() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused_and_not_touched() {
+fn a_database_of_another_program_is_rejected_and_not_touched() {
     for pragma in [
         "journal_mode = DELETE",
         "journal_mode = WAL",
@@ -173,7 +173,7 @@ fn a_database_of_another_program_is_refused_and_not_touched() {
             format!("PRAGMA {pragma}; CREATE TABLE pets (id INTEGER PRIMARY KEY, name TEXT)");
         database.execute_batch(&table).expect("a table");
         database.close().expect("closed");
-        is_refused(
+        is_rejected(
             folder.path(),
             &["another program", "--database sqlite:PATH"],
         );
@@ -181,18 +181,18 @@ fn a_database_of_another_program_is_refused_and_not_touched() {
 }
 
 #[test]
-fn a_file_of_a_newer_format_is_refused_and_not_touched() {
+fn a_file_of_a_newer_format_is_rejected_and_not_touched() {
     let folder = folder_with_animals(PAGE);
     let database = open(folder.path());
     database
         .pragma_update(None, "user_version", 99)
         .expect("a version");
     close(database);
-    is_refused(folder.path(), &["format 99", "use a newer animal-store"]);
+    is_rejected(folder.path(), &["format 99", "use a newer animal-store"]);
 }
 
 #[test]
-fn a_file_with_junk_in_its_pages_is_refused_and_not_touched() {
+fn a_file_with_junk_in_its_pages_is_rejected_and_not_touched() {
     let folder = folder_with_animals(40 * PAGE);
     let path = folder.path().join(FILE);
     let whole = fs::read(&path).expect("a file");
@@ -202,12 +202,12 @@ fn a_file_with_junk_in_its_pages_is_refused_and_not_touched() {
         let file = fs::File::options().write(true).open(&path).expect("a file");
         file.write_all_at(&[0xa5; 2 * PAGE as usize], first * PAGE)
             .expect("junk");
-        is_refused(folder.path(), &["is damaged", "restore it from a backup"]);
+        is_rejected(folder.path(), &["is damaged", "restore it from a backup"]);
     }
 }
 
 #[test]
-fn a_truncated_file_is_refused_and_not_touched_however_large_it_is() {
+fn a_truncated_file_is_rejected_and_not_touched_however_large_it_is() {
     for bytes in [40 * PAGE, CHECKED_WHOLE + 1_000 * PAGE] {
         let folder = folder_with_animals(bytes);
         let path = folder.path().join(FILE);
@@ -216,7 +216,7 @@ fn a_truncated_file_is_refused_and_not_touched_however_large_it_is() {
         for less in [PAGE, 3 * PAGE + 100] {
             assert_eq!(length - less > CHECKED_WHOLE, bytes > CHECKED_WHOLE);
             file.set_len(length - less).expect("shorter");
-            is_refused(folder.path(), &["is damaged", "restore it from a backup"]);
+            is_rejected(folder.path(), &["is damaged", "restore it from a backup"]);
         }
     }
 }
@@ -291,7 +291,7 @@ fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
         let message = format!(
             "{FILE} is {state}, but {FILE}-wal is there: put {FILE} back, or remove {FILE}-wal (its commits are lost)"
         );
-        is_refused(folder.path(), &[&message]);
+        is_rejected(folder.path(), &[&message]);
         run(folder.path(), &[], &["migrate"]).fails_with(1);
 
         // Both actions that the message names help.

@@ -222,11 +222,11 @@ fn one_of_each(client: &Client) -> Vec<(&'static str, &'static str, u16, bool)> 
         .send();
     assert_eq!(made.status, 201);
     let anonymous = client.with_key(None);
-    let refused = anonymous
+    let rejected = anonymous
         .request("GET", "/v1/pets")
         .header("X-Request-Id", "anonymous")
         .send();
-    assert_eq!(refused.status, 401);
+    assert_eq!(rejected.status, 401);
     for health in ["/livez", "/readyz"] {
         assert_eq!(
             anonymous

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{FROM, command, copy, dump_server};
 
 #[test]
-fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_refused() {
+fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_rejected() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     command(folder.path(), FROM, "migrate");
