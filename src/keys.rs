@@ -113,7 +113,11 @@ pub async fn rotate(
         Ok(KeyChange::Secret {
             hash,
             prefix: prefix.clone(),
-            old_until: now.plus(grace),
+            // Without a grace period the end is final, even for a clock that is set back.
+            old_until: match grace.is_zero() {
+                true => Timestamp::default(),
+                false => now.plus(grace),
+            },
         })
     };
     let record = change(store, id, decide).await?.after;

@@ -17,13 +17,15 @@ enum Staging {
 
 impl Store {
     /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, or `import_notice`
-    /// if the lock is that of another import.
+    /// if the lock is that of another import, on either engine.
     pub async fn import(&self, ids: IdSource, notice: fn(), import_notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
             Engine::Sqlite(engine) => {
                 Staging::Sqlite(Box::new(engine.import(ids, notice, import_notice)?))
             }
-            Engine::Postgres(engine) => Staging::Postgres(Box::new(engine.import(ids).await?)),
+            Engine::Postgres(engine) => {
+                Staging::Postgres(Box::new(engine.import(ids, import_notice).await?))
+            }
         }))
     }
 }

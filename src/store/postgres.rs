@@ -1,7 +1,8 @@
 //! PostgreSQL: the engine that several nodes share. The same contract as the embedded one; but it can be late,
 //! unreachable or replaced at any moment, so everything here has a deadline, and every connection can be discarded.
 //!
-//! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no advisory locks, no LISTEN.
+//! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no LISTEN, and no
+//! advisory locks except for imports, which do without if there are none.
 
 mod connector;
 mod copy;
@@ -107,7 +108,12 @@ impl Postgres {
             }
         }
         let node = AtomicI64::new(node);
-        let engine = Self { pool, writer, node };
+        let engine = Self {
+            polls: pool.for_polls()?,
+            pool,
+            writer,
+            node,
+        };
         let after = now;
         Ok((engine, FormatChange { before, after }))
     }

@@ -10,6 +10,7 @@
 mod changes;
 mod clocks;
 mod cluster;
+mod connections;
 mod copy;
 mod dashboard;
 mod exact;

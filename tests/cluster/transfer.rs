@@ -5,13 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use harness::{Postgres, Proxy, eventually, load_during_imports, run};
+use harness::{Client, Postgres, Process, Proxy, eventually, load_during_imports, run};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM};
 
 const ANIMALS: i64 = 100_000;
+
+const ADMIN_TOKEN: &str = "operators-only-0123456789";
 
 /// Pseudorandom numbers, the same each time.
 struct Random(u64);
@@ -312,6 +314,90 @@ fn an_import_during_a_copy_to_the_same_database_leaves_the_counter_above_all_ids
     });
     let sql = "SELECT number >= (SELECT max(id) FROM pets), (SELECT count(*) FROM pets) FROM counters WHERE what = 'pets'";
     assert_eq!(postgres.psql("raced", sql).trim(), "t|6002");
+}
+
+#[test]
+fn an_import_waits_for_another_one_whose_gap_it_would_use_up() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let database = postgres.create_database("imports");
+    let run = |words: &[&str]| {
+        let words = [words, &["--database", &database]].concat();
+        run(PROGRAM, folder.path(), &words)
+    };
+    run(&["migrate"]).exits(0);
+    for (name, count) in [("large", 12_000), ("small", 6_000)] {
+        let lines: String = (1..=count).map(line).collect();
+        fs::write(folder.path().join(format!("{name}.ndjson")), lines).expect("a file");
+    }
+    let node = ["--no-first-key", "--database", &database];
+    let node = Process::serve(PROGRAM, folder.path(), &node);
+    let key = run(&["keys", "create", "--name", "a", "--plan", "pro"]).exits(0);
+    let client = node.client(Some(key.stdout.trim_end()));
+    // The large one gets the IDs from 12,001.
+    let at_insert = "TRIGGER late BEFORE INSERT ON pets";
+    close_gate(&postgres, "imports", 12_002, at_insert);
+    std::thread::scope(|scope| {
+        let large = scope.spawn(|| run(&["pets", "import", "large.ndjson"]));
+        wait_for_activity(&postgres, "imports", "wait_event = 'PgSleep'");
+        let small = scope.spawn(|| run(&["pets", "import", "small.ndjson"]));
+        wait_for_activity(&postgres, "imports", "wait_event_type = 'Lock'");
+        // The third creation would be after the small import, and wait for the large one.
+        client.create_many(3);
+        std::thread::sleep(Duration::from_millis(1_200));
+        open_gate(&postgres, "imports");
+        large.join().expect("an import").exits(0);
+        let small = small.join().expect("an import").exits(0);
+        let notice = "animal-store: waiting for another import to finish";
+        assert!(small.stderr.contains(notice), "{}", small.stderr);
+    });
+    let count = postgres.psql("imports", "SELECT count(*), max(id) FROM pets");
+    // The second one begins after the first one and a gap of its own.
+    assert_eq!(count.trim(), "18003|36000");
+}
+
+#[test]
+fn a_change_by_the_admin_api_whose_commit_got_no_reply_is_in_the_log() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, postgres.port())));
+    let direct = postgres.url();
+    let through_proxy = direct.replace(&postgres.port().to_string(), &proxy.port().to_string())
+        + "?sslmode=disable";
+    let args = [
+        "--no-first-key",
+        "--admin-token",
+        ADMIN_TOKEN,
+        "--database",
+        &through_proxy,
+    ];
+    let node = Process::serve(PROGRAM, folder.path(), &args);
+    let create = [
+        "keys",
+        "create",
+        "--name",
+        "a",
+        "--plan",
+        "pro",
+        "--database",
+        &direct,
+    ];
+    run(PROGRAM, folder.path(), &create).exits(0);
+    let admin = Client::new(node.admin, Some(ADMIN_TOKEN.into()));
+    let revoke = || admin.request("POST", "/api/keys/1/revoke").send();
+    proxy.cut_when_client_sends(b"COMMIT", 1);
+    let unconfirmed = revoke();
+    unconfirmed.is_error(503, "unavailable");
+    let message = unconfirmed.json()["message"].to_string();
+    assert!(message.contains("may have been made"), "{message}");
+    // It has been made, so a retry changes nothing, and logs nothing.
+    assert_eq!(revoke().status, 200);
+    let mut log = String::new();
+    eventually(Duration::from_secs(10), "the log", || {
+        log += &node.log();
+        let line = r#"WARN a change may have been made subject="POST /api/keys/1/revoke" client=127.0.0.1"#;
+        log.contains(line)
+    });
 }
 
 #[test]

@@ -42,3 +42,25 @@ fn a_tab_whose_live_data_moved_to_another_says_so_and_takes_it_back_only_when_to
     browser.wait_for("#moved:not([hidden])", "another tab");
     dashboard.has_no_console_errors();
 }
+
+#[test]
+fn a_tab_that_is_reloaded_ends_the_live_data_of_no_other() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    browser.wait_for("#tiles", "Memory");
+    let mut tabs = vec![browser.tab()];
+    for _ in 0..3 {
+        tabs.push(browser.open_tab());
+        browser.open(&dashboard.origin());
+        browser.wait_for("#tiles", "Memory");
+    }
+    for _ in 0..3 {
+        browser.open(&dashboard.origin());
+        browser.wait_for("#tiles", "Memory");
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for tab in &tabs {
+        browser.show_tab(tab);
+        assert!(!dashboard.shows("#moved"));
+    }
+}

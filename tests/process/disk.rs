@@ -65,10 +65,10 @@ fn stored(folder: &TempDir, key: &str) -> Vec<Value> {
 
 #[test]
 fn a_write_whose_sync_fails_is_not_acknowledged_and_ends_the_process_with_exit_1() {
-    for first in [3, 8] {
+    for (first, error) in [(3, "EIO"), (8, "EIO"), (8, "EDQUOT")] {
         let folder = TempDir::new().expect("a folder");
         let key = large_key(folder.path());
-        let calls = format!("fdatasync,fsync:error=EIO:when={first}+");
+        let calls = format!("fdatasync,fsync:error={error}:when={first}+");
         let mut process = serve_with_failing_calls(&folder, &calls);
         let (acknowledged, last) = add(&process, &key, 100);
         assert!(acknowledged.len() < 100, "no sync failed");
@@ -102,6 +102,54 @@ fn a_write_on_a_full_disk_gets_503_and_is_stored_when_there_is_space_again() {
     }
     assert!(rejected < 20, "it does not recover");
     process.kill();
+    assert_eq!(stored(&folder, &key), acknowledged);
+}
+
+#[test]
+fn a_write_beyond_a_disk_quota_gets_503_like_one_on_a_full_disk() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    // Two for each transaction: the write itself, and the one that finds out why it failed.
+    let mut process = serve_with_failing_calls(&folder, "pwrite64:error=EDQUOT:when=40..79");
+    let (mut acknowledged, last) = add(&process, &key, 100);
+    assert_eq!(last, Some(503), "after {}", acknowledged.len());
+    eventually(Duration::from_secs(1), "degraded", || {
+        let ready = process.client(None).get("/readyz?verbose").json();
+        ready["reasons"]["writer"] == "disk full"
+    });
+    let log = logged(
+        &process,
+        &["ERROR", "the disk is full: Disk quota exceeded"],
+    );
+    assert!(!log.contains("shutting down"), "{log}");
+    let mut rejected = 1;
+    while rejected < 40 {
+        let reader = process.client(Some(&key));
+        assert_eq!(reader.get("/v1/pets").status, 200, "reads continue");
+        let (more, last) = add(&process, &key, 5);
+        acknowledged.extend(more);
+        if last == Some(201) {
+            break;
+        }
+        assert_eq!(last, Some(503));
+        rejected += 1;
+    }
+    assert!((2..40).contains(&rejected), "{rejected}");
+    let left = names(folder.path());
+    assert!(!left.iter().any(|name| name.contains(".new-")), "{left:?}");
+    process.kill();
+    assert_eq!(stored(&folder, &key), acknowledged);
+}
+
+#[test]
+fn a_failed_write_on_a_disk_that_has_space_ends_the_process_with_exit_1() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let mut process = serve_with_failing_calls(&folder, "pwrite64:error=EIO:when=40");
+    let (acknowledged, _) = add(&process, &key, 100);
+    assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
+    let log = logged(&process, &["animal-store: the writer has stopped"]);
+    assert!(log.contains("disk I/O error"), "{log}");
     assert_eq!(stored(&folder, &key), acknowledged);
 }
 

@@ -40,6 +40,7 @@ mod restart;
 mod restore;
 mod secret_files;
 mod secrets;
+mod shared;
 mod slow;
 mod stalled;
 mod sweep;

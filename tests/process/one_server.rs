@@ -116,6 +116,24 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
 }
 
 #[test]
+fn a_second_name_of_the_file_of_a_running_server_is_what_a_command_fails_for_not_the_server() {
+    let folder = folder();
+    large_key(folder.path());
+    let _server = Process::serve(PROGRAM, folder.path(), &[]);
+    let second = folder.path().join("second.db");
+    fs::hard_link(folder.path().join(FILE), &second).expect("a name");
+    let revoke = ["keys", "revoke", "1", "--database"];
+    for name in [FILE, "second.db"] {
+        let database = format!("sqlite:{name}");
+        let line = run(folder.path(), &[], &[&revoke[..], &[&database]].concat()).fails_with(1);
+        let wanted = format!("animal-store: {name} has another name (a hard link)");
+        assert!(line.starts_with(&wanted), "{line}");
+    }
+    fs::remove_file(&second).expect("removed");
+    run(folder.path(), &[], &revoke[..3]).exits(0);
+}
+
+#[test]
 fn the_other_commands_work_next_to_a_server() {
     let folder = folder();
     let key = large_key(folder.path());

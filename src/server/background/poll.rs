@@ -71,12 +71,16 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
     } else if current.pets != before.pets {
         store.pets_changed();
     }
+    // If one of the next reads fails, the revisions that have been read may be those of a server that is gone.
+    applied.failures = OUTAGE;
     if current.keys > before.keys {
         apply_since(before.keys, store, access).await?;
     }
     *before = current;
     shared.metrics.keys_current_at.set(began.as_millis());
-    reread(&mut applied.reread, store, access).await
+    reread(&mut applied.reread, store, access).await?;
+    applied.failures = 0;
+    Ok(())
 }
 
 /// Reads the next keys again, if a reread is in progress, and at the end removes those that the store has lost.

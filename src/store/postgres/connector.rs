@@ -67,6 +67,7 @@ fn connect_timeout(server: &Config) -> Duration {
 
 /// Makes connections on one thread, whichever thread needs them: a connection must not end because the thread of the request that
 /// happened to need it first has ended.
+#[derive(Clone)]
 pub(super) struct Connector(Arc<ConnectorState>);
 
 struct ConnectorState {

@@ -1,6 +1,6 @@
 //! Timeouts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::{PgError, PgResult};
 use super::fault;
@@ -17,10 +17,18 @@ pub(super) async fn with_timeout<T>(
     timeout: Duration,
     work: impl Future<Output = PgResult<T>>,
 ) -> PgResult<T> {
-    tokio::time::timeout(fault::timeout(timeout), work)
-        .await
-        .unwrap_or_else(|_| {
-            let late = format!("PostgreSQL did not respond within {timeout:?}");
-            Err(PgError::Unavailable(late))
-        })
+    with_timeout_since(Instant::now(), timeout, work).await
+}
+
+/// The same for the rest of something that began earlier.
+pub(super) async fn with_timeout_since<T>(
+    began: Instant,
+    timeout: Duration,
+    work: impl Future<Output = PgResult<T>>,
+) -> PgResult<T> {
+    let rest = fault::timeout(timeout).saturating_sub(began.elapsed());
+    tokio::time::timeout(rest, work).await.unwrap_or_else(|_| {
+        let late = format!("PostgreSQL did not respond within {timeout:?}");
+        Err(PgError::Unavailable(late))
+    })
 }

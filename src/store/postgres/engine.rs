@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT};
 use super::error::PgResult;
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact_within;
@@ -16,6 +16,8 @@ use crate::store::writer::WriterMonitor;
 
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
+    /// For polls.
+    pub(super) polls: Pool,
     pub(super) writer: PgWriter,
     /// The ID of this node, if it serves.
     pub(super) node: AtomicI64,
@@ -35,35 +37,15 @@ impl Postgres {
     }
 
     pub(crate) async fn revisions(&self) -> Result<Revisions> {
-        self.read(async |lease| {
-            let statement = lease
-                .prepare_cached(
-                    "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
-                            (SELECT number FROM revisions WHERE what = 'api_keys'),
-                            (extract(epoch FROM clock_timestamp()) * 1000)::int8",
-                )
-                .await?;
-            let sent = Instant::now();
-            let row = lease.query_one(&statement, &[]).await?;
-            let time = ClockSample {
-                time: Timestamp::from_millis(row.try_get(2)?),
-                round_trip: sent.elapsed(),
-            };
-            Ok(Revisions {
-                pets: row.try_get(0)?,
-                keys: row.try_get(1)?,
-                time: Some(time),
-            })
-        })
-        .await
+        Ok(read(&self.polls, REQUEST_TIMEOUT, select_revisions).await?)
     }
 
     pub(crate) async fn ready(&self) -> Result<()> {
-        self.revisions().await.map(drop)
+        self.read(select_revisions).await.map(drop)
     }
 
     pub(super) async fn read<T>(&self, read: impl AsyncFn(&Lease) -> PgResult<T>) -> Result<T> {
-        self.read_within(REQUEST_TIMEOUT, read).await
+        Ok(self::read(&self.pool, REQUEST_TIMEOUT, read).await?)
     }
 
     /// Reads many rows, such as the usage of all keys on a day.
@@ -71,27 +53,7 @@ impl Postgres {
         &self,
         read: impl AsyncFn(&Lease) -> PgResult<T>,
     ) -> Result<T> {
-        let reading = async |lease: &Lease| {
-            lease.batch_execute("SET statement_timeout = 30000").await?;
-            let value = read(lease).await?;
-            lease.batch_execute(SET_LIMITS).await?;
-            Ok(value)
-        };
-        self.read_within(LONG_TIMEOUT, reading).await
-    }
-
-    async fn read_within<T>(
-        &self,
-        timeout: Duration,
-        read: impl AsyncFn(&Lease) -> PgResult<T>,
-    ) -> Result<T> {
-        let reading = async {
-            let lease = self.pool.borrow_within(timeout).await?;
-            let value = read(&lease).await?;
-            lease.release();
-            Ok(value)
-        };
-        Ok(with_timeout(timeout, reading).await?)
+        Ok(read_many(&self.pool, read).await?)
     }
 
     pub(super) async fn transact<T>(
@@ -101,4 +63,48 @@ impl Postgres {
     ) -> Result<T> {
         Ok(transact_within(timeout, &self.pool, write).await?)
     }
+}
+
+async fn read<T>(
+    pool: &Pool,
+    timeout: Duration,
+    read: impl AsyncFn(&Lease) -> PgResult<T>,
+) -> PgResult<T> {
+    let began = Instant::now();
+    let lease = pool.borrow_within(timeout).await?;
+    lease.read(began, timeout, read).await
+}
+
+pub(super) async fn read_many<T>(
+    pool: &Pool,
+    read: impl AsyncFn(&Lease) -> PgResult<T>,
+) -> PgResult<T> {
+    let reading = async |lease: &Lease| {
+        lease.batch_execute("SET statement_timeout = 30000").await?;
+        let value = read(lease).await?;
+        lease.batch_execute(SET_LIMITS).await?;
+        Ok(value)
+    };
+    self::read(pool, LONG_TIMEOUT, reading).await
+}
+
+async fn select_revisions(lease: &Lease) -> PgResult<Revisions> {
+    let statement = lease
+        .prepare_cached(
+            "SELECT (SELECT number FROM revisions WHERE what = 'pets'),
+                    (SELECT number FROM revisions WHERE what = 'api_keys'),
+                    (extract(epoch FROM clock_timestamp()) * 1000)::int8",
+        )
+        .await?;
+    let sent = Instant::now();
+    let row = lease.query_one(&statement, &[]).await?;
+    let time = ClockSample {
+        time: Timestamp::from_millis(row.try_get(2)?),
+        round_trip: sent.elapsed(),
+    };
+    Ok(Revisions {
+        pets: row.try_get(0)?,
+        keys: row.try_get(1)?,
+        time: Some(time),
+    })
 }

@@ -1,11 +1,13 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
+//! One import at a time inserts: another one could take the IDs of the gap of the first. The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
 //! get IDs beyond a gap, which is for those that are created meanwhile.
 
 use std::pin::pin;
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -45,6 +47,12 @@ const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
 const CONFLICTS: &str =
     "SELECT line, id, by_line FROM conflicts WHERE line > $1 ORDER BY line LIMIT $2";
 
+/// The lock of imports, which ends with the connection. It is not a row, because creations, orders and nodes that start lock all there are.
+const LOCK_IMPORTS: &str = "SELECT pg_advisory_lock(hashtext('animal-store import'))";
+
+/// How long an import waits for another one before it says so.
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
+
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
 
 const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
@@ -67,10 +75,12 @@ pub(crate) struct PgImport {
     lease: Lease,
     ids: IdSource,
     staged: i64,
+    /// Says that this import waits for another one.
+    notice: fn(),
 }
 
 impl Postgres {
-    pub(crate) async fn import(&self, ids: IdSource) -> Result<PgImport> {
+    pub(crate) async fn import(&self, ids: IdSource, notice: fn()) -> Result<PgImport> {
         let beginning = async {
             let lease = self.pool.borrow().await?;
             if let Err(error) = lease.batch_execute(SET_UP).await {
@@ -83,6 +93,7 @@ impl Postgres {
                 lease,
                 ids,
                 staged: 0,
+                notice,
             })
         };
         Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
@@ -160,6 +171,7 @@ impl PgImport {
         if self.staged == 0 {
             return Ok(());
         }
+        self.lock_imports().await.map_err(StoreError::from)?;
         let inserted = match self.ids {
             IdSource::Kept => self.insert_kept().await,
             IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.insert_few().await,
@@ -182,6 +194,22 @@ impl PgImport {
         Ok(self.staged.cast_unsigned())
     }
 
+    async fn lock_imports(&self) -> PgResult<()> {
+        let mut locking = pin!(self.lease.batch_execute(LOCK_IMPORTS));
+        let locked = match timeout(NOTICE_AFTER, &mut locking).await {
+            Ok(locked) => locked,
+            Err(_) => {
+                (self.notice)();
+                locking.await
+            }
+        };
+        match locked {
+            // Some compatible databases do not have such locks.
+            Err(error) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => Ok(()),
+            locked => Ok(locked?),
+        }
+    }
+
     async fn insert_few(&self) -> PgResult<()> {
         self.lease.batch_execute("BEGIN").await?;
         let last = self.number(LOCK_LAST_ID).await?;
@@ -193,25 +221,30 @@ impl PgImport {
         let mut gap = self.staged;
         for _ in 0..MAX_ATTEMPTS {
             let before = self.number(LAST_ID).await?.saturating_add(gap);
-            self.lease.batch_execute("BEGIN").await?;
-            match self.lease.execute_cached(INSERT_STAGED, &[&before]).await {
-                // Another import has just inserted animals with these IDs.
-                Err(PgError::UniqueViolation(_)) => {
+            match self.insert_beyond(before).await {
+                Ok(true) => return Ok(()),
+                // More animals were created meanwhile than the gap is wide, and perhaps one waits for this transaction.
+                Ok(false) | Err(PgError::UniqueViolation(_) | PgError::Conflict(_)) => {
                     self.lease.batch_execute("ROLLBACK").await?;
-                    continue;
+                    gap = gap.saturating_mul(8);
                 }
-                inserted => inserted?,
-            };
-            if self.number(LOCK_LAST_ID).await? <= before {
-                return self.raise_last_id(before + self.staged).await;
+                Err(error) => return Err(error),
             }
-            // More animals were created meanwhile than the gap is wide.
-            self.lease.batch_execute("ROLLBACK").await?;
-            gap *= 8;
         }
         let busy =
             "animals are being created faster than the import can reserve IDs: try again later";
         Err(PgError::Failed(busy.into()))
+    }
+
+    /// Inserts animals whose IDs begin after `before`. Returns false if an animal has one of these IDs by now.
+    async fn insert_beyond(&self, before: i64) -> PgResult<bool> {
+        self.lease.batch_execute("BEGIN").await?;
+        self.lease.execute_cached(INSERT_STAGED, &[&before]).await?;
+        let is_free = self.number(LOCK_LAST_ID).await? <= before;
+        if is_free {
+            self.raise_last_id(before + self.staged).await?;
+        }
+        Ok(is_free)
     }
 
     async fn insert_kept(&self) -> PgResult<()> {

@@ -4,7 +4,7 @@ use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE_REVISION, next_id, raise_revision};
 use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
-use super::engine::Postgres;
+use super::engine::{Postgres, read_many};
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
 use crate::clock::Timestamp;
@@ -65,10 +65,10 @@ impl Postgres {
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| {
+        let reading = read_many(&self.polls, async |lease| {
             select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
-        })
-        .await
+        });
+        Ok(reading.await?)
     }
 
     pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
@@ -90,7 +90,7 @@ impl Postgres {
         revision: i64,
         each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let mut lease = self.pool.borrow_within(LONG_TIMEOUT).await?;
+        let mut lease = self.polls.borrow_within(LONG_TIMEOUT).await?;
         since(&mut lease, revision, each).await?;
         lease.release();
         Ok(())

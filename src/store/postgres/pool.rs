@@ -1,15 +1,16 @@
 //! The pool of connections of one node.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool::managed::{self, Object};
 use deadpool_postgres::{ClientWrapper, StatementCache, Transaction};
+use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
-use super::deadline::with_timeout;
+use super::deadline::{REQUEST_TIMEOUT, with_timeout, with_timeout_since};
 use super::error::PgResult;
 use crate::tls::ClientTls;
 
@@ -20,7 +21,16 @@ pub(super) struct Pool(managed::Pool<Connector>);
 
 impl Pool {
     pub(super) fn new(connector: Connector) -> anyhow::Result<Self> {
-        let pool = managed::Pool::builder(connector).max_size(MAX_CONNECTIONS);
+        Self::of_size(MAX_CONNECTIONS - 1, connector)
+    }
+
+    /// A pool of one connection to the same servers, which requests do not use: a poll for changes must not wait for them.
+    pub(super) fn for_polls(&self) -> anyhow::Result<Self> {
+        Self::of_size(1, self.0.manager().clone())
+    }
+
+    fn of_size(size: usize, connector: Connector) -> anyhow::Result<Self> {
+        let pool = managed::Pool::builder(connector).max_size(size);
         Ok(Self(pool.build()?))
     }
 
@@ -29,7 +39,10 @@ impl Pool {
     }
 
     pub(super) async fn borrow(&self) -> PgResult<Lease> {
-        Ok(Lease(Some(self.0.get().await?)))
+        Ok(Lease {
+            connection: Some(self.0.get().await?),
+            finishes_statements: false,
+        })
     }
 
     /// Borrows a connection for work with this timeout, within half of it. A connection to a server that is far away would
@@ -41,11 +54,40 @@ impl Pool {
 
 /// A borrowed connection. Only [`release`](Self::release) returns it to the pool: one that is dropped because of an error or
 /// a deadline may still have a statement in flight, and is closed.
-pub(super) struct Lease(Option<Object<Connector>>);
+pub(super) struct Lease {
+    connection: Option<Object<Connector>>,
+    /// Whether a lease that is dropped waits for the statement in flight, and returns the connection then.
+    finishes_statements: bool,
+}
 
 impl Lease {
+    /// Reads outside of a transaction, until `timeout` has passed since `began`. If its request is cancelled, which costs a client of
+    /// HTTP/2 one frame, the connection is kept: opening another is expensive.
+    pub(super) async fn read<T>(
+        mut self,
+        began: Instant,
+        timeout: Duration,
+        read: impl AsyncFn(&Self) -> PgResult<T>,
+    ) -> PgResult<T> {
+        self.finishes_statements = true;
+        let result = with_timeout_since(began, timeout, read(&self)).await;
+        self.finishes_statements = false;
+        if result.is_ok() {
+            self.release();
+        }
+        result
+    }
+
     pub(super) fn release(mut self) {
-        self.0 = None;
+        self.connection = None;
+    }
+
+    /// Returns the connection as soon as its last statement has ended, unless that takes too long.
+    async fn finish(self) {
+        let finishing = async { Ok(self.batch_execute(SET_LIMITS).await?) };
+        if with_timeout(REQUEST_TIMEOUT, finishing).await.is_ok() {
+            self.release();
+        }
     }
 }
 
@@ -57,7 +99,7 @@ impl Deref for Lease {
         reason = "only release empties it, and consumes it"
     )]
     fn deref(&self) -> &ClientWrapper {
-        self.0.as_ref().expect("a connection")
+        self.connection.as_ref().expect("a connection")
     }
 }
 
@@ -67,14 +109,24 @@ impl DerefMut for Lease {
         reason = "only release empties it, and consumes it"
     )]
     fn deref_mut(&mut self) -> &mut ClientWrapper {
-        self.0.as_mut().expect("a connection")
+        self.connection.as_mut().expect("a connection")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
-            drop(Object::take(object));
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        match Handle::try_current() {
+            Ok(runtime) if self.finishes_statements => {
+                let lease = Self {
+                    connection: Some(connection),
+                    finishes_statements: false,
+                };
+                drop(runtime.spawn(lease.finish()));
+            }
+            _ => drop(Object::take(connection)),
         }
     }
 }

@@ -99,9 +99,12 @@ pub(super) fn wal_or_journal(path: &Path) -> [PathBuf; 2] {
 /// The name of a file next to this one, of SQLite or of the lock. It is next to the file itself, not to a symbolic link.
 pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let target = path.is_symlink().then(|| path.canonicalize().ok());
-    let mut name = target
-        .flatten()
-        .map_or_else(|| path.as_os_str().to_owned(), PathBuf::into_os_string);
+    with_suffix(target.flatten().as_deref().unwrap_or(path), suffix)
+}
+
+/// The same, but next to a symbolic link if the path is one: for files that are renamed, which a link could move to another folder.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }

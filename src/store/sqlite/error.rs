@@ -69,8 +69,7 @@ pub(super) fn is_write_failure(error: &Error) -> bool {
     code == Some(ffi::SQLITE_IOERR_WRITE)
 }
 
-/// The error of a write beyond the limit on the size of files.
-pub(super) fn file_too_large() -> Error {
-    let reason = "a file has reached the limit on the size of files (ulimit -f)";
-    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(reason.into()))
+/// The error of a write for which there was no space, for this reason.
+pub(super) fn disk_full(reason: String) -> Error {
+    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(reason))
 }

@@ -34,6 +34,10 @@ const SET_UP: &str = "
         status      TEXT    NOT NULL
     ) STRICT;";
 
+/// How many animals one statement inserts. SQLite keeps a copy of each page that a statement changes in memory until it ends, which for
+/// IDs between existing ones may be two pages for each.
+const INSERT_ROWS: i64 = 1_000;
+
 pub(crate) struct SqliteImport {
     connection: Connection,
     path: PathBuf,
@@ -167,11 +171,22 @@ impl SqliteImport {
                 |row| row.get::<_, i64>(0),
             )?,
         };
-        connection.execute(
-            "INSERT INTO main.pets (id, name, category_id, status)
-             SELECT ?1 + id, name, category_id, status FROM staging.pets ORDER BY id",
-            [before],
-        )?;
+        let mut last = 0;
+        while let Some(next) = connection
+            .prepare_cached(
+                "SELECT max(id) FROM (SELECT id FROM staging.pets WHERE id > ?1 ORDER BY id LIMIT ?2)",
+            )?
+            .query_row([last, INSERT_ROWS], |row| row.get::<_, Option<i64>>(0))?
+        {
+            connection
+                .prepare_cached(
+                    "INSERT INTO main.pets (id, name, category_id, status)
+                     SELECT ?1 + id, name, category_id, status FROM staging.pets
+                     WHERE id > ?2 AND id <= ?3 ORDER BY id",
+                )?
+                .execute([before, last, next])?;
+            last = next;
+        }
         if self.ids == IdSource::Kept {
             // They may be in the middle of pages that servers have cached.
             connection.execute_batch(

@@ -5,9 +5,9 @@
 //! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
 //! is removed in a graceful shutdown and means nothing without the lock.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ impl FileLock {
                     return Err(OpenError::cannot_open(database, problem));
                 }
                 if metadata.len() == 0 {
-                    give_to_owner_of_folder(&path);
+                    set_access(&file, &path, database);
                 }
                 let mut lock = Self { file, identity };
                 // If the disk is full, the file is removed.
@@ -102,6 +102,24 @@ impl FileLock {
     pub(super) fn identity(&self) -> &FileIdentity {
         &self.identity
     }
+}
+
+/// Lets those use a new lock file who may write the database: they take the same lock, and a server reads from it whether an import is
+/// being published. Nobody else: who may only read the file could take the lock, too, and keep servers from starting.
+fn set_access(file: &File, path: &Path, database: &Path) {
+    let Ok(database) = std::fs::metadata(database) else {
+        return give_to_owner_of_folder(path);
+    };
+    let (owner, group) = (database.uid(), database.gid());
+    // Only root gives files away, but others may choose one of their groups.
+    let _ = fchown(file, Some(owner), Some(group)).or_else(|_| fchown(file, None, Some(group)));
+    let has_group = file.metadata().is_ok_and(|file| file.gid() == group);
+    let mode = match (database.mode() & 0o060, database.mode() & 0o006) {
+        (0o060, 0o006) => 0o666,
+        (0o060, _) if has_group => 0o660,
+        _ => return,
+    };
+    let _ = file.set_permissions(Permissions::from_mode(mode));
 }
 
 /// Whether an import is being published: its staged animals are inserted and committed, which takes longer the more there are.

@@ -103,8 +103,16 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     } else if has_second_name(path) {
         // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
         // that appears after this check stays.
-        let _lock = FileLock::take(path, purpose)?;
-        reject_hard_links(path)?;
+        match FileLock::take(path, purpose) {
+            Ok(_lock) => reject_hard_links(path)?,
+            // While a server or a copy has the lock, no restore is in progress.
+            Err(OpenError::InUse { purpose, .. }) if purpose != Purpose::Command => {
+                if has_second_name(path) {
+                    return Err(OpenError::HardLinked(path.into()));
+                }
+            }
+            Err(error) => return Err(error),
+        }
     }
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());

@@ -8,10 +8,12 @@
 //! The log of a database that cannot be opened cannot be emptied. That one is kept with all its files, and while they are moved a
 //! placeholder is at its path, which nobody mistakes for a database.
 
+mod kept;
+
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,11 +21,11 @@ use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
-use super::connect::{self, give_to_owner_of_folder, open_exclusively, sibling};
-use super::inspect::{FileState, MIN_DATABASE_BYTES, PLACEHOLDER_START, inspect};
+use super::connect::{self, give_to_owner_of_folder, open_exclusively, with_suffix};
+use super::inspect::{FileState, PLACEHOLDER_START, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
-use super::open::{KEPT_SUFFIX, reject_hard_links};
+use super::open::reject_hard_links;
 use super::open_error::OpenError;
 use super::permission;
 use super::reactivated_keys::ReactivatedKeys;
@@ -31,6 +33,7 @@ use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
 use crate::clock::Timestamp;
 use crate::new_file::{ChangedAccess, NewFile, Overwrite, folder, sync_folder};
+use kept::{interrupted_name, kept_name};
 
 /// How many bytes are copied between two checks for an interrupt.
 const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
@@ -184,7 +187,7 @@ impl Restore {
             return Err(RestoreError::Interrupted);
         }
         let reactivated = self.reactivated_in(&connection);
-        for log in ["-wal", "-shm"].map(|end| sibling(&self.target, end)) {
+        for log in ["-wal", "-shm"].map(|end| with_suffix(&self.target, end)) {
             self.unless_missing(std::fs::remove_file(&log))?;
         }
         // Without this, a power failure could bring the log back, next to the new database.
@@ -201,7 +204,7 @@ impl Restore {
     }
 
     fn replace_unreadable(self, now: Timestamp) -> Result<Restored> {
-        let kept = match interrupted(&self.target) {
+        let kept = match interrupted_name(&self.target) {
             Some(kept) => kept,
             None => {
                 let kept = kept_name(&self.target, now);
@@ -210,10 +213,10 @@ impl Restore {
                     // The restore that continues finds the mode and the owner here.
                     placeholder.set_access_of(&original)?;
                 }
-                let name = kept.file_name().unwrap_or_default().to_string_lossy();
-                let mut file = placeholder.file();
-                file.write_all(format!("{PLACEHOLDER_START}{name}\n").as_bytes())
-                    .map_err(|error| self.failed(error))?;
+                let name = kept.file_name().unwrap_or_default().as_bytes();
+                let text = [PLACEHOLDER_START.as_bytes(), name, b"\n"].concat();
+                let written = placeholder.file().write_all(&text);
+                written.map_err(|error| self.failed(error))?;
                 self.unless_missing(std::fs::hard_link(&self.target, &kept))?;
                 self.sync_folder()?;
                 placeholder.publish()?;
@@ -221,12 +224,12 @@ impl Restore {
             }
         };
         for end in ["-wal", "-shm", "-journal"] {
-            let kept = sibling(&kept, end);
-            self.unless_missing(std::fs::rename(sibling(&self.target, end), kept))?;
+            let log = with_suffix(&self.target, end);
+            self.unless_missing(std::fs::rename(log, with_suffix(&kept, end)))?;
         }
         self.sync_folder()?;
         self.new.publish()?;
-        let files = ["", "-wal", "-journal", "-shm"].map(|end| sibling(&kept, end));
+        let files = ["", "-wal", "-journal", "-shm"].map(|end| with_suffix(&kept, end));
         Ok(Restored {
             kept: files.into_iter().find(|file| file.exists()),
             reactivated: None,
@@ -288,30 +291,4 @@ fn is_damage(error: &rusqlite::Error) -> bool {
         code,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
     )
-}
-
-/// The name under which a database is kept.
-fn kept_name(target: &Path, now: Timestamp) -> PathBuf {
-    let time = now.to_string().replace(':', "-");
-    let mut kept = sibling(target, &format!("{KEPT_SUFFIX}{time}"));
-    let mut number = 2;
-    while ["", "-wal", "-shm", "-journal"]
-        .iter()
-        .any(|end| sibling(&kept, end).symlink_metadata().is_ok())
-    {
-        kept = sibling(target, &format!("{KEPT_SUFFIX}{time}-{number}"));
-        number += 1;
-    }
-    kept
-}
-
-/// The name under which an interrupted restore was about to keep the database.
-fn interrupted(target: &Path) -> Option<PathBuf> {
-    // A database is never read this way: closing the file would drop SQLite's locks on it.
-    let text = match target.metadata() {
-        Ok(file) if file.size() < MIN_DATABASE_BYTES => std::fs::read_to_string(target).ok()?,
-        _ => return None,
-    };
-    let name = text.strip_prefix(PLACEHOLDER_START)?.lines().next()?;
-    Some(folder(target).join(name))
 }

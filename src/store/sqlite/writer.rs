@@ -2,6 +2,8 @@
 //! the commit fails, all of them fail; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
+mod disk_full;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{file_too_large, is_busy, is_fatal, is_write_failure, kind, store_error};
+use super::error::{is_busy, is_fatal, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
 use super::import_wait::ImportWait;
 use super::job::Job;
@@ -19,6 +21,7 @@ use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
 use crate::trace::System;
+use disk_full::or_disk_full;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
 const MAX_BATCH: usize = 512;
@@ -198,7 +201,7 @@ impl WriteLoop {
                 Ok(())
             }
             Err(error) => {
-                let error = or_disk_full(error, self.files.data.last());
+                let error = or_disk_full(error, self.files.data.last(), &self.path);
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
                 let failure = store_error(&error);
@@ -245,19 +248,11 @@ impl WriteLoop {
         match self
             .connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
-            .map_err(|error| or_disk_full(error, self.files.data.first()))
+            .map_err(|error| or_disk_full(error, self.files.data.first(), &self.path))
         {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(()),
         }
-    }
-}
-
-/// The error of a write to this file. One that failed because the file has reached the limit on its size is that of a full disk.
-fn or_disk_full(error: rusqlite::Error, file: Option<&FileIdentity>) -> rusqlite::Error {
-    match is_write_failure(&error) && file.is_some_and(FileIdentity::is_at_limit) {
-        true => file_too_large(),
-        false => error,
     }
 }
 

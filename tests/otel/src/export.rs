@@ -108,6 +108,7 @@ fn no_span_contains_a_key_wherever_a_client_puts_it() {
     client
         .request("GET", "/v1/pets")
         .header("traceparent", &header)
+        .header("tracestate", &format!("shop={key}"))
         .send();
     collector.trace(&trace, 2);
     let spans = collector.all();
@@ -209,6 +210,25 @@ fn a_collector_that_is_gone_or_stalled_delays_no_request_and_the_shutdown_by_a_s
         assert_eq!(count("spans were dropped"), 1, "{log}");
         assert!(count("WARN") + count("ERROR") <= 5, "{log}");
     }
+}
+
+#[test]
+fn spans_that_wait_at_the_end_of_a_shutdown_are_counted_as_dropped() {
+    let stalled = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stalled_url = format!("http://{}", stalled.local_addr().expect("an address"));
+    let folder = TempDir::new().expect("a folder");
+    let vars = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*stalled_url)];
+    let (mut process, key) = serve(&folder, &[], &vars);
+    let client = process.client(Some(&key));
+    for _ in 0..3 {
+        assert_eq!(client.get("/v1/pets").status, 200);
+    }
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
+    let log = process.log();
+    // Each request has a span, and one for its query.
+    let expected = "spans were dropped queue_full=0 export_failed=6 rejected=0";
+    assert!(log.contains(expected), "{log}");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{AFTER, BEFORE, SOURCE, animals, animals_served, kept, restore, with_backup};
+use super::{AFTER, BEFORE, KEPT, SOURCE, animals, animals_served, kept, restore, with_backup};
 use crate::calls::{disk_full_from_each, killed_at_each, names};
 use crate::{PROGRAM, run};
 
@@ -87,6 +87,45 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
         killed.contains("linkat") && killed.contains("rename"),
         "{killed:?}"
     );
+}
+
+#[test]
+fn a_placeholder_with_a_name_that_no_restore_has_chosen_moves_no_file_to_another_folder() {
+    let placeholder = "A restore of this database was interrupted: run `animal-store restore FILE` again. It is kept as:\n";
+    let (folder, _) = with_backup();
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "").expect("a file");
+    let data = folder.path().join("data");
+    let args = ["--database", "sqlite:data/animal-store.db"];
+    for name in [
+        "../victim",
+        victim.to_str().expect("text"),
+        &format!("{KEPT}folder/../../victim"),
+        &format!("{KEPT}link"),
+        "../victim-wal",
+        "",
+    ] {
+        fs::create_dir_all(data.join(format!("{KEPT}folder"))).expect("a folder");
+        symlink("../victim", data.join(format!("{KEPT}link"))).expect("a link");
+        let text = format!("{placeholder}{name}\n");
+        fs::write(data.join(SOURCE), text).expect("a file");
+        fs::write(data.join("animal-store.db-wal"), "crafted").expect("a file");
+        let before = names(folder.path());
+        let line = run(folder.path(), &[], &[&["migrate"], &args[..]].concat()).fails_with(1);
+        assert!(
+            line.contains("run `animal-store restore FILE` again"),
+            "{line}"
+        );
+        run(folder.path(), &[], &[&RESTORE, &args[..]].concat()).exits(0);
+        assert_eq!(names(folder.path()), before, "{name}");
+        assert_eq!(animals(&data.join(SOURCE)), BEFORE, "{name}");
+        let is_log = |name: &&String| name.starts_with(KEPT) && name.ends_with("-wal");
+        let left = names(&data);
+        let log = left.iter().find(is_log).expect("it is kept");
+        let log = fs::read_to_string(data.join(log)).expect("a file");
+        assert_eq!(log, "crafted", "{name}");
+        fs::remove_dir_all(&data).expect("removed");
+    }
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! The connections of a node to PostgreSQL: polls have their own, and a read that is cancelled costs none.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use animal_store::pet::PetId;
+use animal_store::store::{Mode, Store};
+use harness::{Postgres, Process, SqlClient, eventually, run};
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+use tokio::time::{sleep, timeout};
+
+use crate::PROGRAM;
+
+fn lock_for_readers(url: &str, table: &str) -> SqlClient {
+    let locker = SqlClient::open(&url.parse().expect("a database"));
+    let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+    locker.change(&lock).expect("a lock");
+    locker
+}
+
+#[test]
+fn a_read_that_is_cancelled_does_not_close_its_connection() {
+    let postgres = Postgres::start();
+    let url = postgres.url();
+    let connections = || -> BTreeSet<String> {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'animal-store'";
+        let pids = postgres.psql("postgres", sql);
+        pids.lines().map(str::to_owned).collect()
+    };
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let database = url.parse().expect("a database");
+    let opening = Store::open(&database, Mode::Serve { migrate: true }, 10);
+    let store = runtime.block_on(opening).expect("a store");
+    let mut known = BTreeSet::new();
+    for round in 0..3 {
+        let locker = lock_for_readers(&url, "pets");
+        runtime.block_on(async {
+            for id in 1..=10 {
+                let reading = timeout(Duration::from_millis(30), store.current_pet(PetId(id)));
+                reading.await.expect_err("the table is locked");
+            }
+        });
+        locker.unlock();
+        let read = runtime.block_on(async {
+            // Those that were in flight end.
+            sleep(Duration::from_millis(500)).await;
+            store.current_pet(PetId(1)).await
+        });
+        assert!(read.expect("a read").is_none());
+        let now = connections();
+        assert!(known.is_subset(&now), "{known:?}, round {round}: {now:?}");
+        known = now;
+    }
+    assert!(known.len() > 3, "{known:?}");
+}
+
+#[test]
+fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_cache() {
+    let postgres = Postgres::start();
+    let (url, folder) = (postgres.url(), TempDir::new().expect("a folder"));
+    let database = ["--database", &url];
+    let node = [&["--no-first-key"], &database[..]].concat();
+    let node = Process::serve(PROGRAM, folder.path(), &node);
+    let keys = |args: &[&str]| {
+        let args = [&["keys"], args, &database].concat();
+        run(PROGRAM, folder.path(), &args).exits(0).stdout
+    };
+    let limits = ["--per-minute", "100000", "--per-day", "1000000"];
+    let [busy, revoked] = ["busy", "revoked"]
+        .map(|name| ["create", "--name", name, "--plan", "enterprise"])
+        .map(|args| keys(&[&args[..], &limits].concat()))
+        .map(|key| node.client(Some(key.trim_end())));
+    busy.create_many(3);
+    // The creations have been applied, so the page stays in the cache.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(revoked.get("/v1/pets?limit=1").status, 200);
+    let locker = lock_for_readers(&url, "orders, pets");
+    let (ended, failed) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..60 {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    let status = busy.get("/v1/store/orders").status;
+                    failed.fetch_or(status == 503, Ordering::Relaxed);
+                }
+            });
+        }
+        eventually(Duration::from_secs(10), "no connection is free", || {
+            failed.load(Ordering::Relaxed)
+        });
+        let until = |limit: Duration, status| {
+            let began = Instant::now();
+            loop {
+                std::thread::sleep(Duration::from_millis(100));
+                let response = revoked.get("/v1/pets?limit=1");
+                if response.status != status || began.elapsed() > limit {
+                    return response;
+                }
+            }
+        };
+        let cached = until(Duration::from_secs(4), 200);
+        keys(&["revoke", "2"]);
+        let rejected = until(Duration::from_secs(5), 200);
+        ended.store(true, Ordering::Relaxed);
+        locker.unlock();
+        assert_eq!(cached.status, 200, "{cached}");
+        assert_eq!(rejected.status, 401, "{rejected}");
+    });
+}
