@@ -198,8 +198,7 @@ fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
     .into_bytes()
 }
 
-/// `tracing-subscriber` makes one call for each line.
-/// Takes events, each in one call. An event is one line, even if the text of an error has several.
+/// Takes events, each in one call of `tracing-subscriber`. An event is one line, even if the text of an error has several.
 impl Write for Buffer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = line.strip_suffix(b"\n").unwrap_or(line);

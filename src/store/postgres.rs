@@ -64,7 +64,8 @@ impl Postgres {
             ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
         let statements = [
             &creation::STATEMENTS[..],
-            &keys::STATEMENTS,
+            &keys::statements(),
+            &pets::STATEMENTS,
             &usage::STATEMENTS,
             &sweep::STATEMENTS,
         ]
@@ -108,8 +109,13 @@ impl Postgres {
             }
         }
         let node = AtomicI64::new(node);
+        // Commands need no second connection.
+        let polls = match mode.serves() {
+            true => pool.for_polls().await.context("--database")?,
+            false => pool.clone(),
+        };
         let engine = Self {
-            polls: pool.for_polls()?,
+            polls,
             pool,
             writer,
             node,

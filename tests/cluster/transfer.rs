@@ -385,6 +385,8 @@ fn a_change_by_the_admin_api_whose_commit_got_no_reply_is_in_the_log() {
     run(PROGRAM, folder.path(), &create).exits(0);
     let admin = Client::new(node.admin, Some(ADMIN_TOKEN.into()));
     let revoke = || admin.request("POST", "/api/keys/1/revoke").send();
+    // The node has read the new key, in a transaction of its own.
+    std::thread::sleep(Duration::from_secs(1));
     proxy.cut_when_client_sends(b"COMMIT", 1);
     let unconfirmed = revoke();
     unconfirmed.is_error(503, "unavailable");

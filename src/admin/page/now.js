@@ -133,10 +133,15 @@ function showEvents(events) {
 }
 
 // The number of this tab, by which the server knows that a stream replaces its own. It is stored only while the page is reloaded: a copy
-// of the tab would copy it.
-const tab = sessionStorage.getItem("tab") ?? Math.floor(Math.random() * 2 ** 53);
-sessionStorage.removeItem("tab");
-addEventListener("pagehide", () => sessionStorage.setItem("tab", tab));
+// of the tab would copy it. A browser may forbid to store anything: then it changes.
+let tab = Math.floor(Math.random() * 2 ** 53);
+try {
+  tab = sessionStorage.getItem("tab") ?? tab;
+  sessionStorage.removeItem("tab");
+  addEventListener("pagehide", () => sessionStorage.setItem("tab", tab));
+} catch {
+  // As above.
+}
 
 /** Opens the stream of live data. With a key, its requests by status are part of it. */
 function openStream(key = null) {

@@ -13,6 +13,9 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
+/// How long a read of keys takes that fails because the database does not respond. One that fails because of a lock takes 1.5 s.
+const STALL_TIME: Duration = Duration::from_secs(4);
+
 /// How long one poll may spend on reading all keys again; the next one continues.
 const REREAD_TIME: Duration = Duration::from_millis(200);
 
@@ -71,16 +74,21 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
     } else if current.pets != before.pets {
         store.pets_changed();
     }
-    // If one of the next reads fails, the revisions that have been read may be those of a server that is gone.
-    applied.failures = OUTAGE;
-    if current.keys > before.keys {
-        apply_since(before.keys, store, access).await?;
+    let reading = Instant::now();
+    let read = async {
+        if current.keys > before.keys {
+            apply_since(before.keys, store, access).await?;
+        }
+        *before = current;
+        shared.metrics.keys_current_at.set(began.as_millis());
+        reread(&mut applied.reread, store, access).await
+    };
+    let result = read.await;
+    // It waited for a server that does not respond, and perhaps is no longer the one that accepts writes.
+    if result.is_err() && reading.elapsed() > STALL_TIME {
+        applied.failures = OUTAGE;
     }
-    *before = current;
-    shared.metrics.keys_current_at.set(began.as_millis());
-    reread(&mut applied.reread, store, access).await?;
-    applied.failures = 0;
-    Ok(())
+    result
 }
 
 /// Reads the next keys again, if a reread is in progress, and at the end removes those that the store has lost.

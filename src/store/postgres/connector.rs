@@ -274,8 +274,8 @@ fn host(server: &Config) -> String {
     }
 }
 
-/// Prepares the statements of transactions, and sets the limits, in one round trip. Prepared one by one, as they are needed, the
-/// statements of a creation would take longer than its deadline if the database is far away.
+/// Prepares the statements of transactions and of frequent reads, and sets the limits, in one round trip. Prepared one by one, as they are
+/// needed, the statements of a creation would take longer than its deadline if the database is far away.
 async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), tokio_postgres::Error> {
     // One that cannot be prepared, because its table is locked or not yet there, is prepared when it is needed.
     let prepared = join_all(

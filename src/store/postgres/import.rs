@@ -4,6 +4,7 @@
 //! One import at a time inserts: another one could take the IDs of the gap of the first. The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
 //! get IDs beyond a gap, which is for those that are created meanwhile.
 
+use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -47,8 +48,9 @@ const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
 const CONFLICTS: &str =
     "SELECT line, id, by_line FROM conflicts WHERE line > $1 ORDER BY line LIMIT $2";
 
-/// The lock of imports, which ends with the connection. It is not a row, because creations, orders and nodes that start lock all there are.
-const LOCK_IMPORTS: &str = "SELECT pg_advisory_lock(hashtext('animal-store import'))";
+/// The lock of imports, an arbitrary number, until the transaction ends. It is not a row, because creations, orders and nodes that start
+/// lock all there are.
+const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 
 /// How long an import waits for another one before it says so.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
@@ -75,8 +77,8 @@ pub(crate) struct PgImport {
     lease: Lease,
     ids: IdSource,
     staged: i64,
-    /// Says that this import waits for another one.
-    notice: fn(),
+    /// Says that this import waits for another one, once.
+    notice: Cell<Option<fn()>>,
 }
 
 impl Postgres {
@@ -93,7 +95,7 @@ impl Postgres {
                 lease,
                 ids,
                 staged: 0,
-                notice,
+                notice: Cell::new(Some(notice)),
             })
         };
         Ok(with_timeout(LONG_TIMEOUT, beginning).await?)
@@ -171,7 +173,6 @@ impl PgImport {
         if self.staged == 0 {
             return Ok(());
         }
-        self.lock_imports().await.map_err(StoreError::from)?;
         let inserted = match self.ids {
             IdSource::Kept => self.insert_kept().await,
             IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.insert_few().await,
@@ -194,24 +195,35 @@ impl PgImport {
         Ok(self.staged.cast_unsigned())
     }
 
-    async fn lock_imports(&self) -> PgResult<()> {
+    /// Begins the transaction when no other import has one. If this process is suspended in it, PostgreSQL ends it after a second.
+    async fn begin(&self) -> PgResult<()> {
+        self.lease.batch_execute("BEGIN").await?;
         let mut locking = pin!(self.lease.batch_execute(LOCK_IMPORTS));
         let locked = match timeout(NOTICE_AFTER, &mut locking).await {
             Ok(locked) => locked,
             Err(_) => {
-                (self.notice)();
+                if let Some(notice) = self.notice.take() {
+                    notice();
+                }
                 locking.await
             }
         };
         match locked {
             // Some compatible databases do not have such locks.
-            Err(error) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.code(),
+                    Some(&(SqlState::FEATURE_NOT_SUPPORTED | SqlState::UNDEFINED_FUNCTION))
+                ) =>
+            {
+                Ok(self.lease.batch_execute("ROLLBACK; BEGIN").await?)
+            }
             locked => Ok(locked?),
         }
     }
 
     async fn insert_few(&self) -> PgResult<()> {
-        self.lease.batch_execute("BEGIN").await?;
+        self.begin().await?;
         let last = self.number(LOCK_LAST_ID).await?;
         self.lease.execute_cached(INSERT_STAGED, &[&last]).await?;
         self.raise_last_id(last + self.staged).await
@@ -220,8 +232,7 @@ impl PgImport {
     async fn insert_many(&self) -> PgResult<()> {
         let mut gap = self.staged;
         for _ in 0..MAX_ATTEMPTS {
-            let before = self.number(LAST_ID).await?.saturating_add(gap);
-            match self.insert_beyond(before).await {
+            match self.insert_beyond(gap).await {
                 Ok(true) => return Ok(()),
                 // More animals were created meanwhile than the gap is wide, and perhaps one waits for this transaction.
                 Ok(false) | Err(PgError::UniqueViolation(_) | PgError::Conflict(_)) => {
@@ -236,9 +247,10 @@ impl PgImport {
         Err(PgError::Failed(busy.into()))
     }
 
-    /// Inserts animals whose IDs begin after `before`. Returns false if an animal has one of these IDs by now.
-    async fn insert_beyond(&self, before: i64) -> PgResult<bool> {
-        self.lease.batch_execute("BEGIN").await?;
+    /// Inserts animals whose IDs begin after a gap. Returns false if an animal has one of these IDs by now.
+    async fn insert_beyond(&self, gap: i64) -> PgResult<bool> {
+        self.begin().await?;
+        let before = self.number(LAST_ID).await?.saturating_add(gap);
         self.lease.execute_cached(INSERT_STAGED, &[&before]).await?;
         let is_free = self.number(LOCK_LAST_ID).await? <= before;
         if is_free {
@@ -253,9 +265,12 @@ impl PgImport {
         // long one: then the counter is raised before it, and stays so if it fails.
         let is_short = self.staged <= MAX_ROWS_UNDER_LOCK;
         if !is_short {
+            // The counter must not be raised into the IDs of another import.
+            self.begin().await?;
+            self.lease.batch_execute("COMMIT").await?;
             self.raise_last_id(largest).await?;
         }
-        self.lease.batch_execute("BEGIN").await?;
+        self.begin().await?;
         if is_short {
             self.raise_last_id(largest).await?;
         }

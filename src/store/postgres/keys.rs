@@ -1,5 +1,7 @@
 //! Keys in SQL. Every change of a key that a server must apply raises the revision; recording its use does not.
 
+use std::sync::LazyLock;
+
 use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE_REVISION, next_id, raise_revision};
@@ -20,7 +22,13 @@ const UPDATE_BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4,
      WHERE id = $1 AND (banned_at = $5::int8 OR ( \
          (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
 
-pub(super) const STATEMENTS: [&str; 2] = [RAISE_REVISION, UPDATE_BAN];
+static KEY_BY_HASH: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE hash = $1 OR old_hash = $1")
+});
+
+pub(super) fn statements() -> [&'static str; 3] {
+    [RAISE_REVISION, UPDATE_BAN, &KEY_BY_HASH]
+}
 
 impl Postgres {
     pub(crate) async fn add_key(&self, key: NewKey, secret: &Secret) -> Result<KeyRecord> {
@@ -57,8 +65,8 @@ impl Postgres {
     pub(crate) async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<KeyRecord>> {
         self.read(async |lease| {
             let hash = &hash.0[..];
-            let clause = "WHERE hash = $1 OR old_hash = $1";
-            Ok(select(&**lease, clause, &[&hash]).await?.pop())
+            let rows = lease.query_cached(&KEY_BY_HASH, &[&hash]).await?;
+            rows.first().map(read_key).transpose()
         })
         .await
     }

@@ -18,6 +18,17 @@ const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL statement_timeout = 30000; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";
 
+const PET: &str = "SELECT id, name, category_id, status FROM pets WHERE id = $1";
+
+const PAGE: &str =
+    "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
+
+const PAGE_OF_STATUS: &str = "SELECT id, name, category_id, status FROM pets
+     WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2";
+
+/// Prepared in advance: a statement that is being prepared when its request is cancelled stays on the server, unknown to this process.
+pub(super) const STATEMENTS: [&str; 3] = [PET, PAGE, PAGE_OF_STATUS];
+
 impl Postgres {
     pub(crate) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.writer.create(creation).await
@@ -25,8 +36,7 @@ impl Postgres {
 
     pub(crate) async fn pet(&self, id: PetId) -> Result<Option<Bytes>> {
         self.read(async |lease| {
-            let select = "SELECT id, name, category_id, status FROM pets WHERE id = $1";
-            let rows = lease.query_cached(select, &[&id.0]).await?;
+            let rows = lease.query_cached(PET, &[&id.0]).await?;
             let json = |row| {
                 let mut json = Vec::with_capacity(96);
                 write_pet(&mut json, row).map(|_| Bytes::from(json))
@@ -106,12 +116,9 @@ async fn rows_after(
     status: Option<PetStatus>,
     limit: i64,
 ) -> PgResult<Vec<Row>> {
-    let all = "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
     let Some(status) = status else {
-        return lease.query_cached(all, &[&after, &limit]).await;
+        return lease.query_cached(PAGE, &[&after, &limit]).await;
     };
-    let some = "SELECT id, name, category_id, status FROM pets
-                WHERE status = $3 AND id > $1 ORDER BY id LIMIT $2";
     let values: [SqlValue<'_>; 3] = [&after, &limit, &status.as_str()];
-    lease.query_cached(some, &values).await
+    lease.query_cached(PAGE_OF_STATUS, &values).await
 }

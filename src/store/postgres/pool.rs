@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
-use super::deadline::{REQUEST_TIMEOUT, with_timeout, with_timeout_since};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
 use super::error::PgResult;
 use crate::tls::ClientTls;
 
@@ -24,9 +24,12 @@ impl Pool {
         Self::of_size(MAX_CONNECTIONS - 1, connector)
     }
 
-    /// A pool of one connection to the same servers, which requests do not use: a poll for changes must not wait for them.
-    pub(super) fn for_polls(&self) -> anyhow::Result<Self> {
-        Self::of_size(1, self.0.manager().clone())
+    /// A pool of one connection to the same servers, which requests do not use: a poll for changes must not wait for them. It is open
+    /// already, because a poll has little time to connect.
+    pub(super) async fn for_polls(&self) -> anyhow::Result<Self> {
+        let polls = Self::of_size(1, self.0.manager().clone())?;
+        with_timeout(LONG_TIMEOUT, polls.borrow()).await?.release();
+        Ok(polls)
     }
 
     fn of_size(size: usize, connector: Connector) -> anyhow::Result<Self> {

@@ -133,8 +133,8 @@ pub(super) fn prepare(
     Ok((new, written))
 }
 
-/// Rejects a target that is the database itself or one of its files, and one with a write-ahead log or a journal next to it, which SQLite would replay into the
-/// backup.
+/// Rejects a target that is the database itself or one of its files, and one with a write-ahead log or a journal next to it,
+/// which SQLite would replay into the backup.
 fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
     let in_use = |reason| Err(BackupError::InUse(target.into(), reason));
     if belongs_to_database(source, target) {

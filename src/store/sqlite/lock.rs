@@ -88,9 +88,7 @@ impl FileLock {
                     );
                     return Err(OpenError::cannot_open(database, problem));
                 }
-                if metadata.len() == 0 {
-                    set_access(&file, &path, database);
-                }
+                set_access(&file, &path, database);
                 let mut lock = Self { file, identity };
                 // If the disk is full, the file is removed.
                 Holder::write_to(&mut lock.file, purpose).map_err(failed)?;
@@ -104,7 +102,7 @@ impl FileLock {
     }
 }
 
-/// Lets those use a new lock file who may write the database: they take the same lock, and a server reads from it whether an import is
+/// Lets those use a lock file who may write the database: they take the same lock, and a server reads from it whether an import is
 /// being published. Nobody else: who may only read the file could take the lock, too, and keep servers from starting.
 fn set_access(file: &File, path: &Path, database: &Path) {
     let Ok(database) = std::fs::metadata(database) else {
@@ -117,7 +115,7 @@ fn set_access(file: &File, path: &Path, database: &Path) {
     let mode = match (database.mode() & 0o060, database.mode() & 0o006) {
         (0o060, 0o006) => 0o666,
         (0o060, _) if has_group => 0o660,
-        _ => return,
+        _ => 0o600,
     };
     let _ = file.set_permissions(Permissions::from_mode(mode));
 }

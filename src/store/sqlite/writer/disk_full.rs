@@ -41,6 +41,10 @@ pub(super) fn or_disk_full(error: Error, file: Option<&FileIdentity>, database: 
 /// process is killed meanwhile.
 fn probe(database: &Path) -> Result<(), NewFileError> {
     let new = NewFile::create(database, Overwrite::Yes)?;
+    // The quota may be that of a group.
+    if let Ok(original) = std::fs::metadata(database) {
+        new.set_access_of(&original)?;
+    }
     let written = new.file().write_all_at(&[1; PROBE_BYTES], 0);
     written.map_err(|error| NewFileError::Failed(database.into(), error))?;
     // Some file systems count only then.
