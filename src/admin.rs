@@ -113,7 +113,7 @@ impl Service for Admin {
             if let Some(cause) = error.cause() {
                 tracing::error!(id = exchange.id.as_str(), cause, "admin request failed");
             }
-            // Its handler has not logged it. The path of a change has only numbers that vary.
+            // Its handler has not logged it. The path is safe to log: only IDs vary in it.
             if matches!(error, ApiError::Unconfirmed { .. }) {
                 let subject = format!("{} {}", head.method, head.path);
                 let client = exchange.peer.to_canonical();

@@ -1,7 +1,7 @@
 //! The API key: a record with an ID, and a secret, which is shown once; only its hash is stored. Clients call the secret their key.
 //! During the grace period of a rotation, a key has two secrets.
 //! A secret is `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over everything before them,
-//! so that a mistyped key is rejected without a query of the store. Neither type can be printed by accident.
+//! so that a mistyped key is rejected without a query of the store. Neither [`Secret`] nor [`KeyHash`] can be printed by accident.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -31,7 +31,7 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub struct Secret(String);
 
 impl Secret {
-    /// A new key from the operating system's randomness.
+    /// A new secret from the operating system's randomness.
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut text = String::with_capacity(KEY_LENGTH);
         text.push_str(KEY_START);

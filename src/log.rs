@@ -1,6 +1,7 @@
 //! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that no
-//! request waits for a slow terminal or pipe. No path or query of a client is logged, and no header but a valid `X-Request-Id`
-//! and, from a trusted proxy, the client's address: each could contain a misplaced secret.
+//! request waits for a slow terminal or pipe. No query of a client is logged, no path but that of a change by the admin
+//! API, in which only IDs vary, and no header but a valid `X-Request-Id` and, from a trusted proxy, the client's address: each could contain
+//! a misplaced secret.
 
 mod events;
 mod format;

@@ -229,14 +229,14 @@ impl WorkerMetrics {
 
     fn counters(&self) -> impl Iterator<Item = &Counter> {
         let requests = self.requests.as_flattened().iter();
-        let connections = [
+        let others = [
             &self.bans,
             &self.connections,
             &self.rejected_streams,
             &self.failed_handshakes,
         ];
         let rejected = self.rejected.iter().chain(&self.rejected_connections);
-        requests.chain(rejected).chain(connections)
+        requests.chain(rejected).chain(others)
     }
 
     /// Adds the counts of another worker.

@@ -70,7 +70,7 @@ impl AddressTable {
     /// Locks the shard of an address, empties it if a new minute has begun, and returns it with the hash of the address.
     fn lock_shard(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
         let hash = self.hasher.hash_one(network(address));
-        // By other bits than those that the map uses: the highest and the lowest.
+        // The map uses the highest and the lowest bits, so the shard is chosen by others.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
         let mut failures = lock(&shard.0);
         if failures.minute.enter(now) {

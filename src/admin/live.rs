@@ -133,7 +133,7 @@ impl Live {
     }
 
     /// The stream of a page: first everything, then each second what is new. It ends when `is_valid` is false, and after an event
-    /// `replaced`, after which the page must not open it again, because that would replace the next one.
+    /// `replaced`, after which the page must not open it again, because that would replace the stream of another page.
     pub(super) fn stream<V: Fn() -> bool + 'static>(
         self: &Arc<Self>,
         viewer: Viewer,

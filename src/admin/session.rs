@@ -16,7 +16,7 @@ const MAX_SESSIONS: usize = 64;
 
 pub(super) struct Sessions {
     /// The name of the cookie. It contains the port: cookies do not distinguish ports, and a machine may run several servers.
-    cookie: String,
+    cookie_name: String,
     /// Whether the cookie is only for HTTPS.
     https: bool,
     open: Mutex<Vec<Session>>,
@@ -34,7 +34,7 @@ struct Session {
 impl Sessions {
     pub(super) fn new(port: u16, https: bool) -> Self {
         Self {
-            cookie: format!("animal_store_{port}"),
+            cookie_name: format!("animal_store_{port}"),
             https,
             open: Mutex::default(),
         }
@@ -64,7 +64,9 @@ impl Sessions {
     ) -> Option<SessionId> {
         let pairs = cookies.flat_map(|value| value.split(|byte| *byte == b';'));
         let secrets = pairs.filter_map(|pair| {
-            let value = pair.trim_ascii().strip_prefix(self.cookie.as_bytes())?;
+            let value = pair
+                .trim_ascii()
+                .strip_prefix(self.cookie_name.as_bytes())?;
             value.strip_prefix(b"=")
         });
         let mut ids = secrets.map(SessionId::of);
@@ -86,7 +88,7 @@ impl Sessions {
         let secure = if self.https { "; Secure" } else { "" };
         header::value(format!(
             "{}={secret}; Max-Age={}; Path=/; HttpOnly; SameSite=Strict{secure}",
-            self.cookie,
+            self.cookie_name,
             max_age.as_secs()
         ))
     }

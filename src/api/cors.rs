@@ -100,7 +100,7 @@ impl Cors {
         }
     }
 
-    /// Allows pages to read the response to a request that was not read, so that its origin is unknown, if all origins are allowed.
+    /// If all origins are allowed, allows pages to read the response to a request that was not read, and whose origin is therefore unknown.
     pub(crate) fn allow_unknown(&self, response: &mut Response) {
         if !self.0.is_empty() {
             Self::add_headers(

@@ -1,7 +1,7 @@
 //! The reference at `/docs`, rendered ahead of time from `openapi.yaml` and `docs/api.md` (see the package `reference`), its files, and
 //! its Content-Security-Policy. Nothing is loaded from elsewhere.
 //!
-//! After a change of a source run `ANIMAL_STORE_TEST_WRITE=1 cargo test --workspace --lib docs`.
+//! After changing a source, run `ANIMAL_STORE_TEST_WRITE=1 cargo test --workspace --lib docs`.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! The OpenAPI document as it is served: the hand-written `openapi.yaml`, and the same as JSON, with the URLs of this deployment filled in.
 //!
-//! `openapi.json` is generated from `openapi.yaml`, so that the server has no parser for YAML. After a change of `openapi.yaml` run
+//! `openapi.json` is generated from `openapi.yaml`, so that the server has no parser for YAML. After changing `openapi.yaml`, run
 //! `ANIMAL_STORE_TEST_WRITE=1 cargo test --lib openapi_json`.
 
 use bytes::Bytes;

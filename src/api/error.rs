@@ -22,7 +22,7 @@ const BANNED_MESSAGE: &str = "This API key is temporarily banned for sending mor
 
 const UNAVAILABLE_MESSAGE: &str = "The service is temporarily unavailable. Try again in a moment.";
 
-/// The message of an exceeded limit up to the seconds. As in the other two, nothing in it needs escaping in JSON.
+/// The message of an exceeded limit up to the seconds. Like [`BANNED_MESSAGE`] and [`TOO_MANY_FAILURES_MESSAGE`], it needs no escaping in JSON.
 const fn exceeded(period: &Period) -> &'static str {
     match period {
         Period::Minute => {
@@ -276,7 +276,7 @@ impl From<StoreError> for ApiError {
         let cause = error.to_string();
         match error {
             StoreError::Unavailable(_) => Self::Unavailable { cause },
-            StoreError::Unknown(_) => Self::Unconfirmed { cause },
+            StoreError::Unconfirmed(_) => Self::Unconfirmed { cause },
             StoreError::Failed(_) => Self::Internal { cause },
         }
     }
@@ -363,7 +363,7 @@ mod tests {
         let cause = "disk I/O error";
         let failed = ApiError::from(StoreError::Failed(cause.into()));
         let unavailable = ApiError::from(StoreError::Unavailable(cause.into()));
-        let unknown = ApiError::from(StoreError::Unknown(cause.into()));
+        let unknown = ApiError::from(StoreError::Unconfirmed(cause.into()));
         for error in [failed, unavailable, unknown] {
             assert!(error.cause().is_some_and(|logged| logged.contains(cause)));
             assert!(!error.to_string().contains(cause));

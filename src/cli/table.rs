@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: if necessary columns become shorter, then fewer.
+//! Tables that fit the terminal: if necessary, columns become shorter, then fewer.
 
 use std::io::{self, IsTerminal};
 

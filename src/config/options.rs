@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_positive_whole_and_no_longer_than_a_thousand_years() {
+    fn a_duration_is_whole_not_negative_and_no_longer_than_a_thousand_years() {
         for text in [
             "",
             "5",

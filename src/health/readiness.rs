@@ -78,7 +78,7 @@ struct Checks {
     is_shutting_down: bool,
     /// Whether the failure of each check has been logged.
     logged: [bool; Check::ALL.len()],
-    /// When the store was last checked after a failed check. If it passed then, the outage had ended.
+    /// When the store was last checked directly after a failed check: the end of the last outage, unless that still lasts.
     store_back_at: Option<Instant>,
 }
 

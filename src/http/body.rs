@@ -50,7 +50,7 @@ impl From<Bytes> for Body {
 }
 
 impl Body {
-    /// A body without an end that is generated while it is sent. It is complete after any part, and ends at shutdown. An error
+    /// A body that is generated while it is sent, and ends only at shutdown. It may end after any part. An error
     /// aborts the connection.
     pub fn endless(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
         let parts = Box::pin(parts);

@@ -56,8 +56,8 @@ struct OpenConnections {
     streams: usize,
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
-    /// The connections that had been idle longest at the last search, the longest last. One that was used since is skipped; all
-    /// others became idle later.
+    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped;
+    /// all others began to wait later.
     longest_waiting: Vec<(u64, u64)>,
 }
 
@@ -72,7 +72,7 @@ impl Connections {
     }
 
     /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
-    /// been idle longest.
+    /// waited longest for its client.
     pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, ConnectionLimit> {
         let ConnectionTable { limits, epoch, .. } = &*self.0;
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
@@ -126,11 +126,11 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// Evicts the connection that has been idle longest. Returns false if none is idle.
+    /// Evicts the connection that has waited longest for its client. Returns false if none waits.
     fn evict(&mut self) -> bool {
         loop {
             if self.longest_waiting.is_empty() {
-                self.find_idle();
+                self.find_waiting();
             }
             let Some((since, id)) = self.longest_waiting.pop() else {
                 return false;
@@ -147,18 +147,18 @@ impl OpenConnections {
         }
     }
 
-    fn find_idle(&mut self) {
-        let mut idle: Vec<(u64, u64)> = self
+    fn find_waiting(&mut self) {
+        let mut waiting: Vec<(u64, u64)> = self
             .by_id
             .iter()
             .filter_map(|(id, connection)| Some((connection.eviction_rank()?, *id)))
             .collect();
-        if idle.len() > MAX_CANDIDATES {
-            idle.select_nth_unstable(MAX_CANDIDATES);
-            idle.truncate(MAX_CANDIDATES);
+        if waiting.len() > MAX_CANDIDATES {
+            waiting.select_nth_unstable(MAX_CANDIDATES);
+            waiting.truncate(MAX_CANDIDATES);
         }
-        idle.sort_unstable_by(|one, other| other.cmp(one));
-        self.longest_waiting = idle;
+        waiting.sort_unstable_by(|one, other| other.cmp(one));
+        self.longest_waiting = waiting;
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_has_been_idle_longest_is_evicted_and_a_busy_one_never_is() {
+    fn the_connection_that_has_waited_longest_is_evicted_and_a_busy_one_never_is() {
         let connections = connections(3, 100);
         let enter = || connections.enter(ip("192.0.2.1"));
         let (one, two, three) = (enter().unwrap(), enter().unwrap(), enter().unwrap());

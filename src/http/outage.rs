@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long no accept must have failed for an outage to have ended.
+/// The time without a failed accept after which an outage has ended.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 
 /// The current outage of an accept loop, if there is one: how many accepts have failed, and when the last one did.

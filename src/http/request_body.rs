@@ -16,7 +16,7 @@ use super::progress::Progress;
 /// The maximum number of bytes of a body that are read only to reuse the connection.
 const MAX_REMAINDER_BYTES: usize = 64 * 1024;
 
-/// The maximum number of parts of such a remainder: with one byte in each there would be 60,000 of them.
+/// The maximum number of parts of such a remainder: with one byte in each there would be 65,536 of them.
 const MAX_REMAINDER_PARTS: usize = 1_000;
 
 /// How long such a remainder may take to arrive. A client may send head and body in two packets.
@@ -32,8 +32,8 @@ pub struct RequestBody {
     broken: bool,
     /// The progress of its connection, until it has arrived.
     progress: Option<Rc<Progress>>,
-    /// hyper takes everything up to the next empty line for trailers, even after a line break that it should reject, and with it the
-    /// next request. So nothing can be read after trailers, and the connection has to be closed.
+    /// hyper treats everything up to the next empty line as trailers, even after a line break that it should reject, and so may swallow
+    /// the next request. So nothing can be read after trailers, and the connection has to be closed.
     has_trailers: bool,
 }
 

@@ -1,5 +1,5 @@
 //! A stream with timeouts for slow clients. hyper has none for a first byte, between requests, or for a client that does not read its
-//! response; this stream has, with one timer that is rarely re-armed.
+//! response; this stream has them, with one timer that is rarely re-armed.
 
 use std::cell::Cell;
 use std::io;
@@ -75,7 +75,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         let (phase, activity) = (self.progress.phase.get(), self.progress.activity());
         let ends = match phase {
             Phase::New => self.progress.ending.get(),
-            // A stream that the client does not read ends at shutdown; otherwise its body ends.
+            // At shutdown, a stream that its client does not read is aborted here; one that is read ends with its body.
             Phase::Streaming => self.stalled && self.progress.draining.get(),
             Phase::Busy | Phase::Idle | Phase::Head => false,
         };

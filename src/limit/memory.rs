@@ -74,7 +74,7 @@ impl Meter {
         }
     }
 
-    /// Returns the state of this node, for a limiter that decides for all nodes.
+    /// Returns the state of the key on this node, for a limiter that decides for all nodes.
     pub fn node_state(&self) -> NodeState {
         let state = self.lock();
         NodeState {

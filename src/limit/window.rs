@@ -4,8 +4,8 @@ use crate::clock::Timestamp;
 use crate::plan::Limits;
 
 /// A counter over one window of fixed length. If the clock steps back, the counter stays in the window it had reached:
-/// no window ever admits more than its limit. Only a window more than one ahead of the clock is impossible: the clock
-/// ran ahead and has been corrected, and the count is moved to the current window.
+/// no window ever admits more than its limit. The exception is a window more than one ahead of the clock: only
+/// a clock that ran ahead and has been corrected since can have reached it, so its count is moved to the current window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window<const MILLIS: i64> {
     /// Counted from the epoch.

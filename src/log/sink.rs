@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// What a sink writes that has lost a line.
+    /// What a sink that has lost a line writes.
     fn lose_one(format: LogFormat) -> String {
         let memory = Memory::default();
         let sink = Sink::to(memory.clone(), format, clock()).unwrap();

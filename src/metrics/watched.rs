@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use crate::key::KeyId;
 use crate::mutex::lock;
 
-/// The keys that a dashboard shows. Requests only read `count` while there are none, so cores share nothing that is written.
+/// The keys that a dashboard shows. Requests only read `open_watches` while there are none, so cores share nothing that is written.
 #[derive(Debug, Default)]
 pub(crate) struct WatchedKeys {
-    count: AtomicUsize,
+    open_watches: AtomicUsize,
     watches: Mutex<Watches>,
 }
 
@@ -24,7 +24,7 @@ impl WatchedKeys {
     /// Counts a request, if its key is watched.
     #[inline]
     pub(crate) fn record(&self, key: Option<KeyId>, status: u16) {
-        if self.count.load(Ordering::Relaxed) > 0
+        if self.open_watches.load(Ordering::Relaxed) > 0
             && let Some(key) = key
         {
             self.count(key, status);
@@ -46,7 +46,8 @@ impl WatchedKeys {
         watches.last += 1;
         let id = watches.last;
         watches.open.insert(id, (key, BTreeMap::new()));
-        self.count.store(watches.open.len(), Ordering::Relaxed);
+        self.open_watches
+            .store(watches.open.len(), Ordering::Relaxed);
         Watch {
             keys: Arc::clone(self),
             id,
@@ -73,7 +74,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = lock(&self.keys.watches);
         watches.open.remove(&self.id);
-        self.keys.count.store(watches.open.len(), Ordering::Relaxed);
+        self.keys.open_watches.store(watches.open.len(), Ordering::Relaxed);
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
         drop(watch);
         assert_eq!(later.counts(), BTreeMap::from([(200, 2), (429, 1)]));
         drop(later);
-        assert_eq!(keys.count.load(Ordering::Relaxed), 0);
+        assert_eq!(keys.open_watches.load(Ordering::Relaxed), 0);
         assert!(lock(&keys.watches).open.is_empty());
     }
 }

@@ -95,7 +95,7 @@ impl Running {
             // What was stored, but not confirmed, is recognized.
             let is_temporary = matches!(
                 flushed,
-                Err(StoreError::Unavailable(_) | StoreError::Unknown(_))
+                Err(StoreError::Unavailable(_) | StoreError::Unconfirmed(_))
             );
             let next = Instant::now() + FLUSH_RETRY_DELAY;
             if !is_temporary || next + began.elapsed() >= deadline {

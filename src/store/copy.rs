@@ -143,7 +143,7 @@ async fn fill(
             rows.iter().for_each(|row| found.add(row));
             done += rows.len() as u64;
             progress(CopyStep::Comparing, done, all);
-            // An embedded database never waits, and a signal may be there.
+            // Reading an embedded database never yields, and a signal may have arrived.
             yield_now().await;
             Ok(())
         };

@@ -21,15 +21,15 @@ impl Engine {
         Ok(match database {
             Database::Sqlite(path) => {
                 let path = path.clone();
-                // A migration can take long, and this thread has to handle signals meanwhile.
+                // A format_change can take long, and this thread has to handle signals meanwhile.
                 let opening = move || Sqlite::open(&path, mode, max_waiting, notice);
-                let (engine, migration) = tokio::task::spawn_blocking(opening).await??;
-                (Self::Sqlite(engine), migration)
+                let (engine, format_change) = tokio::task::spawn_blocking(opening).await??;
+                (Self::Sqlite(engine), format_change)
             }
             Database::Postgres(url) => {
                 let opening = Postgres::open(database, url, mode, max_waiting);
-                let (engine, migration) = opening.await?;
-                (Self::Postgres(Box::new(engine)), migration)
+                let (engine, format_change) = opening.await?;
+                (Self::Postgres(Box::new(engine)), format_change)
             }
         })
     }

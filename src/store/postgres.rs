@@ -84,14 +84,14 @@ impl Postgres {
         )?;
         let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
-            // It may be the first table that the role cannot read.
+            // Perhaps the role cannot even read the table of the format: then the missing privileges are the error.
             check_privileges(&pool, mode).await?;
         }
         let found = found.context("--database")?;
-        let now = migrations::current_format();
-        WrongFormat::check(database, found, now, mode)?;
+        let current = migrations::current_format();
+        WrongFormat::check(database, found, current, mode)?;
         let before = match found {
-            Some(format) if format == now => found,
+            Some(format) if format == current => found,
             _ => migrate::run(&pool).await.context("--database")?,
         };
         let mut node = 0;
@@ -100,7 +100,7 @@ impl Postgres {
             match timeout(nodes::REGISTRATION_TIMEOUT, nodes::register(&pool)).await {
                 Ok(registered) => match registered.context("--database")? {
                     Ok(id) => node = id,
-                    Err(found) => WrongFormat::check(database, Some(found), now, mode)?,
+                    Err(found) => WrongFormat::check(database, Some(found), current, mode)?,
                 },
                 // Another session holds a lock that registration needs. Reads are served anyway.
                 Err(_) => tracing::warn!(
@@ -120,8 +120,13 @@ impl Postgres {
             writer,
             node,
         };
-        let after = now;
-        Ok((engine, FormatChange { before, after }))
+        Ok((
+            engine,
+            FormatChange {
+                before,
+                after: current,
+            },
+        ))
     }
 }
 

@@ -84,7 +84,7 @@ impl Sqlite {
             created: opened.created.map(Box::new),
             _lock: opened.lock,
         };
-        Ok((engine, opened.migration))
+        Ok((engine, opened.format_change))
     }
 
     pub(crate) fn writer(&self) -> &WriterMonitor {

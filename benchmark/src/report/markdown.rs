@@ -16,7 +16,8 @@ pub(super) fn report(results: &Results, plots: &[Plot], folder: &str, before: &s
          Written by `./bench`. The server runs on one core and the load generator on another, with 64 keep-alive connections. All\n\
          servers run in alternating rounds, and the figures are medians. A ratio is the median of the ratios of adjacent rounds, so\n\
          it can differ from the quotient of the two medians. The main figure is the **CPU time of the server per request**, user\n\
-         and system. Absolute figures differ between machines and runs; ratios are more stable.\n\n\
+         and system. Absolute figures differ between machines, runs, and the tables of one run, because the speed of a machine\n\
+         varies; ratios are more stable.\n\n\
          {begin}{}{end}\n",
         notes(before).unwrap_or("\n")
     );

@@ -109,7 +109,7 @@ impl ImportCommand {
             let inserting = stage_and_insert(&store, ids, rows, &mut source, &mut bad);
             let (import, staged) = interruptible(&mut signals, inserting).await?;
             let imported = import.commit().await.map_err(|error| match error {
-                ImportError::Unknown(_) => Failure::Failed(format!("{name}: {error}")),
+                ImportError::Unconfirmed(_) => Failure::Failed(format!("{name}: {error}")),
                 error => Failure::Failed(format!("{}: {error}", cannot_import(&name))),
             })?;
             Ok::<_, Failure>((imported, staged.elapsed()))

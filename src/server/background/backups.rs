@@ -28,7 +28,7 @@ const STOP_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a start waits until it is known whether the folder can be used.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The work of a thread. Both return when the last backup was made.
+/// The work of a thread. Both return the time of the last backup.
 #[derive(Clone, Copy)]
 enum BackupJob {
     FindLast,

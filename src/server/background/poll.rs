@@ -13,7 +13,7 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
-/// How long a read of keys takes that fails because the database does not respond. One that fails because of a lock takes 1.5 s.
+/// The time after which a failed read of keys shows that the database does not respond. One that fails because of a lock takes 1.5 s.
 const STALL_TIME: Duration = Duration::from_secs(4);
 
 /// How long one poll may spend on reading all keys again; the next one continues.

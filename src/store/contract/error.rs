@@ -8,7 +8,7 @@ pub enum StoreError {
     Unavailable(String),
     /// A commit was sent, but not confirmed.
     #[error("whether the change was made is unknown: {0}")]
-    Unknown(String),
+    Unconfirmed(String),
     /// Permanent: a retry would fail, too.
     #[error("the store failed: {0}")]
     Failed(String),
@@ -19,7 +19,7 @@ impl StoreError {
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
-            Self::Unknown(_) => "unknown",
+            Self::Unconfirmed(_) => "unknown",
             Self::Failed(_) => "failed",
         }
     }

@@ -56,5 +56,5 @@ pub enum ImportError {
     #[error(
         "{0}; whether the animals were imported is unknown: look for them before you import them again"
     )]
-    Unknown(String),
+    Unconfirmed(String),
 }

@@ -31,7 +31,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one server has before the next one is tried as well.
 const STAGGER_DELAY: Duration = Duration::from_millis(750);
 
-/// How many connections are kept that were completed after their request had timed out. One is enough to start.
+/// The maximum number of spare connections: those that were completed only after their request had timed out. One is enough for requests to
+/// succeed again.
 const MAX_SPARES: usize = 4;
 
 /// The limits that the server enforces, in case this process dies before it can cancel.
@@ -75,7 +76,7 @@ struct ConnectorState {
     /// One for each server that may accept writes.
     servers: Vec<Config>,
     tls: ClientTls,
-    /// The one that accepted them last: it is tried first.
+    /// The index of the server that accepted writes last: it is tried first.
     last: AtomicUsize,
     /// The statements that each connection prepares.
     statements: Vec<&'static str>,
@@ -283,7 +284,8 @@ async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), toki
             .iter()
             .map(|statement| client.prepare_cached(statement)),
     );
-    // Sent in this order; the server responds in this order. join_all polls at most 30 futures in their order.
+    // Sent in this order; the server responds in this order. join_all polls its futures in order only if
+    // there are at most 30.
     let limits = |sql| client.batch_execute(Fault::NoTimeouts.choose(sql, ""));
     let (limited, _, restored) =
         tokio::join!(biased; limits(PREPARE_LIMITS), prepared, limits(SET_LIMITS));

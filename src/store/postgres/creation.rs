@@ -43,8 +43,8 @@ pub(super) const STATEMENTS: [&str; 5] = [
     INSERT_RECORDS,
 ];
 
-/// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits when the
-/// lock is held: it has its 503.
+/// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits once the
+/// lock is held: it has received its 503.
 pub(super) async fn create(
     transaction: &Transaction<'_>,
     batch: &[Creation],

@@ -15,7 +15,7 @@ pub(crate) enum PgError {
     Unavailable(String),
     /// A commit was sent, but not confirmed: it may have succeeded.
     #[error("{0}")]
-    Unknown(String),
+    Unconfirmed(String),
     /// A unique constraint was violated. Permanent.
     #[error("{0}")]
     UniqueViolation(String),
@@ -86,7 +86,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Conflict(text) | PgError::Unavailable(text) => Self::Unavailable(text),
-            PgError::Unknown(text) => Self::Unknown(text),
+            PgError::Unconfirmed(text) => Self::Unconfirmed(text),
             PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
         }
     }

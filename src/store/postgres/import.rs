@@ -1,8 +1,8 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! One import at a time inserts: another one could take the IDs of the gap of the first. The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: new animals
-//! get IDs beyond a gap, which is for those that are created meanwhile.
+//! One import at a time inserts: another one could take the IDs of the gap of the first. The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: the imported
+//! animals get IDs beyond a gap, which is left for those that are created meanwhile.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -48,8 +48,8 @@ const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
 const CONFLICTS: &str =
     "SELECT line, id, by_line FROM conflicts WHERE line > $1 ORDER BY line LIMIT $2";
 
-/// The lock of imports, an arbitrary number, until the transaction ends. It is not a row, because creations, orders and nodes that start
-/// lock all there are.
+/// The lock of imports, an arbitrary number, until the transaction ends. It is not a row of `counters`, because creations, orders and nodes
+/// that start lock those.
 const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 
 /// How long an import waits for another one before it says so.
@@ -70,7 +70,7 @@ const RAISE_LAST_ID: &str = "UPDATE counters SET number = greatest(number, $1) W
 /// The maximum number of animals that are inserted while the counter is locked: it takes a fraction of the timeout of a creation.
 const MAX_ROWS_UNDER_LOCK: i64 = 5_000;
 
-/// How often an import is tried with a larger gap.
+/// The maximum number of attempts, each with a larger gap.
 const MAX_ATTEMPTS: u32 = 8;
 
 pub(crate) struct PgImport {
@@ -188,7 +188,7 @@ impl PgImport {
         if self.staged > 0 {
             let committed = self.lease.batch_execute("COMMIT").await;
             committed.map_err(|error| match PgError::from(error) {
-                PgError::Unavailable(text) => ImportError::Unknown(text),
+                PgError::Unavailable(text) => ImportError::Unconfirmed(text),
                 error => StoreError::from(error).into(),
             })?;
         }

@@ -9,7 +9,7 @@ use super::pool::{Lease, Pool};
 use super::transaction::{backoff, transact};
 use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
 
-/// How often the creation of the lock is tried: two nodes that create the same table at the same time conflict.
+/// How many times the creation of the lock is tried: two nodes that create the same table at the same time conflict.
 const MAX_ATTEMPTS: usize = 20;
 
 /// The format of the database; none if it has none of these tables.

@@ -20,7 +20,7 @@ pub(super) async fn transact<T>(
     commit(pool, &AtomicBool::new(false), write).await
 }
 
-/// The same within this time. [`PgError::Unknown`] if it ends, or the connection does, during the commit.
+/// The same within this time. [`PgError::Unconfirmed`] if it ends, or the connection does, during the commit.
 pub(super) async fn transact_within<T>(
     timeout: Duration,
     pool: &Pool,
@@ -29,7 +29,7 @@ pub(super) async fn transact_within<T>(
     let is_committing = AtomicBool::new(false);
     match with_timeout(timeout, commit(pool, &is_committing, write)).await {
         Err(PgError::Unavailable(text)) if is_committing.load(Relaxed) => {
-            Err(PgError::Unknown(text))
+            Err(PgError::Unconfirmed(text))
         }
         done => done,
     }

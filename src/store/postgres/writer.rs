@@ -103,7 +103,7 @@ impl PgWriter {
                 // The channel is closed, so a creation that is not carried out by now never is.
                 fence(SeqCst);
                 Err(match may_be_made.load(Relaxed) {
-                    true => StoreError::Unknown(late.to_string()),
+                    true => StoreError::Unconfirmed(late.to_string()),
                     false => late.into(),
                 })
             }

@@ -61,8 +61,8 @@ pub(super) fn open_exclusively(path: &Path, wait: Duration) -> rusqlite::Result<
     Ok(connection)
 }
 
-/// SQLite's own `lower` knows no letters besides those of ASCII. This one converts each character by itself, so that a part of a name
-/// is also a part of it in lower case.
+/// SQLite's own `lower` knows no letters besides those of ASCII. This one converts each character by itself, so that the lower case
+/// of a part of a name is a part of the lower case of that name.
 fn replace_lower(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("lower", 1, flags, |context| {

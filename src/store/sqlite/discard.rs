@@ -1,4 +1,4 @@
-//! The removal of a database that a command has created and then had nothing to store in.
+//! The removal of a database that a command created and then stored nothing in.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(super) struct FileIdentity {
 /// The files that a writer has open.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
-    /// What is written: the database, by checkpoints, and last the write-ahead log, by commits.
+    /// What is written, in this order: the database, by checkpoints, and the write-ahead log, by commits.
     pub(super) data: Vec<FileIdentity>,
     /// What keeps other processes from writing at the same time: SQLite's shared memory, and the lock of a server.
     pub(super) locks: Vec<FileIdentity>,

@@ -83,8 +83,8 @@ impl Job {
         )
     }
 
-    /// Replies, once it is known whether the transaction was committed. A closed channel is not a failure: the client has
-    /// disconnected.
+    /// Replies, once it is known whether the transaction was committed. A closed channel is not a failure: nobody
+    /// waits for the outcome any more.
     pub(super) fn reply(self, committed: Result<()>) {
         match self {
             Self::Create { created, reply, .. } => {

@@ -22,7 +22,7 @@ use super::open_error::OpenError;
 /// The suffix of the lock file of an import.
 const IMPORT_SUFFIX: &str = ".import";
 
-/// How often, and at which interval, the lock file is read for the ID of a process that has just taken the lock.
+/// How many times, and at which interval, the lock file is read for the ID of a process that has just taken the lock.
 const MAX_HOLDER_READS: u32 = 20;
 const HOLDER_READ_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -102,8 +102,8 @@ impl FileLock {
     }
 }
 
-/// Lets those use a lock file who may write the database: they take the same lock, and a server reads from it whether an import is
-/// being published. Nobody else: who may only read the file could take the lock, too, and keep servers from starting.
+/// Gives everyone who may write the database access to a lock file: they take the same lock, and a server reads from it whether an import
+/// is being published. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from starting.
 fn set_access(file: &File, path: &Path, database: &Path) {
     let Ok(database) = std::fs::metadata(database) else {
         return give_to_owner_of_folder(path);

@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) writer: Option<Connection>,
     pub(super) lock: Option<FileLock>,
     pub(super) files: OpenFiles,
-    pub(super) migration: FormatChange,
+    pub(super) format_change: FormatChange,
     /// The file, if this process has created it.
     pub(super) created: Option<FileIdentity>,
 }
@@ -69,7 +69,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     let format = found.format();
     let known = migrations::CURRENT_FORMAT.into();
     WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
-    let migration = |before: Option<i32>| FormatChange {
+    let format_change = |before: Option<i32>| FormatChange {
         before: before.map(i64::from),
         after: known,
     };
@@ -78,7 +78,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
             writer: None,
             lock: None,
             files: OpenFiles::default(),
-            migration: migration(format),
+            format_change: format_change(format),
             created: None,
         });
     }
@@ -132,7 +132,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         writer: Some(connection),
         lock,
         files,
-        migration: migration(before.filter(|_| !created)),
+        format_change: format_change(before.filter(|_| !created)),
         created: created.then_some(file),
     })
 }

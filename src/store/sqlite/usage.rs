@@ -54,7 +54,7 @@ impl Sqlite {
 
 /// Adds a batch, unless its ID was recorded before.
 fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
-    let is_new = connection
+    let recorded = connection
         .prepare_cached(
             "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
              ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
@@ -65,7 +65,7 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
             batch.number,
             batch.made_at.as_millis()
         ])?;
-    if is_new == 0 {
+    if recorded == 0 {
         return Ok(());
     }
     let mut count = connection.prepare_cached(

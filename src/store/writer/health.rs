@@ -72,7 +72,7 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the current failure. There is none once a later transaction was committed; if creations failed, one with creations.
+    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, only one with creations does.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }

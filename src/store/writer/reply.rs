@@ -29,7 +29,7 @@ impl Reply {
         self.span.begin(batch);
     }
 
-    /// Replies. A closed channel is not a failure: the client has disconnected.
+    /// Replies. A closed channel is not a failure: nobody waits for the outcome any more.
     pub(crate) fn send(self, outcome: Result<CreationOutcome>) {
         // First, so that it ends before the request's.
         self.span.end(outcome.as_ref().err().map(StoreError::kind));

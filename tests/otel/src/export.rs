@@ -226,8 +226,8 @@ fn spans_that_wait_at_the_end_of_a_shutdown_are_counted_as_dropped() {
     process.signal("TERM");
     assert_eq!(process.ends_within(Duration::from_secs(5)), Some(0));
     let log = process.log();
-    // Each request has a span, and one for its query.
-    let expected = "spans were dropped queue_full=0 export_failed=6 rejected=0";
+    // These three requests and that of `serve`, each with a query, and the lookup of the key.
+    let expected = "spans were dropped queue_full=0 export_failed=9 rejected=0";
     assert!(log.contains(expected), "{log}");
 }
 
