@@ -91,6 +91,7 @@ pub(super) async fn serve<S: Service + 'static>(
             progress,
             outgoing: Rc::clone(&outgoing),
         }),
+        has_drained: false,
     };
     poll_fn(|cx| served.poll(cx)).await;
     // Requests that wait to send end with the connection.
@@ -107,6 +108,8 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,
     context: Rc<RequestContext<S>>,
+    /// Whether the client was told that the server shuts down.
+    has_drained: bool,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<'_, IO, S> {
@@ -140,7 +143,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
             wire,
             deadlines,
             context,
+            has_drained,
         } = self;
+        let is_draining = context.progress.draining.get();
+        if is_draining && deadlines.grace_ends.is_none() {
+            deadlines.grace_ends = Some(Instant::now() + SHUTDOWN_GRACE);
+        }
         if let State::Handshake(handshake) = state {
             match Pin::new(handshake).poll(cx) {
                 Poll::Ready(Ok(connection)) => {
@@ -154,8 +162,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         let State::Serving(connection) = state else {
             return Poll::Pending;
         };
-        if context.progress.draining.get() && deadlines.grace_ends.is_none() {
-            deadlines.grace_ends = Some(Instant::now() + SHUTDOWN_GRACE);
+        if is_draining && !*has_drained {
+            *has_drained = true;
             connection.graceful_shutdown();
             context.outgoing.drain();
         }

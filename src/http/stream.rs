@@ -41,6 +41,8 @@ pub(super) struct TimeoutStream<'a, IO> {
     /// How many connections of this thread linger, and whether this one does.
     lingering: &'a Cell<usize>,
     linger: Option<Linger<'a>>,
+    /// Whether a shutdown of the stream has begun.
+    pub(super) is_shut_down: bool,
 }
 
 impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
@@ -67,6 +69,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             timed_out,
             lingering: &worker.lingering,
             linger: None,
+            is_shut_down: false,
         }
     }
 
@@ -85,7 +88,10 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         if phase == Phase::Busy || (phase == Phase::Streaming && !self.stalled) {
             // The client has no deadline, but its connection may be evicted while its body arrives, or the server may shut down.
             activity.store_waker(cx.waker());
-            return Poll::Pending;
+            return match activity.is_evicted() {
+                true => Poll::Ready(io::ErrorKind::ConnectionAborted.into()),
+                false => Poll::Pending,
+            };
         }
         if self.timer.deadline() > self.deadline {
             self.timer.as_mut().reset(self.deadline);
@@ -227,6 +233,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.is_shut_down = true;
         if this.linger.is_none() {
             // With TLS, there is a last record to write.
             let Poll::Ready(shut_down) = Pin::new(&mut this.io).poll_shutdown(cx) else {

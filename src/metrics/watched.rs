@@ -74,7 +74,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut watches = lock(&self.keys.watches);
         watches.open.remove(&self.id);
-        self.keys.open_watches.store(watches.open.len(), Ordering::Relaxed);
+        self.keys
+            .open_watches
+            .store(watches.open.len(), Ordering::Relaxed);
     }
 }
 

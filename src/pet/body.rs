@@ -72,11 +72,17 @@ impl Fields<'_> {
         }
         let mut report = |name: &str, problem: &str| problems.push(format!("{name} {problem}"));
 
-        let name = match self.name.map(|raw| serde_json::from_str(raw.get())) {
+        let name = match self
+            .name
+            .map(|raw| (raw.get(), serde_json::from_str(raw.get())))
+        {
             None => Err("is missing: it must be a string".to_owned()),
-            Some(Err(error)) if error.is_syntax() => Err("must be valid Unicode text".to_owned()),
-            Some(Err(_)) => Err("must be a string".to_owned()),
-            Some(Ok(text)) => to_name(text),
+            // A string with half of a surrogate pair.
+            Some((raw, Err(_))) if raw.starts_with('"') => {
+                Err("must be valid Unicode text".to_owned())
+            }
+            Some((_, Err(_))) => Err("must be a string".to_owned()),
+            Some((_, Ok(text))) => to_name(text),
         }
         .map_err(|problem| report("name", &problem));
 
@@ -261,6 +267,10 @@ mod tests {
             "The body is not a valid animal: x must be given at most once; name must not be blank; \
              categoryId must be an integer from -9223372036854775808 to 9223372036854775807; \
              status must be one of available, pending, sold."
+        );
+        assert_eq!(
+            problem(r#"{"name":1e400,"categoryId":1}"#),
+            "The body is not a valid animal: name must be a string."
         );
         assert_eq!(
             problem("{}"),

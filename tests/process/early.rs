@@ -153,8 +153,10 @@ fn a_client_that_sends_megabytes_before_it_reads_gets_the_response() {
     for megabytes in [1, 5, 20] {
         let length = megabytes << 20;
         let rest = format!("Content-Length: {length}\r\n");
+        let upgrade = format!("Connection: Upgrade\r\nUpgrade: h2c\r\n{rest}");
         for (head, status) in [
             (head(secret, "/v1/pets", "application/json", &rest), 413),
+            (head(secret, "/v1/pets", "application/json", &upgrade), 413),
             (head(secret, "/v1/nothing", "application/json", &rest), 404),
             (
                 head(Some("wrong"), "/v1/pets", "application/json", &rest),

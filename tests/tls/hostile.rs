@@ -9,6 +9,7 @@ use harness::{App, Certificate, Client, Connection, Stopwatch, eventually};
 use tempfile::TempDir;
 
 use crate::folder;
+use crate::raw::Raw;
 
 fn start(
     change: impl FnOnce(&mut animal_store::config::Config),
@@ -204,8 +205,11 @@ fn a_connection_over_the_limit_gets_503_over_tls() {
 }
 
 #[test]
-fn a_shutdown_does_not_wait_for_handshakes() {
-    let (mut app, key, ..) = start(|_| {});
+fn a_shutdown_does_not_wait_for_handshakes_or_for_the_preface_of_http2() {
+    let (mut app, key, certificate, _folder) = start(|_| {});
+    let without_preface: Vec<_> = (0..3)
+        .map(|_| Raw::silent(app.address(), &certificate))
+        .collect();
     let silent: Vec<_> = (0..10)
         .map(|_| TcpStream::connect(app.address()).expect("a connection"))
         .collect();
@@ -221,5 +225,5 @@ fn a_shutdown_does_not_wait_for_handshakes() {
         "{:?}",
         began.elapsed()
     );
-    drop((silent, idle));
+    drop((silent, without_preface, idle));
 }
