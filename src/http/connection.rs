@@ -2,14 +2,14 @@
 
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::connections::Slot;
@@ -41,32 +41,34 @@ pub(super) async fn serve<S: Service>(
     let service = service_fn(|request| {
         dispatch::dispatch(request, peer, service, ids, &progress, &per_connection)
     });
-    let mut connection = http1::Builder::new()
-        .max_buf_size(MAX_HEAD)
-        // A client may close its side after its last request, and hyper need not keep reading to detect that (docs/decisions.md).
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(
+        http1::Builder::new()
+            .max_buf_size(MAX_HEAD)
+            // A client may close its side after its last request, and hyper need not keep reading to detect that (docs/decisions.md).
+            .half_close(true)
+            .serve_connection(TokioIo::new(stream), service)
+    );
     // Errors of a connection are caused by its client, and its requests are logged already.
     // Its task is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list request.
-    let ended = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
+    let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(ended) => Poll::Ready(Some(ended)),
         Poll::Pending if draining.get() => Poll::Ready(None),
         Poll::Pending => Poll::Pending,
     });
     let ended = match ended.await {
         Some(ended) => ended,
-        None => match timeout(SHUTDOWN_GRACE, &mut connection).await {
+        None => match timeout(SHUTDOWN_GRACE, connection.as_mut()).await {
             Ok(ended) => ended,
             Err(_) => {
                 progress.ending.set(true);
-                Pin::new(&mut connection).graceful_shutdown();
-                (&mut connection).await
+                connection.as_mut().graceful_shutdown();
+                connection.as_mut().await
             }
         },
     };
-    // hyper does not shut down a connection on which a client has asked for another protocol, such as h2c, with any request.
-    let mut stream = connection.into_parts().io.into_inner();
-    if ended.is_ok() && !stream.is_shut_down {
-        let _ = stream.shutdown().await;
+    // If a client has asked for another protocol, such as h2c, with any request, hyper ends without a shutdown. It sends the rest and shuts
+    // down if it is polled again.
+    if ended.is_ok() && !progress.is_shut_down.get() {
+        let _ = connection.await;
     }
 }

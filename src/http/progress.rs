@@ -39,6 +39,8 @@ pub(super) struct Progress {
     pub(super) ending: Cell<bool>,
     /// Whether the connection lingers when it is closed: a response was sent before the body of its request was read.
     pub(super) lingers: Cell<bool>,
+    /// Whether the shutdown of the stream has begun.
+    pub(super) is_shut_down: Cell<bool>,
     slot: Slot,
 }
 
@@ -52,6 +54,7 @@ impl Progress {
             draining: Rc::clone(draining),
             ending: Cell::new(false),
             lingers: Cell::new(false),
+            is_shut_down: Cell::new(false),
             slot,
         })
     }

@@ -41,8 +41,6 @@ pub(super) struct TimeoutStream<'a, IO> {
     /// How many connections of this thread linger, and whether this one does.
     lingering: &'a Cell<usize>,
     linger: Option<Linger<'a>>,
-    /// Whether a shutdown of the stream has begun.
-    pub(super) is_shut_down: bool,
 }
 
 impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
@@ -69,7 +67,6 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             timed_out,
             lingering: &worker.lingering,
             linger: None,
-            is_shut_down: false,
         }
     }
 
@@ -233,7 +230,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        this.is_shut_down = true;
+        this.progress.is_shut_down.set(true);
         if this.linger.is_none() {
             // With TLS, there is a last record to write.
             let Poll::Ready(shut_down) = Pin::new(&mut this.io).poll_shutdown(cx) else {

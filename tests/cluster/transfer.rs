@@ -197,7 +197,7 @@ fn a_command_whose_commit_got_no_reply_says_that_its_outcome_is_unknown() {
         ("orders place --pet 1", unknown, "orders"),
     ];
     for (command, message, changed) in commands {
-        proxy.cut_when_client_sends(b"COMMIT", 1);
+        proxy.cut_when_client_sends(b"COMMIT\0", 1);
         let words: Vec<&str> = command
             .split(' ')
             .chain(["--database", &through_proxy])
@@ -387,7 +387,7 @@ fn a_change_by_the_admin_api_whose_commit_got_no_reply_is_in_the_log() {
     let revoke = || admin.request("POST", "/api/keys/1/revoke").send();
     // The node has read the new key, in a transaction of its own.
     std::thread::sleep(Duration::from_secs(1));
-    proxy.cut_when_client_sends(b"COMMIT", 1);
+    proxy.cut_when_client_sends(b"COMMIT\0", 1);
     let unconfirmed = revoke();
     unconfirmed.is_error(503, "unavailable");
     let message = unconfirmed.json()["message"].to_string();

@@ -84,9 +84,12 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
         reread(&mut applied.reread, store, access).await
     };
     let result = read.await;
-    // It waited for a server that does not respond, and perhaps is no longer the one that accepts writes.
-    if result.is_err() && reading.elapsed() > STALL_TIME {
-        applied.failures = OUTAGE;
+    if result.is_err() {
+        // A late failure: it waited for a server that does not respond, and perhaps is no longer the one that accepts writes.
+        applied.failures = match reading.elapsed() > STALL_TIME {
+            true => OUTAGE,
+            false => 1,
+        };
     }
     result
 }

@@ -48,6 +48,9 @@ const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
 const CONFLICTS: &str =
     "SELECT line, id, by_line FROM conflicts WHERE line > $1 ORDER BY line LIMIT $2";
 
+/// The statements after the wait for another import must see what that has committed, whatever the default of the database is.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
 /// The lock of imports, an arbitrary number, until the transaction ends. It is not a row of `counters`, because creations, orders and nodes
 /// that start lock those.
 const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
@@ -197,7 +200,7 @@ impl PgImport {
 
     /// Begins the transaction when no other import has one. If this process is suspended in it, PostgreSQL ends it after a second.
     async fn begin(&self) -> PgResult<()> {
-        self.lease.batch_execute("BEGIN").await?;
+        self.lease.batch_execute(BEGIN).await?;
         let mut locking = pin!(self.lease.batch_execute(LOCK_IMPORTS));
         let locked = match timeout(NOTICE_AFTER, &mut locking).await {
             Ok(locked) => locked,
@@ -216,7 +219,8 @@ impl PgImport {
                     Some(&(SqlState::FEATURE_NOT_SUPPORTED | SqlState::UNDEFINED_FUNCTION))
                 ) =>
             {
-                Ok(self.lease.batch_execute("ROLLBACK; BEGIN").await?)
+                self.lease.batch_execute("ROLLBACK").await?;
+                Ok(self.lease.batch_execute(BEGIN).await?)
             }
             locked => Ok(locked?),
         }
@@ -267,8 +271,8 @@ impl PgImport {
         if !is_short {
             // The counter must not be raised into the IDs of another import.
             self.begin().await?;
-            self.lease.batch_execute("COMMIT").await?;
             self.raise_last_id(largest).await?;
+            self.lease.batch_execute("COMMIT").await?;
         }
         self.begin().await?;
         if is_short {
