@@ -28,6 +28,7 @@ mod retries;
 mod same;
 mod tls;
 mod transfer;
+mod unconfirmed;
 mod upgrade;
 mod usage;
 mod walking;

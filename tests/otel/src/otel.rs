@@ -8,6 +8,7 @@
 )]
 
 mod collector;
+mod dropped;
 mod export;
 mod parents;
 
