@@ -129,7 +129,7 @@ impl Sqlite {
     }
 
     fn read<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        Ok(self.readers.with(read)?)
+        Ok(self.readers.with(|connection| read(connection))?)
     }
 
     /// Runs `write` in the next transaction, and returns when that is committed.

@@ -190,6 +190,20 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
 }
 
 #[test]
+fn a_sync_that_fails_while_the_copy_is_written_leaves_nothing_although_later_ones_succeed() {
+    let (folder, aside) = (
+        with_large_database(20_000),
+        TempDir::new().expect("a folder"),
+    );
+    let before = names(folder.path());
+    let inject = ["-e", "inject=fdatasync:error=EIO:when=6"];
+    let output = traced(folder.path(), &aside.path().join("calls"), &inject);
+    let line = output.fails_with(1);
+    assert!(line.contains("Input/output error"), "{line}");
+    assert_eq!(names(folder.path()), before);
+}
+
+#[test]
 fn a_disk_that_is_full_from_any_write_on_leaves_nothing() {
     let folder = with_database();
     let before = names(folder.path());

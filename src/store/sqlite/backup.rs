@@ -4,10 +4,10 @@
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::anyhow;
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::Connection;
 
 use super::connect;
 use super::error::describe;
@@ -16,8 +16,13 @@ use super::inspect::{FileState, inspect};
 use super::open_error::OpenError;
 use super::permission;
 use super::readers::Readers;
-use crate::mutex::lock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
+
+/// Between two calls of a progress handler, in instructions of SQLite's virtual machine: a few hundred rows.
+const PROGRESS_INTERVAL: i32 = 1_000;
+
+/// The lowest priority that a thread can have.
+const LOWEST_PRIORITY: i32 = 19;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -38,8 +43,7 @@ pub struct BackupProgress {
     /// The size that the backup will have, approximately; 0 until it is known.
     total: AtomicU64,
     copy: OnceLock<PathBuf>,
-    running: Mutex<Option<InterruptHandle>>,
-    is_interrupted: AtomicBool,
+    is_interrupted: Arc<AtomicBool>,
 }
 
 impl BackupProgress {
@@ -52,12 +56,9 @@ impl BackupProgress {
         }
     }
 
-    /// Interrupts the running statement, which makes the backup fail. If none runs, nothing happens: call it until the backup ends.
+    /// Makes the backup fail soon.
     pub fn interrupt(&self) {
         self.is_interrupted.store(true, Ordering::Relaxed);
-        if let Some(running) = &*lock(&self.running) {
-            running.interrupt();
-        }
     }
 
     pub(super) fn is_interrupted(&self) -> bool {
@@ -70,13 +71,23 @@ impl BackupProgress {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    fn set_running(&self, connection: &Connection) {
-        let mut running = lock(&self.running);
-        *running = Some(connection.get_interrupt_handle());
+    /// Calls `step` regularly while a statement of this connection runs, and ends the statement after [`Self::interrupt`].
+    fn watch(
+        &self,
+        connection: &mut Connection,
+        mut step: impl FnMut() + Send + 'static,
+    ) -> rusqlite::Result<()> {
+        let is_interrupted = Arc::clone(&self.is_interrupted);
+        let handler = move || {
+            step();
+            is_interrupted.load(Ordering::Relaxed)
+        };
+        connection.progress_handler(PROGRESS_INTERVAL, Some(handler))
     }
 }
 
 /// Writes a backup of the database at `source` to `target`, and returns its size. The database may be in use, and of any format.
+/// The thread that calls it has the lowest priority from then on.
 pub fn back_up(
     source: &Path,
     target: &Path,
@@ -112,13 +123,18 @@ pub(super) fn prepare(
     let Some(copy) = new.temporary().to_str() else {
         return Err(failed("its path is not valid UTF-8".into()));
     };
+    // Requests go first: with the same priority they would wait for a processor. Where it cannot be lowered, they do.
+    let _ = rustix::process::nice(LOWEST_PRIORITY);
     let copied = Readers::new(source, true).with(|connection| {
         // A database at rest that a server has opened meanwhile is read a second time.
         let emptied = new.file().set_len(0);
         emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        progress.set_running(connection);
         progress.begin(new.temporary(), size(connection)?);
-        new.sync_while(|| connection.execute("VACUUM INTO ?1", [copy]).map(drop))
+        let syncs = new.sync_in_steps();
+        let mut syncs =
+            syncs.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        progress.watch(connection, move || syncs.sync_growth())?;
+        connection.execute("VACUUM INTO ?1", [copy]).map(drop)
     });
     copied.map_err(|error| failed(describe(&error)))?;
     new.sync()?;
@@ -155,7 +171,7 @@ fn size(connection: &Connection) -> rusqlite::Result<u64> {
 
 /// The first problem in a database that nobody else has open, or `ok`.
 pub(super) fn check(copy: &Path, progress: &BackupProgress) -> rusqlite::Result<String> {
-    let connection = connect::immutable_reader(copy)?;
-    progress.set_running(&connection);
+    let mut connection = connect::immutable_reader(copy)?;
+    progress.watch(&mut connection, || {})?;
     connection.query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
 }

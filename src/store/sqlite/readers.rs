@@ -34,7 +34,7 @@ impl Readers {
     /// Reads with a connection of the pool, which is discarded after an error.
     pub(super) fn with<T>(
         &self,
-        read: impl Fn(&Connection) -> rusqlite::Result<T>,
+        read: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         if self.creates_no_files
             && let Some(result) = self.read_unopened(&read)
@@ -43,11 +43,11 @@ impl Readers {
         }
         let idle = || lock(&self.idle);
         let pooled = idle().pop();
-        let connection = match pooled {
+        let mut connection = match pooled {
             Some(connection) => connection,
             None => connect::reader(&self.path)?,
         };
-        let value = read(&connection)?;
+        let value = read(&mut connection)?;
         let mut idle = idle();
         if idle.len() < MAX_IDLE {
             idle.push(connection);
@@ -64,10 +64,11 @@ impl Readers {
     /// the data read may be inconsistent.
     fn read_unopened<T>(
         &self,
-        read: impl Fn(&Connection) -> rusqlite::Result<T>,
+        read: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
         let before = self.stamp()?;
-        let result = connect::immutable_reader(&self.path).and_then(|connection| read(&connection));
+        let reader = connect::immutable_reader(&self.path);
+        let result = reader.and_then(|mut connection| read(&mut connection));
         (self.stamp()? == before).then_some(result)
     }
 
