@@ -49,7 +49,7 @@ fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Usa
                         assert!([200, 503].contains(&response.status), "{response}");
                         count.fetch_add(1, Ordering::Relaxed);
                     }
-                    std::thread::sleep(Duration::from_millis(5));
+                    std::thread::sleep(Duration::from_millis(50));
                 }
             });
         }

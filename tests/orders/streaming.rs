@@ -19,7 +19,7 @@ const ROWS: usize = 1_234;
 const DAYS: usize = 3;
 
 /// Rows in a list that must not be held in memory.
-const MANY: usize = 100_000;
+const MANY: usize = 60_000;
 
 /// The maximum memory of a list, in kB. It takes 22 to 34 MB; with all keys in memory it took 107 MB for 100,000.
 const MAX_MEMORY: u64 = 40 * 1024;

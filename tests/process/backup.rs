@@ -238,7 +238,7 @@ pub(crate) fn fill(folder: &Path, animals: u32) {
 fn of_a_hundred_creations_beside_a_backup_ninety_nine_take_at_most_three_times_as_long() {
     let folder = folder();
     let key = large_key(folder.path());
-    fill(folder.path(), 400_000);
+    fill(folder.path(), 150_000);
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
     let client = server.client(Some(&key));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());

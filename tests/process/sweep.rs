@@ -74,7 +74,7 @@ fn a_command_waits_for_thirty_seconds_and_no_longer() {
 
 #[test]
 fn many_expired_retries_are_swept_while_creations_and_commands_continue() {
-    let rows = if is_long() { 1_000_000 } else { 100_000 };
+    let rows = if is_long() { 1_000_000 } else { 50_000 };
     let folder = folder();
     let key = large_key(folder.path());
     let file = open(folder.path());
