@@ -52,7 +52,7 @@ const MAX_LOGGED_REVOKED: usize = 1_000;
 /// The maximum number of unknown keys that are looked up in the store at once.
 const MAX_LOOKUPS: usize = 4;
 
-/// The timeout of a lookup, with the time that it waits for its turn.
+/// The timeout of a lookup, including the time that it waits for its turn.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counts a lookup whose request is cancelled as a failed authentication. Otherwise a client that resets its streams could have any

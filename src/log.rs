@@ -28,7 +28,7 @@ use events::Recorder;
 /// The events of this program, as opposed to those of libraries.
 const OWN_TARGET: &str = env!("CARGO_CRATE_NAME");
 
-/// Sends events of `tracing` to the sink, in this format. Called once in a process.
+/// Sends events of `tracing` to the sink, in this format. Only the first call in a process has an effect.
 pub fn init(sink: &Sink, format: LogFormat, level: LogLevel, clock: Clock) {
     let filter = LevelFilter::from(level);
     // Libraries warn of what clients send, which would let a client without a key fill the log.

@@ -5,8 +5,8 @@ mod background;
 mod error_log_limiter;
 mod listeners;
 mod pace;
-mod pages;
 mod pipeline;
+mod public;
 mod record;
 mod request_span;
 mod running;
@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads the TLS files, checks the folder of backups, binds the sockets, then opens the store: a first start that fails creates no
+    /// Reads the TLS files, checks the folder of backups, binds the sockets, then opens the store: a first startup that fails creates no
     /// files. If opening takes long, health checks get responses meanwhile, and the service manager waits.
     pub async fn open(
         config: &Config,

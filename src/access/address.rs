@@ -18,8 +18,8 @@ pub(crate) const FAILURES_PER_MINUTE: u8 = 60;
 /// The number of shards, each with a separate lock and cache line: a flood of failures on all cores does not wait for one lock.
 const SHARDS: usize = 16;
 
-/// The maximum number of addresses of a shard in a minute. Those beyond it share one count, so that a flood of addresses takes no
-/// memory.
+/// The maximum number of addresses of a shard in a minute. Those beyond it share one count, so that a flood of addresses takes a
+/// bounded amount of memory.
 const SHARD_CAPACITY: usize = 4_096;
 
 /// The failures of each address in this minute.

@@ -1,4 +1,4 @@
-//! Every key in memory, by the hash of its secret. Filled at start, and updated with each change.
+//! Every key in memory, by the hash of its secret. Filled at startup, and updated with each change.
 //! A request that looks a key up takes no lock and writes nothing that another core reads.
 
 use std::collections::HashMap;

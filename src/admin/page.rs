@@ -46,7 +46,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 
 /// The response to a request for the page or one of its files.
 pub(super) fn respond(head: &Head<'_>) -> Option<Response> {
-    // Made at the first request, so that they cost nothing at the start.
+    // Made at the first request, so that they cost nothing at startup.
     static FILES_BY_PATH: LazyLock<Vec<(String, Asset)>> = LazyLock::new(build);
     let (_, asset) = FILES_BY_PATH.iter().find(|(path, _)| path == head.path)?;
     let response = asset.respond(head).with(CONTENT_SECURITY_POLICY, POLICY);

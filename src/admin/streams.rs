@@ -16,7 +16,7 @@ const MAX_STREAMS: usize = 32;
 /// request would be sent.
 const MAX_STREAMS_PER_VIEWER: usize = 4;
 
-/// Who looks at a page: an address, and a session or the token.
+/// Who looks at a page: an address, and how it is authenticated.
 pub(super) type Viewer = (IpAddr, AdminIdentity);
 
 /// A number that a tab of a browser chooses. A tab that opens another stream has closed its last one, which the server may not have noticed.

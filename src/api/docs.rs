@@ -43,7 +43,7 @@ const FILES: [NamedFile; 3] = [
 pub(crate) struct Docs {
     /// The URL of the server without `/v1`.
     root: String,
-    /// By their path. Made at the first request, so that they cost nothing at the start.
+    /// By their path. Made at the first request, so that they cost nothing at startup.
     assets: OnceLock<Vec<(String, Asset)>>,
 }
 

@@ -118,7 +118,7 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// `Retry-After` in seconds for an overload, or a request that is still in flight.
+    /// `Retry-After` in seconds of every 503, and of the 409 while the first request with the same `Idempotency-Key` is in flight.
     const RETRY_AFTER_SECONDS: u64 = 1;
 
     /// The status and the machine-readable code.
@@ -211,7 +211,7 @@ impl ApiError {
         response
     }
 
-    /// The body, as it is sent. The bodies of a 401 are built once, which saves 6 % of its instructions.
+    /// The body, as it is sent. Those of a missing and of an invalid API key are built once, which saves 6 % of the instructions of a 401.
     fn body(&self) -> Bytes {
         static MISSING: LazyLock<Bytes> =
             LazyLock::new(|| ApiError::MissingApiKey.build_body().into());

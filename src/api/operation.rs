@@ -136,9 +136,9 @@ pub(crate) enum Route<'a> {
     WrongMethod { allowed: &'static str },
     /// An unknown path under `/v1`.
     Unknown,
-    /// A page outside `/v1`.
+    /// A resource outside `/v1`.
     Public(PublicResource),
-    /// A page outside `/v1`, with a method it does not support.
+    /// A resource outside `/v1`, with a method it does not support.
     PublicWrongMethod,
     /// An unknown path outside `/v1`.
     PublicUnknown,
@@ -146,7 +146,7 @@ pub(crate) enum Route<'a> {
     Preflight { methods: &'static str },
 }
 
-/// The methods of a path that is only read, as every page outside `/v1` is.
+/// The methods of a path that is only read, as every resource outside `/v1` is.
 pub(crate) const READ_METHODS: &str = "GET, HEAD";
 
 const ALL_METHODS: &str = "GET, HEAD, POST";
@@ -158,7 +158,7 @@ impl<'a> Route<'a> {
         match path.strip_prefix("/v1") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => find(method, reads, rest),
             _ => match PublicResource::of(path) {
-                Some(page) if reads => Self::Public(page),
+                Some(resource) if reads => Self::Public(resource),
                 Some(_) => Self::PublicWrongMethod,
                 None => Self::PublicUnknown,
             },

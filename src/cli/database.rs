@@ -8,7 +8,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
 use crate::store::{Database, Mode, Store};
 
-/// The options of every command on a database.
+/// The options of commands on one database.
 #[derive(Debug, clap::Args)]
 pub(super) struct CommandOptions {
     /// Print JSON

@@ -1,4 +1,5 @@
-//! Lists that are printed as their rows are read, so that a million of them need no more memory than a few.
+//! Lists that are printed as their rows are read, so that a million of them need no more memory than a few, except
+//! as a table on a terminal.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 

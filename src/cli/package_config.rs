@@ -10,8 +10,8 @@ const DATABASE: &str = "sqlite:/var/lib/animal-store/animal-store.db";
 
 const HEAD: &str = "\
 # The configuration of Animal Store. Every command reads it, unless --config names another file.
-# Flags and environment variables (ANIMAL_STORE_LISTEN for `listen`) take precedence. Each option is shown with its default, or
-# with a placeholder. After a change: systemctl restart animal-store
+# Flags and environment variables (ANIMAL_STORE_LISTEN for `listen`) take precedence. Options that are commented out are shown with their
+# default, or with a placeholder. After a change: systemctl restart animal-store
 #
 # Everyone can read this file: passwords and tokens belong in /etc/animal-store/secrets (see animal-store.service),
 # and the URL of a Redis with a password in ANIMAL_STORE_REDIS, in an EnvironmentFile= of the service.

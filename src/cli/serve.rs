@@ -44,7 +44,7 @@ async fn serve(
     traces: Traces,
     clock: Clock,
 ) -> anyhow::Result<()> {
-    // Before anything else: a signal during the start must not be missed.
+    // Before anything else: a signal during startup must not be missed.
     let mut signals =
         Signals::of_server(config.tls.is_some()).context("cannot listen for signals")?;
     let sink = Sink::stderr(config.log, clock.clone()).context("cannot start the log")?;
@@ -74,7 +74,7 @@ async fn serve(
         started = starting => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
-    // Not before: a start that fails prints one line.
+    // Not before: a failed startup prints one line.
     log_warnings(options);
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
     tokio::task::spawn_blocking(move || {

@@ -35,12 +35,12 @@ static SENDER: OnceLock<watch::Sender<Option<&'static str>>> = OnceLock::new();
 pub(super) struct Signals(watch::Receiver<Option<&'static str>>);
 
 impl Signals {
-    /// Listens to the signals that end a command, from now on.
+    /// Listens for the signals that end a command, from now on.
     pub(super) fn of_command() -> io::Result<Self> {
         Self::listen(!ignores_hangups())
     }
 
-    /// Listens to the signals that end a server, from now on. `reloads` is whether SIGHUP makes it read its certificate again.
+    /// Listens for the signals that end a server, from now on. `reloads` is whether SIGHUP makes it read its certificate again.
     pub(super) fn of_server(reloads: bool) -> io::Result<Self> {
         Self::listen(!reloads && has_terminal() && !ignores_hangups())
     }

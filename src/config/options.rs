@@ -17,7 +17,7 @@ use crate::log::{LogFormat, LogLevel};
 use crate::plan::{INVALID_LIMIT, MAX_LIMIT};
 use crate::store::Database;
 
-/// The options that every command on the data has.
+/// The options of the server, and of commands on one database.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DatabaseOptions {
     /// Database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME; for TLS add ?sslmode=verify-full

@@ -112,7 +112,7 @@ impl<S: Service + 'static> Acceptor<S> {
             let (tcp, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Clients that disconnected are harmless, and too many open files resolves when connections close.
+                    // Clients that disconnected are harmless, and an exhausted file limit resolves itself when connections close.
                     if outage.fail() {
                         tracing::warn!(%error, "cannot accept connections");
                     }

@@ -1,5 +1,5 @@
-//! A static asset: with an `ETag`, and compressed for clients that accept it. Both are made at the first request for it, so
-//! that they cost nothing at the start.
+//! A static asset: with an `ETag`, and compressed for clients that accept it. Both are made when they are first needed, so
+//! that they cost nothing at startup.
 
 use std::io::Write;
 use std::sync::OnceLock;

@@ -91,7 +91,7 @@ pub(super) async fn serve<S: Service + 'static>(
             progress,
             outgoing: Rc::clone(&outgoing),
         }),
-        has_drained: false,
+        goaway_sent: false,
     };
     poll_fn(|cx| served.poll(cx)).await;
     // Requests that wait to send end with the connection.
@@ -109,7 +109,7 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     deadlines: Deadlines<'a>,
     context: Rc<RequestContext<S>>,
     /// Whether the client was told that the server shuts down.
-    has_drained: bool,
+    goaway_sent: bool,
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<'_, IO, S> {
@@ -143,7 +143,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
             wire,
             deadlines,
             context,
-            has_drained,
+            goaway_sent,
         } = self;
         let is_draining = context.progress.draining.get();
         if is_draining && deadlines.grace_ends.is_none() {
@@ -162,8 +162,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         let State::Serving(connection) = state else {
             return Poll::Pending;
         };
-        if is_draining && !*has_drained {
-            *has_drained = true;
+        if is_draining && !*goaway_sent {
+            *goaway_sent = true;
             connection.graceful_shutdown();
             context.outgoing.drain();
         }

@@ -30,7 +30,7 @@ pub struct RequestBody {
     pub(super) needs_continue: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
-    /// The progress of its connection, until it has arrived.
+    /// The progress of its connection. None if the body was empty or complete from the beginning.
     progress: Option<Rc<Progress>>,
     /// hyper treats everything up to the next empty line as trailers, even after a line break that it should reject, and so may swallow
     /// the next request. So nothing can be read after trailers, and the connection has to be closed.

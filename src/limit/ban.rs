@@ -36,7 +36,7 @@ impl Ban {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanChange {
     pub ban: Ban,
-    /// The beginning of the same ban by a clock that ran ahead, if it was stored with that.
+    /// The start of the same ban as it is stored, if a clock that ran ahead had dated it.
     pub replaces: Option<Timestamp>,
 }
 

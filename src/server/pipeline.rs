@@ -223,9 +223,9 @@ impl Pipeline {
         if !route.is_api() {
             check_head(head)?;
             return match route {
-                Route::Public(page) => {
-                    let pages = &self.shared.pages;
-                    pages.show(page, request.path, head, &self.shared.readiness)
+                Route::Public(resource) => {
+                    let public = &self.shared.public;
+                    public.show(resource, request.path, head, &self.shared.readiness)
                 }
                 Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
                 Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(READ_METHODS)),
@@ -264,7 +264,7 @@ impl Pipeline {
             error_log_limiter,
             ..
         } = &*self.shared;
-        // The writer has logged an error that fails every creation.
+        // While all creations fail, the writer has already logged why.
         let is_creation = matches!(
             record.label,
             OperationLabel::Operation(Operation::CreatePet)

@@ -7,7 +7,7 @@ use anyhow::Context;
 use tokio::sync::watch;
 
 use super::error_log_limiter::ErrorLogLimiter;
-use super::pages::PublicPages;
+use super::public::PublicResources;
 use super::write_behind::WriteBehind;
 use crate::access::{Access, TrustedProxies};
 use crate::api::cors::Cors;
@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) access: Arc<Access>,
     pub(super) redis: Option<Arc<RedisHealth>>,
     pub(super) api: Api,
-    pub(super) pages: PublicPages,
+    pub(super) public: PublicResources,
     pub(super) proxies: TrustedProxies,
     pub(super) cors: Cors,
     pub(super) clock: Clock,
@@ -56,7 +56,7 @@ impl Shared {
         Ok(Self {
             access: Arc::default(),
             redis: config.redis.is_some().then(Arc::default),
-            pages: PublicPages::new(base_urls.public.as_ref(), staging, &base_urls.local),
+            public: PublicResources::new(base_urls.public.as_ref(), staging, &base_urls.local),
             api: Api::new(Arc::clone(&store), base_urls, config.request_timeout),
             proxies: config.trusted_proxies.clone(),
             cors: config.cors.clone(),

@@ -1,6 +1,6 @@
 //! The time until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
 //! `--cors-origin`) and everything else 503,
-//! and the service manager is told to wait. A normal start is shorter than the grace period, in which connections
+//! and the service manager is told to wait. A normal startup is shorter than the grace period, in which connections
 //! wait in the queue of their socket: no client of a restarted server gets a 503.
 
 use std::net::IpAddr;
@@ -30,14 +30,14 @@ use crate::key;
 use crate::percent::decode_path;
 use crate::systemd::Notifier;
 
-/// How long a start takes before requests get responses.
+/// How long startup may take before requests get 503 instead of waiting.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
 
 /// The interval of notifications, and how long the service manager waits for the next one.
 const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
 const START_TIMEOUT_EXTENSION: Duration = Duration::from_secs(30);
 
-/// Connections during the start: those of health checks.
+/// Connections during startup: those of health checks.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Serves until the sender is dropped. Connections that are open then get their response.
@@ -121,7 +121,7 @@ pub(super) async fn with_extended_start_timeout<T>(
     }
 }
 
-/// The service of both listeners during the start.
+/// The service of both listeners during startup.
 struct StartupService {
     clock: Clock,
     addresses: AddressTable,

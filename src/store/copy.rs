@@ -60,7 +60,7 @@ macro_rules! dispatch {
     };
 }
 
-/// Copies everything. `progress` is called with the rows that are done in a step, and all. `stop` returns the name of a signal; after
+/// Copies everything. `progress` is called with the rows that are done in a step, and the total. `stop` returns the name of a signal; after
 /// the commit has begun, it is too late.
 pub async fn copy(
     from: &Database,

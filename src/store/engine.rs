@@ -21,7 +21,7 @@ impl Engine {
         Ok(match database {
             Database::Sqlite(path) => {
                 let path = path.clone();
-                // A format_change can take long, and this thread has to handle signals meanwhile.
+                // A migration can take long, and this thread has to handle signals meanwhile.
                 let opening = move || Sqlite::open(&path, mode, max_waiting, notice);
                 let (engine, format_change) = tokio::task::spawn_blocking(opening).await??;
                 (Self::Sqlite(engine), format_change)

@@ -7,7 +7,7 @@ use super::postgres::PgImport;
 use super::sqlite::SqliteImport;
 use crate::pet::IdSource;
 
-/// An import in progress. It MUST leave nothing behind if it is dropped before it is committed, or if the process is killed.
+/// An import in progress. It MUST leave no animals behind if it is dropped before it is committed, or if the process is killed.
 pub struct Import(Staging);
 
 enum Staging {

@@ -1,8 +1,8 @@
 //! PostgreSQL: the engine that several nodes share. The same contract as the embedded one; but it can be late,
-//! unreachable or replaced at any moment, so everything here has a deadline, and every connection can be discarded.
+//! unreachable or replaced at any moment, so everything that a request waits for has a deadline, and every connection can be discarded.
 //!
 //! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no LISTEN, and no
-//! advisory locks except for imports, which do without if there are none.
+//! advisory locks except for imports, which also work without them.
 
 mod connector;
 mod copy;

@@ -52,7 +52,7 @@ impl Dropped {
     }
 }
 
-/// Records spans from now on. Called once in a process.
+/// Records spans from now on. Only the first call in a process has an effect.
 pub(crate) fn install(provider: SdkTracerProvider, dropped: Arc<Dropped>) {
     let traces = InstalledTraces {
         tracer: provider.tracer(env!("CARGO_PKG_NAME")),
@@ -66,7 +66,7 @@ pub(crate) fn install(provider: SdkTracerProvider, dropped: Arc<Dropped>) {
 /// Exports the last spans, unless the collector is slow or unavailable.
 pub(crate) fn shut_down() {
     if let Some(traces) = TRACES.get() {
-        // What a failure means is in the numbers.
+        // The counts below show what a failure has lost.
         drop(traces.provider.shutdown_with_timeout(FLUSH_TIMEOUT));
         let [queue_full, export_failed, rejected] = traces.dropped.by_reason().map(|(_, n)| n);
         if queue_full + export_failed + rejected > 0 {
@@ -123,7 +123,7 @@ impl RequestSpan {
         Self(parent.with_span(span))
     }
 
-    /// No span, for what is not a request.
+    /// No span: for a health check, for what is not a request, or if spans are not exported.
     pub(crate) fn none() -> Self {
         Self(Context::new())
     }

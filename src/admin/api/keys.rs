@@ -153,7 +153,7 @@ impl Admin {
 
     pub(super) async fn unban_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
         let (record, ended) = keys::unban(self.store(), id, call.now).await?;
-        // To unban a key that is not banned is a change, too: the duration of its next ban is reset.
+        // Unbanning a key that is not banned is a change, too: the duration of its next ban is reset.
         let before = if ended.is_some() {
             ""
         } else {

@@ -119,7 +119,7 @@ function report({ message }) {
   $("problem").hidden = false;
 }
 
-const settled = () => ($("problem").hidden = true);
+const hideProblem = () => ($("problem").hidden = true);
 
 const showLost = (lost) => ($("lost").hidden = !lost);
 

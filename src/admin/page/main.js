@@ -2,7 +2,10 @@
 
 const views = { now: nowView, keys: keysView, key: keyView, animals: animalsView, orders: ordersView };
 
-/** How often a view is read again, in milliseconds, and for how much of the time at most. */
+/**
+ * How often a view is read again, in milliseconds, and the share of the time that reading may take. A slow view is read once a minute,
+ * even if that takes more.
+ */
 const INTERVAL = 5000;
 const SHARE = 0.01;
 
@@ -28,12 +31,12 @@ async function load({ to, quiet = false } = {}) {
   reading?.abort();
   const controller = new AbortController();
   reading = controller;
-  // A sign for a moment would only flicker.
+  // An indicator that is shown for only a moment would flicker.
   const slow = setTimeout(() => !quiet && reading === controller && view.wait(true), 150);
   try {
     await view.read({ signal: controller.signal, id, to });
     if (stale) showLost(false);
-    if (!quiet || stale) settled();
+    if (!quiet || stale) hideProblem();
     stale = false;
   } catch (failure) {
     if (reading !== controller || failure.status === 401) return;
@@ -78,7 +81,7 @@ async function route() {
   const isKey = part === "keys" && /^[0-9]+$/.test(id ?? "");
   const name = isKey ? "key" : Object.hasOwn(views, part) && part !== "key" ? part : "now";
   dismiss();
-  settled();
+  hideProblem();
   shown = { name, id };
   show(name, views[name].title);
   if (isKey) keyView.clear(id);
@@ -101,7 +104,7 @@ function showLogin(message = "") {
   show("login", "Log in");
   for (const part of document.querySelectorAll(".top nav, .server, #log-out")) part.hidden = true;
   document.querySelector(".node").textContent = "";
-  settled();
+  hideProblem();
   $("login").querySelector(".problem").textContent = message;
   if (!$("dialog").open) $("token").focus();
 }

@@ -2,7 +2,7 @@
 
 const now = { names: [], samples: [], plots: [], source: null, key: null, moved: false };
 
-const series = (sample, name) => sample[now.names.indexOf(name)] ?? null;
+const valueIn = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 
 const plots = [
   {
@@ -21,10 +21,10 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 /** The numbers of a plot: the times, and for each line its values. */
 const values = ({ lines }) => [
-  now.samples.map((sample) => series(sample, "time")),
+  now.samples.map((sample) => valueIn(sample, "time")),
   ...lines.map(([label, , name = label, factor = 1]) =>
     now.samples.map((sample) => {
-      const value = series(sample, name);
+      const value = valueIn(sample, name);
       return value === null ? null : value * factor;
     })),
 ];
@@ -84,25 +84,25 @@ function showLatest() {
   if (!sample) return;
   for (const { lines, latest, digits = 0 } of now.plots) {
     lines.forEach(([label, , name = label, factor = 1], index) => {
-      const value = series(sample, name);
+      const value = valueIn(sample, name);
       latest[index].textContent = number(value === null ? null : value * factor, digits);
     });
   }
-  const sum = ["succeeded", "clientErrors", "unauthorized", "limited", "failed"].reduce((total, name) => total + (series(sample, name) ?? 0), 0);
-  const hits = series(sample, "hits");
+  const sum = ["succeeded", "clientErrors", "unauthorized", "limited", "failed"].reduce((total, name) => total + (valueIn(sample, name) ?? 0), 0);
+  const hits = valueIn(sample, "hits");
   const tiles = [
     ["Requests", number(sum), "/s"],
-    ["p99", number(series(sample, "p99"), 2), "ms"],
-    ["Failed", number(series(sample, "failed"), 1), "/s"],
-    ["Limited (429)", number(series(sample, "limited")), "/s"],
-    ["Unauthorized (401)", number(series(sample, "unauthorized")), "/s"],
-    ["New bans", number(series(sample, "bans"), 1), "/s"],
-    ["Commits", number(series(sample, "commits")), "/s"],
-    ["Animals per commit", number(series(sample, "commits") ? series(sample, "rows") / series(sample, "commits") : null, 1), ""],
+    ["p99", number(valueIn(sample, "p99"), 2), "ms"],
+    ["Failed", number(valueIn(sample, "failed"), 1), "/s"],
+    ["Limited (429)", number(valueIn(sample, "limited")), "/s"],
+    ["Unauthorized (401)", number(valueIn(sample, "unauthorized")), "/s"],
+    ["New bans", number(valueIn(sample, "bans"), 1), "/s"],
+    ["Commits", number(valueIn(sample, "commits")), "/s"],
+    ["Animals per commit", number(valueIn(sample, "commits") ? valueIn(sample, "rows") / valueIn(sample, "commits") : null, 1), ""],
     ["Cache hits", hits === null ? "–" : number(hits * 100, 1), hits === null ? "" : "%"],
-    ["Connections", number(series(sample, "connections")), ""],
-    ["Waiting writes", number(series(sample, "waiting")), ""],
-    ["Memory", number(series(sample, "memory") / 1e6, 1), "MB"],
+    ["Connections", number(valueIn(sample, "connections")), ""],
+    ["Waiting writes", number(valueIn(sample, "waiting")), ""],
+    ["Memory", number(valueIn(sample, "memory") / 1e6, 1), "MB"],
   ];
   fill($("tiles"), ...tiles.map(([label, value, unit]) =>
     element("div", {}, element("dt", {}, label), element("dd", {}, value, element("small", {}, unit && ` ${unit}`)))));
@@ -132,8 +132,8 @@ function showEvents(events) {
   while ($("events").children.length > 200) $("events").lastChild.remove();
 }
 
-// The number of this tab, by which the server knows that a stream replaces its own. It is stored only while the page is reloaded: a copy
-// of the tab would copy it. A browser may forbid to store anything: then it changes.
+// The number of this tab. It tells the server that a new stream replaces the last one of this tab. It is stored only while the page is
+// reloaded, because a copy of the tab would copy it. If the browser does not allow storage, the number changes with each reload.
 let tab = Math.floor(Math.random() * 2 ** 53);
 try {
   tab = sessionStorage.getItem("tab") ?? tab;
@@ -167,7 +167,7 @@ function openStream(key = null) {
   on("state", showState);
   on("events", showEvents);
   on("key", showKeyLive);
-  // To open it again would end the one of another tab.
+  // Opening it again would end that of another tab.
   on("replaced", () => {
     closeStream();
     showUnknown();

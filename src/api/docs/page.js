@@ -347,7 +347,7 @@ async function send(form) {
 }
 
 for (const form of all(".try form")) {
-  // A cursor is of one list: with another filter it is invalid.
+  // A cursor belongs to one list: with another filter it is invalid.
   const cursor = form.elements.cursor;
   form.addEventListener("input", ({ target }) => {
     if (cursor && target !== cursor && target.dataset.in === "query") cursor.value = "";

@@ -7,7 +7,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-/// The size of a frame before compression: larger frames compress hardly better.
+/// The size of a frame before compression: larger frames compress hardly any better.
 const FRAME_BYTES: usize = 1024 * 1024;
 
 /// Decompresses all frames.

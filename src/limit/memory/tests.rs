@@ -97,7 +97,7 @@ fn an_unban_that_overtakes_a_shared_decision_ends_the_ban_all_the_same() {
 }
 
 #[test]
-fn a_ban_that_the_store_has_not_seen_yet_is_kept() {
+fn an_unban_dated_before_a_ban_does_not_end_it() {
     let meter = Meter::default();
     let ban = Ban {
         started_at: Timestamp::from_secs(50),

@@ -25,7 +25,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a backup is interrupted until it stops: an interrupt has no effect between two statements.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long a start waits until it is known whether the folder can be used.
+/// How long startup waits until it is known whether the folder can be used.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The work of a thread. Both return the time of the last backup.

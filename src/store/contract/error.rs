@@ -19,7 +19,7 @@ impl StoreError {
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Unavailable(_) => "unavailable",
-            Self::Unconfirmed(_) => "unknown",
+            Self::Unconfirmed(_) => "unconfirmed",
             Self::Failed(_) => "failed",
         }
     }

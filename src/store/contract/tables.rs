@@ -41,7 +41,7 @@ pub(crate) const TABLES: [Table; 8] = tables! {
     deployment: number Int, id Text;
 };
 
-/// The tables whose IDs are counted. They must be empty in the target.
+/// The tables whose IDs come from a counter. They must be empty in the target.
 pub(crate) const COUNTED_TABLES: [&str; 3] = ["pets", "orders", "api_keys"];
 
 /// The last ID given out, for each of [`COUNTED_TABLES`].

@@ -91,7 +91,7 @@ struct ConnectorState {
 /// Why TLS handshakes fail, if they do. It is logged once, although all requests fail with it.
 #[derive(Debug, Default)]
 enum TlsFailure {
-    /// There was no connection yet: the start fails with it, and prints it.
+    /// There was no connection yet: startup fails with it, and prints it.
     #[default]
     Starting,
     None,

@@ -19,7 +19,7 @@ use crate::store::contract::{Heartbeat, Result};
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
 pub(super) const ALIVE_MILLIS: i64 = 30_000;
 
-/// How long a node waits at its start until it is registered.
+/// How long a node waits at startup until it is registered.
 pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.

@@ -32,7 +32,7 @@ type QueuedCreation = (Creation, Waiter);
 /// A request that waits for the outcome of its creation.
 struct Waiter {
     reply: Reply,
-    /// Whether the creation may be committed. Set before the creation becomes part of the transaction; read by a request that has
+    /// Whether the creation may have been committed. Set before the creation becomes part of the transaction; read by a request that has
     /// stopped waiting.
     may_be_made: Arc<AtomicBool>,
 }

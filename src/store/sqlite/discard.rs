@@ -9,7 +9,7 @@ use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 
 impl Sqlite {
-    /// Closes the database, and removes it if this process has created it.
+    /// Closes the database, and removes it if this process has created it and nobody has used it since.
     pub(crate) fn discard(self) {
         let created = self.created.clone();
         drop(self);

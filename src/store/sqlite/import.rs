@@ -20,7 +20,7 @@ use crate::store::contract::{ImportConflict, ImportError, ImportRow, Result, Sto
 /// The suffix of the staging file's name, followed by that of `NewFile`. The name is removed once the file is open.
 const STAGING_SUFFIX: &str = ".staged";
 
-/// Memory is constant, however many animals there are; the rest is written to the file. The journal is needed if a row is left out.
+/// Memory is constant, however many animals there are; the rest is written to the file. The journal undoes a statement that fails.
 const SET_UP: &str = "
     PRAGMA staging.journal_mode = MEMORY;
     PRAGMA staging.synchronous = OFF;

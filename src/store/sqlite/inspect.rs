@@ -10,7 +10,7 @@ use super::open_error::OpenError;
 /// The smallest SQLite database. SQLite treats a file of one byte as empty, and would overwrite it.
 pub(super) const MIN_DATABASE_BYTES: u64 = 512;
 
-/// Up to this size a whole file is checked at every start; for larger ones that would take too long.
+/// Up to this size a whole file is checked whenever it is opened; for larger ones that would take too long.
 const MAX_FULL_CHECK_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The start of the placeholder that stands at the path of a database while a restore moves the files of a damaged one away. The rest

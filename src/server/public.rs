@@ -1,4 +1,4 @@
-//! The pages outside `/v1`, which need no key: the docs, the OpenAPI document, health.
+//! The resources outside `/v1`, which need no key: the docs, the OpenAPI document, health.
 
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
@@ -11,8 +11,8 @@ use crate::api::url::BaseUrl;
 use crate::health::{self, Readiness};
 use crate::http::{Asset, Head, Response, header};
 
-/// The pages, built once.
-pub(super) struct PublicPages {
+/// The docs and the OpenAPI document, built once.
+pub(super) struct PublicResources {
     docs: Docs,
     json: Asset,
     yaml: Asset,
@@ -21,7 +21,7 @@ pub(super) struct PublicPages {
     docs_url: HeaderValue,
 }
 
-impl PublicPages {
+impl PublicResources {
     /// `local` is the URL of this server on this machine. The docs name it if there is no public one.
     pub(super) fn new(
         public: Option<&BaseUrl>,
@@ -40,12 +40,12 @@ impl PublicPages {
 
     pub(super) fn show(
         &self,
-        page: PublicResource,
+        resource: PublicResource,
         path: &str,
         head: &Head<'_>,
         readiness: &Readiness,
     ) -> Result<Response, ApiError> {
-        match page {
+        match resource {
             PublicResource::Root => {
                 Ok(Response::new(StatusCode::FOUND).with(LOCATION, self.docs_url.clone()))
             }
