@@ -55,11 +55,11 @@ const MAX_LOOKUPS: usize = 4;
 /// The timeout of a lookup, including the time that it waits for its turn.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Counts a lookup whose request is cancelled as a failed authentication. Otherwise a client that resets its streams could have any
-/// number of keys looked up.
-struct CancelledLookup<'a>(&'a AddressTable, IpAddr, Timestamp);
+/// Counts a lookup that fails, or whose request is cancelled, as a failed authentication. Otherwise a client that resets its streams, or
+/// that sends keys while the database fails, could have any number of keys looked up.
+struct UnfinishedLookup<'a>(&'a AddressTable, IpAddr, Timestamp);
 
-impl Drop for CancelledLookup<'_> {
+impl Drop for UnfinishedLookup<'_> {
     fn drop(&mut self) {
         let Self(addresses, address, now) = *self;
         let _ = addresses.record_failure(address, now);
@@ -96,14 +96,16 @@ impl Access {
             if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. Boxed, so that the state of every other request stays small.
                 let looking_up = Box::pin(async {
-                    let cancelled = CancelledLookup(&self.addresses, address, now);
+                    let unfinished = UnfinishedLookup(&self.addresses, address, now);
                     let found = self.look_up(store, hash, address, now);
                     let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
-                    std::mem::forget(cancelled);
-                    found
+                    let late =
+                        |_| StoreError::Unavailable("the lookup of a key took too long".into());
+                    let found = found.map_err(late).flatten()?;
+                    std::mem::forget(unfinished);
+                    Ok::<_, StoreError>(found)
                 });
-                let late = |_| StoreError::Unavailable("the lookup of a key took too long".into());
-                known = match looking_up.await.map_err(late)?? {
+                known = match looking_up.await? {
                     Ok(found) => found,
                     Err(quota) => return Ok(Authentication::TooManyFailures(quota)),
                 };

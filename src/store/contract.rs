@@ -58,6 +58,8 @@ pub struct Revisions {
     pub keys: i64,
     /// The time of the database, where several nodes share it: its clock is the reference clock.
     pub time: Option<ClockSample>,
+    /// Whether they were read on a new connection, where several nodes share the database: it may be another server now.
+    pub is_new_connection: bool,
 }
 
 /// The result of an action on orders, or why it is rejected.

@@ -36,7 +36,7 @@ pub(crate) use migrations::CURRENT_FORMAT;
 
 use std::sync::atomic::AtomicI64;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tokio::time::timeout;
 use tokio_postgres::config::SslNegotiation;
 
@@ -82,6 +82,7 @@ impl Postgres {
             tcp_user_timeout,
             max_waiting,
         )?;
+        check_settings(&pool, mode).await.context("--database")?;
         let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
         if matches!(found, Err(error::PgError::Failed(_))) {
             // Perhaps the role cannot even read the table of the format: then the missing privileges are the error.
@@ -128,6 +129,27 @@ impl Postgres {
             },
         ))
     }
+}
+
+/// Rejects a database that cannot store every name, and warns of one that may lose what was acknowledged.
+async fn check_settings(pool: &Pool, mode: Mode) -> anyhow::Result<()> {
+    let reading = async {
+        let lease = pool.borrow().await?;
+        let sql = "SELECT current_setting('server_encoding'), current_setting('fsync', true)";
+        let row = lease.query_one(sql, &[]).await?;
+        lease.release();
+        Ok((row.try_get(0)?, row.try_get(1)?))
+    };
+    let (encoding, fsync): (String, Option<String>) = with_timeout(LONG_TIMEOUT, reading).await?;
+    if encoding != "UTF8" {
+        bail!("the encoding of the database is {encoding}: create one with ENCODING 'UTF8'");
+    }
+    if mode.serves() && fsync.as_deref() == Some("off") {
+        tracing::warn!(
+            "PostgreSQL has fsync = off: if its machine crashes, acknowledged animals are lost"
+        );
+    }
+    Ok(())
 }
 
 async fn check_privileges(pool: &Pool, mode: Mode) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use animal_store::key::Secret;
 use animal_store::pet::PetId;
 use animal_store::store::{Mode, Store};
 use harness::{Postgres, Process, SqlClient, eventually, run};
@@ -55,6 +56,26 @@ fn a_read_that_is_cancelled_does_not_close_its_connection() {
         known = now;
     }
     assert!(known.len() > 3, "{known:?}");
+}
+
+#[test]
+fn keys_that_cannot_be_looked_up_are_failures_so_a_database_that_is_down_gets_few_connections() {
+    let postgres = Postgres::start();
+    let (url, folder) = (postgres.url(), TempDir::new().expect("a folder"));
+    let node = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
+    postgres.stop_immediately();
+    let mut statuses = Vec::new();
+    for _ in 0..70 {
+        let unknown = Secret::generate().expect("randomness");
+        let client = node.client(Some(unknown.reveal()));
+        statuses.push(client.get("/v1/pets").status);
+    }
+    let (looked_up, rejected) = statuses.split_at(60);
+    assert!(
+        looked_up.iter().all(|status| *status == 503),
+        "{looked_up:?}"
+    );
+    assert!(rejected.iter().all(|status| *status == 429), "{rejected:?}");
 }
 
 #[test]

@@ -42,6 +42,22 @@ fn on(database: &str, args: &str) -> harness::Output {
     run(PROGRAM, folder.path(), &args)
 }
 
+#[test]
+fn a_database_that_cannot_store_every_name_is_rejected() {
+    let postgres = Postgres::start();
+    let create = "create database latin encoding 'LATIN1' locale 'C' template template0";
+    postgres.psql("postgres", create);
+    let url = postgres.url().replace("/postgres", "/latin");
+    for command in ["migrate", "serve"] {
+        let line = on(&url, command).fails_with(1);
+        let cause = "the encoding of the database is LATIN1: create one with ENCODING 'UTF8'";
+        assert!(
+            line.contains("--database") && line.contains(cause),
+            "{line}"
+        );
+    }
+}
+
 fn tables(postgres: &Postgres) -> String {
     postgres.psql(
         "postgres",

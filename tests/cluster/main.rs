@@ -18,6 +18,7 @@ mod far;
 mod format;
 mod load;
 mod locked;
+mod lost_changes;
 mod nodes;
 mod packaged;
 mod postgres;

@@ -13,6 +13,9 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
+/// The time that a poll of a busy database takes to fail. One that fails sooner has lost its connection.
+const BUSY_TIME: Duration = Duration::from_secs(1);
+
 /// The time after which a failed read of keys shows that the database does not respond. One that fails because of a lock takes 1.5 s.
 const STALL_TIME: Duration = Duration::from_secs(4);
 
@@ -49,12 +52,19 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
 pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
     let Shared { store, access, .. } = shared;
     let began = shared.clock.now();
+    let reading = Instant::now();
     let read = store.revisions().await;
     if read.is_err() {
-        applied.failures = applied.failures.saturating_add(1);
+        let failures = match reading.elapsed() < BUSY_TIME {
+            true => OUTAGE,
+            false => 1,
+        };
+        applied.failures = applied.failures.saturating_add(failures);
     }
     let current = read?;
-    let was_outage = std::mem::take(&mut applied.failures) >= OUTAGE;
+    let failures = std::mem::take(&mut applied.failures);
+    // Without a failure here, the other side has closed the last connection.
+    let was_outage = failures >= OUTAGE || (failures == 0 && current.is_new_connection);
     if let Some(time) = current.time {
         shared.clock.correct(time);
     }

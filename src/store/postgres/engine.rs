@@ -106,5 +106,6 @@ async fn select_revisions(lease: &Lease) -> PgResult<Revisions> {
         pets: row.try_get(0)?,
         keys: row.try_get(1)?,
         time: Some(time),
+        is_new_connection: lease.is_new(),
     })
 }

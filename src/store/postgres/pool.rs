@@ -81,6 +81,12 @@ impl Lease {
         result
     }
 
+    /// Whether this is the first use of the connection.
+    pub(super) fn is_new(&self) -> bool {
+        let metrics = self.connection.as_ref().map(Object::metrics);
+        metrics.is_some_and(|metrics| metrics.recycle_count == 0)
+    }
+
     pub(super) fn release(mut self) {
         self.connection = None;
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{is_busy, is_fatal, kind, store_error};
+use super::error::{describe, is_busy, is_fatal, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
 use super::import_wait::ImportWait;
 use super::job::Job;
@@ -175,18 +175,20 @@ impl WriteLoop {
         let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
+        let mut is_committing = false;
         let committed = self.begin().and_then(|()| {
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
                 batch.drain(..).for_each(|job| job.reply(Ok(())));
                 std::thread::sleep(Duration::from_millis(5));
             }
+            is_committing = true;
             connection.execute_batch("COMMIT")
         });
         match committed {
             Ok(()) => {
                 if let Err(moved) = check(&self.files.data) {
-                    let failure = StoreError::Unavailable(moved.to_string());
+                    let failure = StoreError::Unconfirmed(moved.to_string());
                     batch
                         .into_iter()
                         .for_each(|job| job.reply(Err(failure.clone())));
@@ -204,7 +206,11 @@ impl WriteLoop {
                 let error = or_disk_full(error, self.files.data.last(), &self.path);
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
-                let failure = store_error(&error);
+                // After a sync that failed, the commit may be in the write-ahead log, and then the next start finds it.
+                let failure = match is_committing && is_fatal(&error) {
+                    true => StoreError::Unconfirmed(describe(&error)),
+                    false => store_error(&error),
+                };
                 self.state.failed.add(1);
                 self.state.health.failed(&error, kind(&error), of_creations);
                 // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
