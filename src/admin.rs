@@ -18,7 +18,7 @@ mod streams;
 pub(crate) use api::Admin;
 pub(crate) use metrics::MetricSources;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -38,16 +38,15 @@ use guard::Guard;
 use live::Live;
 
 impl Admin {
-    /// The service of the listener at this address, with or without TLS.
+    /// The service of the listener, with or without TLS.
     pub(crate) fn new(
         sources: MetricSources,
         access: Arc<Access>,
         events: Arc<RecentEvents>,
         config: &Config,
-        address: SocketAddr,
         https: bool,
     ) -> Self {
-        let guard = Guard::new(config, address.port(), https, sources.clock.clone());
+        let guard = Guard::new(config, https, sources.clock.clone());
         let sources = Arc::new(sources);
         Self {
             live: Arc::new(Live::new(Arc::clone(&sources), events)),

@@ -34,7 +34,7 @@ pub use asset::{Asset, NamedFile, with_hashed_names};
 pub use body::Body;
 #[cfg(feature = "otel")]
 pub(crate) use client::send;
-pub use connections::{ConnectionLimits, Connections};
+pub use connections::{ConnectionLimits, Connections, Maximum};
 pub use head::{Field, Head};
 pub use listen::{Listener, listen, listen_for_workers, max_connections};
 pub use panic::catch_panic;

@@ -5,14 +5,15 @@ mod watched;
 
 pub(crate) use watched::{Watch, WatchedKeys};
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::api::operation::PublicResource;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
 use crate::http::ConnectionLimit;
+use crate::mutex::lock;
 use crate::names::named;
 
 /// The operation label of a request, in the log and in metrics.
@@ -255,8 +256,8 @@ pub struct ServerMetrics {
     workers: Box<[Arc<WorkerMetrics>]>,
     /// The keys whose requests are counted separately.
     pub(crate) watched: Arc<WatchedKeys>,
-    /// When the keys in memory were last known to be those of the store, in milliseconds since the epoch.
-    pub(crate) keys_current_at: Gauge,
+    /// When the keys in memory were last known to be those of the store. The second one for their age, whatever the clock does.
+    keys_current_at: Mutex<(Timestamp, Instant)>,
     /// When the certificate in use expires, in milliseconds since the epoch. 0 without one.
     pub(crate) certificate_expires_at: Gauge,
     /// When the last backup was made, in milliseconds since the epoch. 0 before the first one.
@@ -276,7 +277,7 @@ impl ServerMetrics {
         Self {
             workers: (0..workers).map(worker).map(Arc::new).collect(),
             watched: Arc::clone(&watched),
-            keys_current_at: Gauge::default(),
+            keys_current_at: Mutex::new((Timestamp::from_millis(0), Instant::now())),
             certificate_expires_at: Gauge::default(),
             last_backup_at: Gauge::default(),
             background_failures: Default::default(),
@@ -296,10 +297,15 @@ impl ServerMetrics {
         total
     }
 
-    /// How long ago the keys in memory were last known to be those of the store.
-    pub(crate) fn keys_age(&self, now: Timestamp) -> Duration {
-        let millis = now.as_millis() - self.keys_current_at.get();
-        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    /// Records that the keys in memory are those that the store had at this time.
+    pub(crate) fn set_keys_current(&self, at: (Timestamp, Instant)) {
+        *lock(&self.keys_current_at) = at;
+    }
+
+    /// When the keys in memory were last known to be those of the store, and how long ago that is.
+    pub(crate) fn keys_current(&self) -> (Timestamp, Duration) {
+        let (at, instant) = *lock(&self.keys_current_at);
+        (at, instant.elapsed())
     }
 }
 

@@ -27,7 +27,7 @@ use crate::admin::{Admin, MetricSources};
 use crate::api::BaseUrls;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::http::{self, ConnectionLimits, Connections, Timeouts, Tls};
+use crate::http::{self, ConnectionLimits, Connections, Maximum, Timeouts, Tls};
 use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
@@ -43,6 +43,12 @@ pub(crate) use traces::Traces;
 
 /// Connections to the admin listener: a few scrapers and people.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
+
+/// Streams of HTTP/2 on the admin listener: a dashboard has one open all the time, and loads several files at once.
+const MAX_ADMIN_STREAMS: Maximum = Maximum {
+    total: 16 * MAX_ADMIN_CONNECTIONS,
+    per_address: 4 * MAX_ADMIN_CONNECTIONS,
+};
 
 /// A server that has opened its sockets and its store, and does not serve yet.
 pub struct Server {
@@ -126,9 +132,13 @@ impl Server {
         let deployment = deployment.context("cannot read the ID of the deployment")?;
         let max_connections = http::max_connections(config.max_connections);
         let exempt = config.trusted_proxies.clone();
-        let connections = Connections::new(ConnectionLimits {
+        let maximum = Maximum {
             total: max_connections,
             per_address: config.max_connections_per_address,
+        };
+        let connections = Connections::new(ConnectionLimits {
+            connections: maximum,
+            streams: maximum,
             is_exempt: Box::new(move |address| exempt.trusts(address)),
         });
         let timeouts = Timeouts {
@@ -167,10 +177,13 @@ impl Server {
             started: shared.clock.now(),
         };
         let admin_connections = Connections::new(ConnectionLimits {
-            total: MAX_ADMIN_CONNECTIONS,
-            // At the total limit, the connection that has waited longest for its client is closed to make room, so that health checks
-            // get through. A limit per address would reject them instead.
-            per_address: usize::MAX,
+            connections: Maximum {
+                total: MAX_ADMIN_CONNECTIONS,
+                // At the total limit, the connection that has waited longest for its client is closed to make room, so that health
+                // checks get through. A limit per address would reject them instead.
+                per_address: usize::MAX,
+            },
+            streams: MAX_ADMIN_STREAMS,
             is_exempt: Box::new(|_| false),
         });
         let receiver = shared.shutdown.clone();
@@ -180,7 +193,6 @@ impl Server {
             Arc::clone(&shared.access),
             sink.events(),
             config,
-            admin_address,
             admin_tls.is_some(),
         );
         let admin_url = format!(

@@ -38,12 +38,12 @@ pub(super) enum AdminIdentity {
 }
 
 impl Guard {
-    pub(super) fn new(config: &Config, port: u16, https: bool, clock: Clock) -> Self {
+    pub(super) fn new(config: &Config, https: bool, clock: Clock) -> Self {
         Self {
             token: config.admin_token.clone(),
             hosts: config.admin_hosts.clone(),
             https,
-            sessions: Sessions::new(port, https),
+            sessions: Sessions::new(https),
             failures: AddressTable::default(),
             clock,
         }

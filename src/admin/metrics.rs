@@ -103,7 +103,7 @@ impl MetricSources {
 
     fn background(&self, out: &mut Exposition) {
         let metrics = &self.metrics;
-        let keys_age = metrics.keys_age(self.clock.now()).as_secs_f64();
+        let keys_age = metrics.keys_current().1.as_secs_f64();
         let failures = BackgroundTask::ALL
             .into_iter()
             .zip(&metrics.background_failures)

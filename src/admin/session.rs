@@ -1,5 +1,6 @@
 //! Sessions of browsers that have logged in. They are kept in memory only: a restart ends them.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ const MAX_AGE: Duration = Duration::from_hours(12);
 const MAX_SESSIONS: usize = 64;
 
 pub(super) struct Sessions {
-    /// The name of the cookie. It contains the port: cookies do not distinguish ports, and a machine may run several servers.
+    /// The name of the cookie. It is random: cookies do not distinguish ports, so the servers of one machine, or behind tunnels from it,
+    /// would replace each other's.
     cookie_name: String,
     /// Whether the cookie is only for HTTPS.
     https: bool,
@@ -32,9 +34,9 @@ struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(port: u16, https: bool) -> Self {
+    pub(super) fn new(https: bool) -> Self {
         Self {
-            cookie_name: format!("animal_store_{port}"),
+            cookie_name: format!("animal_store_{:016x}", RandomState::new().hash_one(())),
             https,
             open: Mutex::default(),
         }
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_by_itself_or_when_it_is_ended() {
-        let (sessions, now) = (Sessions::new(9090, true), Instant::now());
+        let (sessions, now) = (Sessions::new(true), Instant::now());
         let cookie = sessions.begin(now).unwrap();
         let text = cookie.to_str().unwrap();
         assert!(text.ends_with("; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict; Secure"));
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_number_of_sessions_is_bounded_and_the_oldest_ends_first() {
-        let (sessions, now) = (Sessions::new(1, false), Instant::now());
+        let (sessions, now) = (Sessions::new(false), Instant::now());
         let first = sessions.begin(now).unwrap();
         let second = sessions.begin(now).unwrap();
         for _ in 2..=MAX_SESSIONS {
@@ -150,13 +152,19 @@ mod tests {
     }
 
     #[test]
+    fn the_cookies_of_two_servers_have_different_names() {
+        let [one, other] = [0, 1].map(|_| Sessions::new(false));
+        assert_ne!(one.cookie_name, other.cookie_name);
+    }
+
+    #[test]
     fn a_secret_that_was_not_issued_has_no_session() {
-        let (sessions, now) = (Sessions::new(9090, false), Instant::now());
+        let (sessions, now) = (Sessions::new(false), Instant::now());
         sessions.begin(now).unwrap();
-        let name = "animal_store_9090";
+        let name = &sessions.cookie_name;
         for wrong in [
             String::new(),
-            name.to_owned(),
+            name.clone(),
             format!("{name}="),
             format!("{name}=00"),
         ] {

@@ -27,10 +27,17 @@ const MAX_REJECTIONS: usize = 32;
 const STREAM_BATCH: usize = 16;
 
 pub struct ConnectionLimits {
+    pub connections: Maximum,
+    /// The streams of HTTP/2 in flight besides the first one of each connection.
+    pub streams: Maximum,
+    /// Whether an address is that of a proxy with many clients, so that limits per address do not apply.
+    pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Maximum {
     pub total: usize,
     pub per_address: usize,
-    /// Whether an address is that of a proxy with many clients, so that the limit per address does not apply.
-    pub is_exempt: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
 /// The connections of one listener.
@@ -78,11 +85,11 @@ impl Connections {
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
         let mut open = lock(&self.0.open);
         if let Some(network) = network
-            && open.by_network.get(&network).copied().unwrap_or(0) >= limits.per_address
+            && open.by_network.get(&network).copied().unwrap_or(0) >= limits.connections.per_address
         {
             return Err(ConnectionLimit::Address);
         }
-        if open.by_id.len() >= limits.total && !open.evict() {
+        if open.by_id.len() >= limits.connections.total && !open.evict() {
             return Err(ConnectionLimit::Total);
         }
         let activity = Arc::new(Activity::new(*epoch));
@@ -178,13 +185,12 @@ impl Slot {
     }
 
     /// Reserves streams until this connection has at least this many besides the first, unless too many are in flight on all connections,
-    /// or from this address. Their limits are equal to those of connections, and separate. They are reserved several at a time, because
-    /// all threads share the lock.
+    /// or from this address. They are reserved several at a time, because all threads share the lock.
     pub(super) fn reserve(&self, streams: usize) -> bool {
         if streams <= self.reserved.get() {
             return true;
         }
-        let ConnectionTable { limits, .. } = &*self.connections.0;
+        let limits = self.connections.0.limits.streams;
         let mut open = lock(&self.connections.0.open);
         let mut left = limits.total.saturating_sub(open.streams);
         if let Some(network) = self.network {
@@ -257,9 +263,10 @@ mod tests {
     use super::*;
 
     fn connections(total: usize, per_address: usize) -> Connections {
+        let maximum = Maximum { total, per_address };
         Connections::new(ConnectionLimits {
-            total,
-            per_address,
+            connections: maximum,
+            streams: maximum,
             is_exempt: Box::new(|address| address == ip("10.0.0.1")),
         })
     }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::connections::{ConnectionLimits, Connections};
+use super::connections::{ConnectionLimits, Connections, Maximum};
 use super::request_id::RequestIds;
 use super::service::Worker;
 use super::*;
@@ -80,9 +80,13 @@ impl Service for Parts {
 }
 
 fn connections(total: usize) -> Connections {
-    Connections::new(ConnectionLimits {
+    let maximum = Maximum {
         total,
         per_address: usize::MAX,
+    };
+    Connections::new(ConnectionLimits {
+        connections: maximum,
+        streams: maximum,
         is_exempt: Box::new(|_| false),
     })
 }

@@ -45,7 +45,8 @@ impl RecentEvents {
         found.map(|(_, event)| event.clone()).collect()
     }
 
-    /// Adds an event. One that repeats the last one replaces it, so that a flood of one leaves the others in place.
+    /// Adds an event. One that repeats the last one replaces it. If there is no room, and half of all have its message, it replaces the
+    /// oldest of those. So a flood leaves the others in place, also one from many addresses.
     fn add(&self, mut event: Value) {
         let mut kept = lock(&self.0);
         let NumberedEvents { events, count } = &mut *kept;
@@ -58,7 +59,10 @@ impl RecentEvents {
         let times = repeated.and_then(|(_, last)| last["count"].as_u64());
         event["count"] = (times.unwrap_or(0) + 1).into();
         if events.len() == MAX_EVENTS {
-            events.pop_front();
+            let mut alike =
+                (0..MAX_EVENTS).filter(|at| events[*at].1["message"] == event["message"]);
+            let oldest = alike.next().filter(|_| alike.count() + 1 >= MAX_EVENTS / 2);
+            events.remove(oldest.unwrap_or(0));
         }
         events.push_back((*count, event));
     }
@@ -164,6 +168,14 @@ mod tests {
             (&json!("key banned"), &json!(1_000))
         );
         assert_eq!(events.numbered(500..), kept[1..]);
+        for number in 0..1_000 {
+            let mut event = event("invalid admin token");
+            event["fields"] = format!("client=192.0.2.{}", number % 4).into();
+            events.add(event);
+        }
+        let kept = events.numbered(..);
+        assert_eq!(kept.len(), MAX_EVENTS);
+        assert_eq!(kept[0]["message"], "key banned");
     }
 
     #[test]

@@ -23,8 +23,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::health;
 use crate::http::{
-    ConnectionLimits, Connections, Exchange, Head, RateLimitHeaders, Rejection, RequestBody,
-    RequestId, Response, Service, Timeouts, Tls, accept,
+    ConnectionLimits, Connections, Exchange, Head, Maximum, RateLimitHeaders, Rejection,
+    RequestBody, RequestId, Response, Service, Timeouts, Tls, accept,
 };
 use crate::key;
 use crate::percent::decode_path;
@@ -49,9 +49,13 @@ pub(super) fn begin(
     clock: &Clock,
 ) -> anyhow::Result<watch::Sender<bool>> {
     let (end, mut ended) = watch::channel(false);
-    let connections = Connections::new(ConnectionLimits {
+    let maximum = Maximum {
         total: MAX_CONNECTIONS,
         per_address: MAX_CONNECTIONS,
+    };
+    let connections = Connections::new(ConnectionLimits {
+        connections: maximum,
+        streams: maximum,
         is_exempt: Box::new(|_| false),
     });
     let timeouts = Timeouts {

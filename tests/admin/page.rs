@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use animal_store::config::TlsFiles;
-use harness::{App, Certificate, Client};
+use harness::{Certificate, Client};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -89,21 +89,27 @@ fn its_files_have_immutable_names_and_tags_and_are_small_together_with_those_of_
 #[test]
 fn a_restart_ends_the_session() {
     let (mut app, operator, _) = start();
-    let token = json!({"token": TOKEN});
-    let begun = post(&operator.with_key(None), "/api/session", &token);
-    let cookie = begun.header("set-cookie").expect("a cookie");
-    let (cookie, _) = cookie.split_once(';').expect("attributes");
-    let (_, secret) = cookie.split_once('=').expect("a secret");
-    let get = |app: &App| {
-        let anyone = Client::new(app.admin_address(), None);
-        // Its name contains the port.
-        let cookie = format!("animal_store_{}={secret}", anyone.address.port());
+    let anyone = operator.with_key(None);
+    let log_in = |anyone: &Client| {
+        let begun = post(anyone, "/api/session", &json!({"token": TOKEN}));
+        let cookie = begun.header("set-cookie").expect("a cookie");
+        let (cookie, _) = cookie.split_once(';').expect("attributes");
+        let (name, secret) = cookie.split_once('=').expect("a secret");
+        (name.to_owned(), secret.to_owned())
+    };
+    let get = |anyone: &Client, name: &str, secret: &str| {
         let request = anyone.request("GET", "/api/overview");
+        let cookie = format!("{name}={secret}");
         request.header("Cookie", &cookie).send()
     };
-    assert_eq!(get(&app).status, 200);
+    let (name, secret) = log_in(&anyone);
+    assert_eq!(get(&anyone, &name, &secret).status, 200);
     app.restart();
-    get(&app).is_error(401, "missing_admin_token");
+    let anyone = Client::new(app.admin_address(), None);
+    let (other_name, _) = log_in(&anyone);
+    for name in [name, other_name] {
+        get(&anyone, &name, &secret).is_error(401, "missing_admin_token");
+    }
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn a_client_that_expects_100_continue_gets_it_or_the_response_before_it_sends() 
     assert!(raw.next_of(HEADERS).is_none());
 }
 
-/// A server, and a connection that has asked for live data, of which it takes this many bytes.
-fn live(window: u32) -> (Process, Raw, TempDir) {
+/// A server whose admin listener has TLS, and a client of that.
+fn admin() -> (Process, Client, Certificate, TempDir) {
     let (certificate, folder) = (Certificate::new(), crate::folder());
     certificate.write(folder.path());
     let token = "0123456789abcdef";
@@ -103,6 +103,27 @@ fn live(window: u32) -> (Process, Raw, TempDir) {
     let process = crate::serve_admin(folder.path(), "0.0.0.0:0", &args);
     let address = ([127, 0, 0, 1], process.admin.port()).into();
     let client = Client::new(address, Some(token.into()));
+    (process, client, certificate, folder)
+}
+
+#[test]
+fn dashboards_that_each_have_a_stream_open_all_the_time_do_not_use_up_the_streams() {
+    let (_process, client, certificate, _folder) = admin();
+    let mut connections = Vec::new();
+    for number in 0..12 {
+        let mut raw = Raw::connect(&client, &certificate, &[(INITIAL_WINDOW, 0)]);
+        for stream in [1, 3] {
+            raw.get(stream, "/");
+            let head = raw.next_of(HEADERS).expect("a response");
+            assert_eq!(status_of(&head.payload), 200, "{number}, {stream}");
+        }
+        connections.push(raw);
+    }
+}
+
+/// A server, and a connection that has asked for live data, of which it takes this many bytes.
+fn live(window: u32) -> (Process, Raw, TempDir) {
+    let (process, client, certificate, folder) = admin();
     let mut raw = Raw::connect(&client, &certificate, &[(INITIAL_WINDOW, window)]);
     raw.get(1, "/api/live");
     raw.next_of(DATA).expect("events");

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::super::shared::Shared;
-use crate::clock::Timestamp;
 use crate::health::{Check, CheckState};
 use crate::store;
 
@@ -71,12 +70,10 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
 }
 
 fn check_keys(shared: &Shared) {
-    let state = match shared.metrics.keys_age(shared.clock.now()) <= MAX_KEYS_AGE {
+    let (since, age) = shared.metrics.keys_current();
+    let state = match age <= MAX_KEYS_AGE {
         true => CheckState::Ready,
-        false => {
-            let since = Timestamp::from_millis(shared.metrics.keys_current_at.get());
-            CheckState::Degraded(format!("not current since {since}").into())
-        }
+        false => CheckState::Degraded(format!("not current since {since}").into()),
     };
     shared.readiness.set(Check::Keys, state);
 }

@@ -34,13 +34,13 @@ pub(crate) struct Applied {
 /// Fills the directory and the counters of the day from the store, before the first request.
 pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let Shared { store, access, .. } = shared;
-    let began = shared.clock.now();
+    let began = (shared.clock.now(), Instant::now());
     let revisions = store.revisions().await?;
     apply_since(UNKNOWN, store, access).await?;
     let today = shared.clock.now().day();
     let usage = store.usage_on(today).await?;
     access.directory.restore_usage(today, &usage);
-    shared.metrics.keys_current_at.set(began.as_millis());
+    shared.metrics.set_keys_current(began);
     Ok(Applied {
         revisions,
         failures: 0,
@@ -51,11 +51,10 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
 /// Applies the changes since the revisions that have been applied.
 pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
     let Shared { store, access, .. } = shared;
-    let began = shared.clock.now();
-    let reading = Instant::now();
+    let began = (shared.clock.now(), Instant::now());
     let read = store.revisions().await;
     if read.is_err() {
-        let failures = match reading.elapsed() < BUSY_TIME {
+        let failures = match began.1.elapsed() < BUSY_TIME {
             true => OUTAGE,
             false => 1,
         };
@@ -90,7 +89,7 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
             apply_since(before.keys, store, access).await?;
         }
         *before = current;
-        shared.metrics.keys_current_at.set(began.as_millis());
+        shared.metrics.set_keys_current(began);
         reread(&mut applied.reread, store, access).await
     };
     let result = read.await;

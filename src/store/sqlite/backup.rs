@@ -21,8 +21,8 @@ use crate::new_file::{NewFile, NewFileError, Overwrite};
 /// Between two calls of a progress handler, in instructions of SQLite's virtual machine: a few hundred rows.
 const PROGRESS_INTERVAL: i32 = 1_000;
 
-/// The lowest priority that a thread can have.
-const LOWEST_PRIORITY: i32 = 19;
+/// How far the priority of a backup is lowered. With the lowest one, 19, a busy server would keep it from ever ending (docs/decisions.md).
+const NICENESS: i32 = 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -87,7 +87,7 @@ impl BackupProgress {
 }
 
 /// Writes a backup of the database at `source` to `target`, and returns its size. The database may be in use, and of any format.
-/// The thread that calls it has the lowest priority from then on.
+/// The thread that calls it has a low priority from then on.
 pub fn back_up(
     source: &Path,
     target: &Path,
@@ -124,7 +124,7 @@ pub(super) fn prepare(
         return Err(failed("its path is not valid UTF-8".into()));
     };
     // Requests go first: with the same priority they would wait for a processor. Where it cannot be lowered, they do.
-    let _ = rustix::process::nice(LOWEST_PRIORITY);
+    let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
         // A database at rest that a server has opened meanwhile is read a second time.
         let emptied = new.file().set_len(0);

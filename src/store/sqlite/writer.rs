@@ -314,7 +314,7 @@ mod tests {
             if !idle {
                 let created = runtime.block_on(engine.create(rex()));
                 assert!(
-                    matches!(created, Err(StoreError::Unavailable(_))),
+                    matches!(created, Err(StoreError::Unconfirmed(_))),
                     "{created:?}"
                 );
             }
