@@ -47,7 +47,7 @@ const MAX_ADMIN_CONNECTIONS: usize = 64;
 /// Streams of HTTP/2 on the admin listener: a dashboard has one open all the time, and loads several files at once.
 const MAX_ADMIN_STREAMS: Maximum = Maximum {
     total: 16 * MAX_ADMIN_CONNECTIONS,
-    per_address: 4 * MAX_ADMIN_CONNECTIONS,
+    per_address: 12 * MAX_ADMIN_CONNECTIONS,
 };
 
 /// A server that has opened its sockets and its store, and does not serve yet.

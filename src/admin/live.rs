@@ -23,11 +23,16 @@ use crate::metrics::Watch;
 use crate::mutex::lock;
 use crate::pet::PetStatus;
 
-/// How many seconds a page may lag behind before it loses data.
+/// How many seconds a page may lag behind before it begins again.
 const MAX_LAG: usize = 16;
 
-/// The shortest pause between two counts of the animals. After a slow count the pause is longer: 200 times as long as the count.
+/// The shortest and the longest pause between two counts of the animals. In between, it is this many times as long as the count.
 const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
+const MAX_COUNT_PAUSE: Duration = Duration::from_secs(600);
+const COUNT_PAUSE_FACTOR: u32 = 200;
+
+/// The same after a count that failed. It is smaller: the time says little about the number of animals.
+const FAILED_COUNT_PAUSE_FACTOR: u32 = 5;
 
 /// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does
 /// not respond, the overview is needed most.
@@ -42,7 +47,7 @@ pub(super) struct Live {
     pets: Mutex<Option<([i64; PetStatus::ALL.len()], Instant)>>,
     each_second: broadcast::Sender<Bytes>,
     streams: Arc<Streams>,
-    /// Whether a page was opened since the last sample.
+    /// Whether a stream began since the last sample.
     has_new_page: AtomicBool,
     /// How many events of the log were part of messages to all pages.
     seen: AtomicU64,
@@ -116,18 +121,24 @@ impl Live {
 
     /// Counts the animals, and returns how long to wait before the next time.
     async fn count_now(&self) -> Duration {
-        let began = Instant::now();
         let store = Arc::clone(&self.sources.store);
-        match off_thread(async move || store.count_pets().await).await {
+        let count = async move || {
+            // Waiting for other reads costs nothing, so it does not count.
+            let began = Instant::now();
+            let counts = store.count_pets().await;
+            Ok((counts, began.elapsed()))
+        };
+        let counted = off_thread(count).await;
+        let (counts, took) = counted.unwrap_or_else(|error| (Err(error), Duration::ZERO));
+        match counts {
             Ok(counts) => {
-                let pause = MIN_COUNT_PAUSE.max(began.elapsed() * 200);
+                let pause = pause_after(took, COUNT_PAUSE_FACTOR);
                 *lock(&self.pets) = Some((counts, Instant::now() + MAX_COUNT_AGE.max(pause)));
                 pause
             }
-            // Soon: the time that a failure took says nothing about the number of animals.
             Err(error) => {
                 tracing::debug!(%error, "the animals could not be counted");
-                MIN_COUNT_PAUSE
+                pause_after(took, FAILED_COUNT_PAUSE_FACTOR)
             }
         }
     }
@@ -143,31 +154,34 @@ impl Live {
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<V>, ApiError> {
         let open = self.streams.open(viewer, tab)?;
         self.count_requested.notify_one();
-        let receiver = self.each_second.subscribe();
-        let first = self.first();
-        self.has_new_page.store(true, Ordering::Relaxed);
-        let first = stream::once(async move { Ok(first.into()) });
+        let live = Arc::clone(self);
+        let (first, receiver) = self.begin();
+        let first = stream::once(async move { Ok(first) });
         let rest = stream::unfold(
             (receiver, watch, open, false),
             move |(mut receiver, watch, open, has_ended)| {
                 let is_open = !has_ended && is_valid();
+                let live = Arc::clone(&live);
                 async move {
                     if !is_open {
                         return None;
                     }
-                    let mut message = loop {
-                        let received = tokio::select! {
-                            received = receiver.recv() => received,
-                            () = open.replaced.notified() => {
-                                let last = event("replaced", "{}").into();
-                                return Some((Ok(last), (receiver, watch, open, true)));
-                            }
-                        };
-                        match received {
-                            Ok(message) => break message,
-                            Err(broadcast::error::RecvError::Lagged(_)) => {}
-                            Err(broadcast::error::RecvError::Closed) => return None,
+                    let received = tokio::select! {
+                        received = receiver.recv() => received,
+                        () = open.replaced.notified() => {
+                            let last = event("replaced", "{}").into();
+                            return Some((Ok(last), (receiver, watch, open, true)));
                         }
+                    };
+                    let mut message = match received {
+                        Ok(message) => message,
+                        // What it has missed is not sent again, so it begins again.
+                        Err(broadcast::error::RecvError::Lagged(_)) => {
+                            let (first, newer) = live.begin();
+                            receiver = newer;
+                            first
+                        }
+                        Err(broadcast::error::RecvError::Closed) => return None,
                     };
                     if let Some(watch) = &watch {
                         let more = event("key", &json!(watch.counts()).to_string());
@@ -213,7 +227,13 @@ impl Live {
         })
     }
 
-    /// The first part of a stream.
+    /// The first part of a stream, and the messages that follow it.
+    fn begin(&self) -> (Bytes, broadcast::Receiver<Bytes>) {
+        self.has_new_page.store(true, Ordering::Relaxed);
+        let receiver = self.each_second.subscribe();
+        (self.first().into(), receiver)
+    }
+
     fn first(&self) -> String {
         let samples = lock(&self.samples);
         let rows: Vec<String> = samples.iter().map(numbers).collect();
@@ -229,6 +249,12 @@ impl Live {
             + &event("events", &events)
             + &event("state", &self.state().to_string())
     }
+}
+
+/// How long to wait after a count that took this long.
+fn pause_after(took: Duration, factor: u32) -> Duration {
+    let pause = took.saturating_mul(factor);
+    pause.clamp(MIN_COUNT_PAUSE, MAX_COUNT_PAUSE)
 }
 
 /// A message of an event stream. The data has no line breaks.
@@ -248,3 +274,6 @@ fn numbers(sample: &Sample) -> String {
 fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::api::Operation;
 use crate::metrics::OperationLabel;
 
 /// The numbers of a sample, in their order.
-pub(super) const NAMES: [&str; 17] = [
+pub(super) const NAMES: [&str; 18] = [
     "time",
     "succeeded",
     "clientErrors",
@@ -23,6 +23,7 @@ pub(super) const NAMES: [&str; 17] = [
     "p999",
     "bans",
     "commits",
+    "creatingCommits",
     "rows",
     "hits",
     "connections",
@@ -41,6 +42,8 @@ pub(super) type Sample = [f64; NAMES.len()];
 const MAX_SAMPLES: usize = 900;
 
 pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
+    // The clock may have been set back, and a plot needs ascending times.
+    while samples.pop_back_if(|last| last[0] >= sample[0]).is_some() {}
     if samples.len() == MAX_SAMPLES {
         samples.pop_front();
     }
@@ -59,6 +62,8 @@ pub(super) struct Counts {
     misses: u64,
     bans: u64,
     commits: u64,
+    /// Those with new animals, and the animals. Others store usage, for example.
+    creating_commits: u64,
     rows: u64,
     /// Not a counter: how many are open now.
     connections: i64,
@@ -101,6 +106,7 @@ impl Counts {
             misses: sources.store.cache_misses(),
             bans: total.bans.get(),
             commits: writer.commits.get(),
+            creating_commits: writer.rows.buckets().map(|(_, count)| count).sum(),
             rows: writer.rows.sum(),
             connections: total.open_connections.get(),
         }
@@ -138,6 +144,7 @@ impl Counts {
             quantile(&new, 0.999),
             rate(self.bans, before.bans),
             rate(self.commits, before.commits),
+            rate(self.creating_commits, before.creating_commits),
             rate(self.rows, before.rows),
             hits,
             self.connections as f64,
@@ -198,6 +205,16 @@ mod tests {
         let times: Vec<f64> = samples.iter().map(|sample| sample[0]).collect();
         let expected: Vec<f64> = (101..=1_000).map(f64::from).collect();
         assert_eq!((times.len(), times), (15 * 60, expected));
+    }
+
+    #[test]
+    fn times_ascend_even_if_the_clock_is_set_back() {
+        let mut samples = VecDeque::new();
+        for time in [1, 2, 3, 4, 3, 4, 2] {
+            keep(&mut samples, [f64::from(time); NAMES.len()]);
+            assert!(samples.iter().is_sorted_by(|one, next| one[0] < next[0]));
+        }
+        assert_eq!(samples.len(), 2);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) enum ApiError {
     UnavailableWithMessage(String),
     #[error("{UNAVAILABLE_MESSAGE}")]
     Unavailable { cause: String },
-    /// The reply of the database to a commit was lost, or is late.
+    /// The reply of the database to a commit was lost or is late, or the commit could not be synced.
     #[error(
         "The change may have been made: the database has not confirmed it. Check before you repeat it."
     )]

@@ -10,7 +10,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{ROWS_TEMPLATE, progress_bar};
 use super::signals::Signals;
-use crate::config::{DatabaseOptions, FileOption};
+use crate::config::{DatabaseOptions, FileOption, options};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
 /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back.
@@ -19,10 +19,10 @@ use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyCommand {
     /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
-    #[arg(long, value_name = "URL", hide_env_values = true)]
+    #[arg(long, value_name = "URL", hide_env_values = true, value_parser = options::url::<Database>)]
     from: Database,
     /// Database without animals, orders or keys, or a new one
-    #[arg(long, value_name = "URL", hide_env_values = true)]
+    #[arg(long, value_name = "URL", hide_env_values = true, value_parser = options::url::<Database>)]
     to: Database,
     /// Print JSON
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::future::ready;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,7 +18,7 @@ use crate::config::options;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmation, Issued, KeyName, KeyRejection};
 use crate::plan::{Plan, PlanName};
-use crate::store::{KeyRecord, Mode, Store};
+use crate::store::{KeyRecord, Mode, Store, UsageRow};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -129,10 +130,12 @@ impl Command {
             Self::Show(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let record = keys::get(&store, KeyId(id)).await?;
-                let last_day = store.usage(Some(record.id)).try_next().await;
-                let last_day = last_day.context("cannot read the usage")?;
-                let today = last_day.filter(|usage| usage.day == now.day().to_string());
-                let used_today = today.map_or(0, |usage| usage.requests);
+                let today = now.day().to_string();
+                // Not the latest day, which is another one if a clock was ahead.
+                let of_today = |usage: &UsageRow| ready(usage.day == today);
+                let mut usage = store.usage(Some(record.id)).try_filter(of_today);
+                let usage = usage.try_next().await.context("cannot read the usage")?;
+                let used_today = usage.map_or(0, |usage| usage.requests);
                 let details = report::details(&record, used_today, now);
                 let text = table::text(report::DETAIL_COLUMNS, details);
                 print::value(options.json, &keys::report::key(&record, now), &text)

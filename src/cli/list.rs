@@ -1,10 +1,9 @@
-//! Lists that are printed as their rows are read, so that a million of them need no more memory than a few, except
-//! as a table on a terminal.
+//! Lists that are printed as their rows are read, so that a million of them need no more memory than a few.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use super::outcome::Outcome;
@@ -12,8 +11,11 @@ use super::print::write_failed;
 use super::table::{self, Column};
 use crate::store::RowStream;
 
-/// Prints all rows of a stream: as a JSON array, as a table on a terminal, which needs all of them for its widths, or as tab-separated
-/// lines. `failure` is the message of a failed read.
+/// The rows of a table, which must be in memory for its widths. A longer list is several tables.
+const ROWS_PER_TABLE: usize = 1_000;
+
+/// Prints all rows of a stream: as a JSON array, as tables on a terminal, or as tab-separated lines. `failure` is the message of a
+/// failed read.
 pub(super) async fn list<T, const N: usize>(
     mut stream: RowStream<'_, T>,
     failure: &'static str,
@@ -32,9 +34,18 @@ pub(super) async fn list<T, const N: usize>(
         }
         writeln!(out, "]").map_err(write_failed)?;
     } else if io::stdout().is_terminal() {
-        let rows: Vec<T> = stream.try_collect().await.context(failure)?;
-        let rows = rows.iter().map(to_row).collect();
-        writeln!(out, "{}", table::layout(columns, rows)).map_err(write_failed)?;
+        let mut is_first = true;
+        loop {
+            let rows = stream.by_ref().take(ROWS_PER_TABLE);
+            let rows = rows.map_ok(|row| to_row(&row)).try_collect::<Vec<_>>();
+            let rows = rows.await.context(failure)?;
+            // An empty list is a table of titles.
+            if rows.is_empty() && !is_first {
+                break;
+            }
+            is_first = false;
+            writeln!(out, "{}", table::layout(columns, rows)).map_err(write_failed)?;
+        }
     } else {
         writeln!(out, "{}", columns.map(Column::title).join("\t")).map_err(write_failed)?;
         while let Some(row) = stream.try_next().await.context(failure)? {

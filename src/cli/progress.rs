@@ -23,6 +23,8 @@ pub(super) const STREAM_TEMPLATE: &str = "{msg} {binary_bytes}, {binary_bytes_pe
 pub(super) const PETS_TEMPLATE: &str =
     "{msg} {wide_bar} {human_pos} of {human_len} animals, {per_sec:0}, {eta} left";
 
+pub(super) const PETS_WITHOUT_TOTAL_TEMPLATE: &str = "{msg} {human_pos} animals, {per_sec:0}";
+
 pub(super) const ROWS_TEMPLATE: &str =
     "{msg} {wide_bar} {human_pos} of {human_len} rows, {per_sec:0}, {eta} left";
 
@@ -30,10 +32,14 @@ pub(super) const ROWS_TEMPLATE: &str =
 pub(super) fn progress_bar(action: &'static str, template: &str) -> ProgressBar {
     // Without a terminal indicatif draws nothing.
     let bar = ProgressBar::new(0).with_message(action);
-    // A template that cannot be parsed leaves the default style.
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
+    set_template(&bar, template);
+    bar
+}
+
+pub(super) fn set_template(bar: &ProgressBar, template: &str) {
+    // One that cannot be parsed leaves the style as it is.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -25,7 +26,8 @@ pub(crate) struct DatabaseOptions {
         long,
         hide_env_values = true,
         value_name = "URL",
-        default_value = "sqlite:animal-store.db"
+        default_value = "sqlite:animal-store.db",
+        value_parser = url::<Database>
     )]
     pub(crate) database: Database,
     /// File whose first line is the password for PostgreSQL; rejected if every user can read it
@@ -108,7 +110,7 @@ pub(crate) struct ServeOptions {
     #[command(flatten)]
     pub(crate) database: DatabaseOptions,
     /// Redis server or cluster through which nodes share the counters of rate limits: redis://HOST:PORT, or rediss:// with TLS
-    #[arg(long, value_name = "URL", hide_env_values = true)]
+    #[arg(long, value_name = "URL", hide_env_values = true, value_parser = url::<RedisUrl>)]
     pub(crate) redis: Option<RedisUrl>,
     /// Public URL of the API, ending in /v1, for links and the OpenAPI document; by default links use each request's Host
     #[arg(long, value_name = "URL")]
@@ -243,6 +245,15 @@ const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse()
         .map_err(|_| "must be an IP address and a port, such as 127.0.0.1:8080")
+}
+
+/// Parses the URL of a database or of Redis. A line break that a file or a script has added would become part of a name: the server
+/// would create another, empty database.
+pub(crate) fn url<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    match text.contains(char::is_control) || text.trim() != text {
+        true => Err("must not contain line breaks or other control characters, or begin or end with white space: remove them".into()),
+        false => text.parse(),
+    }
 }
 
 fn host_name(text: &str) -> Result<String, &'static str> {

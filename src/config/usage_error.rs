@@ -1,5 +1,6 @@
 //! Usage errors in one line.
 
+use std::error::Error;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -29,17 +30,22 @@ pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
             .unwrap_or_default();
         return format!("missing subcommand: use {usage}");
     }
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+        && !value.is_empty()
+        && option.is_some_and(Arg::is_hide_env_values_set)
+    {
+        // Not clap's text without the value: a search for the value in it could fail.
+        let argument = argument(error).unwrap_or_default();
+        let reason = error.source().map(|reason| format!(": {reason}"));
+        let reason = reason.unwrap_or_default();
+        return format!("invalid value (not shown) for '{argument}'{reason}");
+    }
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first
         .trim_start_matches("error: ")
         .split_whitespace()
         .collect();
     let mut line = words.join(" ");
-    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
-        && option.is_some_and(Arg::is_hide_env_values_set)
-    {
-        line = line.replace(&format!("'{value}'"), "(not shown)");
-    }
     // "-5d": to clap this looks like an option.
     let looks_negative = |option: &str| {
         let digits = option.strip_prefix('-');

@@ -26,6 +26,8 @@ pub use tables::TableDigest;
 pub(crate) use tables::{COUNTED_TABLES, ColumnType, Counters, Row, TABLES, Table, Value};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use crate::clock::ClockSample;
@@ -58,8 +60,9 @@ pub struct Revisions {
     pub keys: i64,
     /// The time of the database, where several nodes share it: its clock is the reference clock.
     pub time: Option<ClockSample>,
-    /// Whether they were read on a new connection, where several nodes share the database: it may be another server now.
-    pub is_new_connection: bool,
+    /// When the connection that they were read on was opened, where several nodes share the database. Another connection may be to
+    /// another server.
+    pub connected_at: Option<Instant>,
 }
 
 /// The result of an action on orders, or why it is rejected.

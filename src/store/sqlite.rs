@@ -117,7 +117,7 @@ impl Sqlite {
                         keys: row.get(1)?,
                         // All processes that use the file have the clock of this machine.
                         time: None,
-                        is_new_connection: false,
+                        connected_at: None,
                     })
                 })
         })

@@ -114,6 +114,11 @@ fn limits_bans_commits_and_waiting_writes_are_shown() {
             (sample["rows"] - sample["commits"]).abs() <= 3.0,
             "{sample:?}"
         );
+        // Other commits store usage.
+        assert!(
+            (sample["rows"] - sample["creatingCommits"]).abs() <= 0.1,
+            "{sample:?}"
+        );
     }
 
     let sql_client = app.sql_client();

@@ -64,18 +64,17 @@ fn keys_that_cannot_be_looked_up_are_failures_so_a_database_that_is_down_gets_fe
     let (url, folder) = (postgres.url(), TempDir::new().expect("a folder"));
     let node = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
     postgres.stop_immediately();
-    let mut statuses = Vec::new();
-    for _ in 0..70 {
+    let mut looked_up = 0;
+    for _ in 0..130 {
         let unknown = Secret::generate().expect("randomness");
         let client = node.client(Some(unknown.reveal()));
-        statuses.push(client.get("/v1/pets").status);
+        match client.get("/v1/pets").status {
+            503 => looked_up += 1,
+            status => assert_eq!(status, 429),
+        }
     }
-    let (looked_up, rejected) = statuses.split_at(60);
-    assert!(
-        looked_up.iter().all(|status| *status == 503),
-        "{looked_up:?}"
-    );
-    assert!(rejected.iter().all(|status| *status == 429), "{rejected:?}");
+    // 60 a minute, and a minute may end meanwhile.
+    assert!((60..=120).contains(&looked_up), "{looked_up}");
 }
 
 #[test]

@@ -31,9 +31,13 @@ const MORE_FILES: u64 = 64;
 fn acknowledged_animals_survive_immediate_restarts_under_load() {
     let restarts = if is_long() { 50 } else { 10 };
     let cluster = Cluster::start();
-    // Connections that are opened from now on would acknowledge a commit before it is on disk.
-    let unsafe_commits = "alter database postgres set synchronous_commit = off";
-    cluster.postgres.psql("postgres", unsafe_commits);
+    // All connections, old and new, would acknowledge a commit before it is on disk.
+    for sql in [
+        "alter system set synchronous_commit = off",
+        "select pg_reload_conf()",
+    ] {
+        cluster.postgres.psql("postgres", sql);
+    }
     let load = Load::new(cluster.clients(&cluster.large_key()));
     let mut back = Vec::new();
     let made = load.during(CLIENTS, || {

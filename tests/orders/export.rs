@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -114,6 +114,24 @@ fn a_file_is_replaced_only_with_force_and_the_database_never() {
 }
 
 #[test]
+fn a_file_that_replaces_another_has_its_access_and_only_the_owner_can_read_a_new_one() {
+    let operator = operator();
+    let path = operator.path().join("a.csv");
+    let access = || {
+        let file = path.metadata().expect("a file");
+        (file.uid(), file.gid(), file.mode() & 0o777)
+    };
+    operator.stdout_of("pets export a.csv --force");
+    assert_eq!(access().2, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("a mode");
+    // Only root may do that.
+    let _ = chown(&path, Some(12_345), Some(23_456));
+    let before = access();
+    operator.stdout_of("pets export a.csv --force");
+    assert_eq!(access(), before);
+}
+
+#[test]
 fn a_symbolic_link_stays_and_leads_to_the_new_file_and_one_to_nothing_is_rejected() {
     let operator = operator();
     let at = |name: &str| operator.path().join(name);
@@ -144,6 +162,39 @@ fn on_a_terminal_there_is_a_bar_unless_the_animals_are_printed_there() {
     assert!(shown.contains("0 of 2 animals, "), "{shown}");
     let (code, shown) = operator.on_terminal(100, "pets export -", "");
     assert_eq!((code, &*shown), (Some(0), NDJSON));
+}
+
+/// Makes counting the animals take very long, or fail, but not reading them.
+fn break_count(operator: &Operator) {
+    let data = operator.sql_client();
+    if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_some() {
+        let slow = "current_query() NOT LIKE '%count(*)%' OR pg_sleep(60) IS NOT NULL";
+        for change in [
+            "ALTER TABLE pets RENAME TO stored",
+            &format!("CREATE VIEW pets AS SELECT * FROM stored WHERE {slow}"),
+        ] {
+            data.change(change).expect("a change");
+        }
+        return;
+    }
+    // Rows are compared by a collation that does not exist.
+    data.change(
+        "DROP INDEX pets_by_status; PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, 'CHECK', 'COLLATE unknown CHECK') WHERE name = 'pets'",
+    )
+    .expect("a change");
+}
+
+#[test]
+fn an_export_whose_animals_cannot_be_counted_has_a_bar_without_a_total() {
+    let operator = operator();
+    break_count(&operator);
+    let (code, shown) = operator.on_terminal(100, "pets export a.csv", "");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("exporting 0 animals, "), "{shown}");
+    assert!(shown.contains("exported 3 animals to a.csv"), "{shown}");
+    let written = fs::read_to_string(operator.path().join("a.csv")).expect("a file");
+    assert_eq!(written, CSV);
 }
 
 /// An export of more animals than a pipe holds, of which the beginning is read.

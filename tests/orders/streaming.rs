@@ -1,7 +1,7 @@
 //! Rows as a stream: each once and in order, in bounded memory, and without a transaction that outlives a chunk.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use animal_store::key::KeyId;
@@ -192,19 +192,38 @@ fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer()
     });
 }
 
-/// The peak memory of a command, in kB, and what it prints. It waits for its reader, so the last reading is at its end.
+/// The peak memory of a command, in kB, and what it prints.
 fn peak(app: &App, args: &str) -> (u64, Vec<u8>) {
-    let mut list = Command::new(PROGRAM)
-        .args(args.split(' '))
+    let mut list = Command::new(PROGRAM);
+    peak_of(app, list.args(args.split(' ')), |list| Some(list.id()))
+}
+
+/// The same on a terminal, which is that of script (util-linux). The command is its only child.
+fn peak_on_terminal(app: &App, args: &str) -> (u64, Vec<u8>) {
+    let line = format!("stty cols 100; exec {PROGRAM} {args}");
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::piped());
+    peak_of(app, &mut script, |script| {
+        let id = script.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        children.ok()?.trim().parse().ok()
+    })
+}
+
+/// Measures the process with the ID that `id` returns. It waits for its reader, so the last reading is at its end.
+fn peak_of(app: &App, command: &mut Command, id: impl Fn(&Child) -> Option<u32>) -> (u64, Vec<u8>) {
+    let mut child = command
         .env("ANIMAL_STORE_DATABASE", app.database_url())
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
-    let mut output = list.stdout.take().expect("a pipe");
+    let mut output = child.stdout.take().expect("a pipe");
     let (mut text, mut peak, mut some) = (Vec::new(), 0, vec![0; 64 * 1024]);
     loop {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", list.id()));
-        let status = status.expect("a process that has not been waited for");
+        let status = id(&child).map(|id| std::fs::read_to_string(format!("/proc/{id}/status")));
+        let status = status.and_then(Result::ok).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         // One that has ended has no memory any more.
         if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")) {
@@ -215,7 +234,7 @@ fn peak(app: &App, args: &str) -> (u64, Vec<u8>) {
             read => text.extend_from_slice(&some[..read]),
         }
     }
-    assert!(list.wait().expect("an end").success());
+    assert!(child.wait().expect("an end").success());
     (peak, text)
 }
 
@@ -241,4 +260,22 @@ fn lists_of_very_many_rows_are_printed_as_they_are_read() {
         let most = lines_peak.max(json_peak);
         assert!((1..MAX_MEMORY).contains(&most), "{args}: {most} kB");
     }
+}
+
+#[test]
+fn a_list_of_very_many_rows_on_a_terminal_is_a_table_for_each_thousand() {
+    let (app, ..) = App::start();
+    let listed = || {
+        let (peak, text) = peak_on_terminal(&app, "orders list");
+        let text = String::from_utf8(text).expect("text");
+        let (tables, rows) = (text.matches('┌').count(), text.matches("complete").count());
+        (peak, tables, rows)
+    };
+    let (_, tables, rows) = listed();
+    assert_eq!((tables, rows), (1, 0));
+    fill(&app.sql_client(), MANY);
+    let (peak, tables, rows) = listed();
+    println!("{peak} kB");
+    assert_eq!((tables, rows), (MANY / 1_000, MANY));
+    assert!((1..MAX_MEMORY).contains(&peak), "{peak} kB");
 }

@@ -19,6 +19,7 @@ mod names;
 mod search;
 mod slow;
 mod states;
+mod stream_messages;
 mod streams;
 mod try_it;
 

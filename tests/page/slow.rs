@@ -188,6 +188,21 @@ fn a_page_that_could_not_be_read_is_read_by_the_next_try() {
 }
 
 #[test]
+fn a_failure_is_shown_until_the_view_is_read_again_even_if_nobody_asks_for_that() {
+    let dashboard = Dashboard::logged_in();
+    dashboard.run(FAIL);
+    dashboard.show("#keys");
+    let problem = "#problem:not([hidden])";
+    dashboard.browser.wait_for(problem, "does not respond");
+    dashboard.run(RESTORE);
+    dashboard.browser.wait_for("#keys", "first");
+    eventually(TIMEOUT, "the problem is hidden", || {
+        !dashboard.shows("#problem")
+    });
+    dashboard.has_no_console_errors();
+}
+
+#[test]
 fn what_is_shown_is_read_again_and_keeps_the_focus_and_the_selection() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;

@@ -112,6 +112,43 @@ fn a_public_or_staging_url_that_does_not_end_in_v1_is_rejected() {
 }
 
 #[test]
+fn a_url_with_a_control_character_or_with_white_space_around_it_is_rejected_and_nothing_is_created()
+{
+    let folder = folder();
+    for (option, url) in [
+        ("database", "sqlite:animal-store.db"),
+        ("database", "postgres://me:secretpw@127.0.0.1:1/x"),
+        ("redis", "redis://:secretpw@127.0.0.1:1"),
+    ] {
+        let (start, end) = url.split_at(url.len() - 1);
+        for bad in [
+            format!("{url}\n"),
+            format!("{url}\r"),
+            format!("{url} "),
+            format!(" {url}"),
+            format!("{url}\u{7f}"),
+            format!("{url}\u{a0}"),
+            format!("{start}\t{end}"),
+        ] {
+            let vars = [(&*variable(option), &*bad)];
+            let line = run(folder.path(), &vars, &["serve", "--no-migrate"]).fails_with(2);
+            let advice = "must not contain line breaks or other control characters, or begin or end with white space: remove them";
+            assert!(line.contains(advice), "{bad:?}: {line}");
+            assert!(!line.contains("secretpw"), "{bad:?}: {line}");
+        }
+    }
+    let copy = ["copy", "--from", "sqlite:a.db", "--to", "sqlite:b.db\n"];
+    let line = run(folder.path(), &[], &copy).fails_with(2);
+    assert!(line.contains("--to"), "{line}");
+    let database = variable("database");
+    run(folder.path(), &[(&database, "sqlite:a.db\r")], &["migrate"]).fails_with(2);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    // A space within a path is part of it.
+    run(folder.path(), &[(&database, "sqlite:a b.db")], &["migrate"]).exits(0);
+    assert!(folder.path().join("a b.db").exists());
+}
+
+#[test]
 fn a_server_on_all_addresses_logs_no_warning() {
     let folder = folder();
     let args = [

@@ -214,6 +214,8 @@ fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
             "postgres://me:secretpw@h:99999/db",
             "postgres://me:a@secretpw@h/db",
             "postgres://me:1/secretpw@h/db",
+            "postgres://me:a@secretpw@h/db\n",
+            "postgres://me:secretpw@h/db\r",
         ] {
             let args = ["copy", option, url, other, "sqlite:x.db"];
             let line = harness::run(PROGRAM, folder.path(), &args).fails_with(2);
@@ -221,4 +223,47 @@ fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
             assert!(!line.contains("secretpw"), "{line}");
         }
     }
+}
+
+#[test]
+fn the_value_of_a_secret_option_is_not_printed_whatever_white_space_it_contains() {
+    let folder = TempDir::new().expect("a folder");
+    for (option, start, end) in [
+        ("admin-token", "supersecret", "-0123456789"),
+        ("database", "postgres://me:a@supersecret", "@h/db"),
+        ("redis", "redis://:supersecret", "@h:63x79"),
+    ] {
+        let variable = format!("ANIMAL_STORE_{}", option.replace('-', "_").to_uppercase());
+        for space in ["\n", "\n\n", "\r", "\t", "  ", "\u{b}", "\u{a0}"] {
+            for value in [
+                format!("{start}{end}{space}"),
+                format!("{start}{space}{end}"),
+                format!("{space}{start}{end}"),
+            ] {
+                let flag = format!("--{option}={value}");
+                // A string of JSON is one of TOML, too.
+                let file = format!("{option} = {}\n", json!(value));
+                fs::write(folder.path().join("c.toml"), file).expect("a file");
+                for (vars, args, name) in [
+                    (&[(&*variable, &*value)][..], &["serve"][..], &*variable),
+                    (&[], &["serve", &flag], option),
+                    (&[], &["serve", "--config", "c.toml"], option),
+                ] {
+                    let line = run(folder.path(), vars, args).fails_with(2);
+                    assert!(!line.contains("supersecret"), "{value:?}: {line}");
+                    assert!(line.contains("invalid value (not shown) for"), "{line}");
+                    assert!(line.contains(name), "{line}");
+                    assert!(
+                        line.contains(": must ") || line.contains(": encode @"),
+                        "{line}"
+                    );
+                }
+            }
+        }
+    }
+    let line = run(folder.path(), &[], &["serve", "--admin-token"]).fails_with(2);
+    assert!(
+        line.contains("a value is required for '--admin-token <TOKEN>'"),
+        "{line}"
+    );
 }

@@ -110,7 +110,7 @@ fn admin() -> (Process, Client, Certificate, TempDir) {
 fn dashboards_that_each_have_a_stream_open_all_the_time_do_not_use_up_the_streams() {
     let (_process, client, certificate, _folder) = admin();
     let mut connections = Vec::new();
-    for number in 0..12 {
+    for number in 0..40 {
         let mut raw = Raw::connect(&client, &certificate, &[(INITIAL_WINDOW, 0)]);
         for stream in [1, 3] {
             raw.get(stream, "/");

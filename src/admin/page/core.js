@@ -85,6 +85,9 @@ function sentence(message) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
+/** The time limit of a read, in milliseconds. A server that hangs never responds, and browsers wait for minutes. */
+const READ_TIMEOUT = 10000;
+
 /** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
 async function call(method, path, { body, signal } = {}) {
   let response;
@@ -94,7 +97,7 @@ async function call(method, path, { body, signal } = {}) {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
-      signal,
+      signal: AbortSignal.any([signal, method === "GET" && AbortSignal.timeout(READ_TIMEOUT)].filter(Boolean)),
     });
     text = await response.text();
   } catch {

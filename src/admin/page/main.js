@@ -21,8 +21,11 @@ let retry = null;
 /** The read that is under way. A newer one aborts it: a late response never replaces a newer one. */
 let reading = null;
 
-/** Whether the last read was a quiet one and failed. */
+/** Whether the last read failed. */
 let stale = false;
+
+/** The version of the server that this page was loaded from. */
+let version = null;
 
 /** Reads the view, or another page of its list. A `quiet` read shows what has changed, and nothing while it waits. */
 async function load({ to, quiet = false } = {}) {
@@ -35,14 +38,14 @@ async function load({ to, quiet = false } = {}) {
   const slow = setTimeout(() => !quiet && reading === controller && view.wait(true), 150);
   try {
     await view.read({ signal: controller.signal, id, to });
-    if (stale) showLost(false);
+    if (stale && !now.lost) showLost(false);
     if (!quiet || stale) hideProblem();
     stale = false;
   } catch (failure) {
     if (reading !== controller || failure.status === 401) return;
     if (quiet && !failure.status) showLost(true);
     else report(failure);
-    stale = quiet;
+    stale = true;
   } finally {
     clearTimeout(slow);
     if (reading === controller) {
@@ -131,6 +134,12 @@ async function begin() {
     if (failure.status === 401) return;
     showLost(true);
     beginLater();
+    return;
+  }
+  version ??= overview.version;
+  // An upgraded server has another page, too. A dialog may show a secret, which would be lost.
+  if (version !== overview.version && !$("dialog").open) {
+    location.reload();
     return;
   }
   showLost(false);

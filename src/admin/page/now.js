@@ -1,6 +1,9 @@
 // The view "Now": plots, tiles, health and events, from the stream of live data.
 
-const now = { names: [], samples: [], plots: [], source: null, key: null, moved: false };
+const now = { names: [], samples: [], plots: [], source: null, key: null, moved: false, lost: false, deadline: 0 };
+
+/** How long the stream may be silent, in milliseconds. A message comes each second. */
+const MAX_SILENCE = 5000;
 
 const valueIn = (sample, name) => sample[now.names.indexOf(name)] ?? null;
 
@@ -89,7 +92,7 @@ function showLatest() {
     });
   }
   const sum = ["succeeded", "clientErrors", "unauthorized", "limited", "failed"].reduce((total, name) => total + (valueIn(sample, name) ?? 0), 0);
-  const hits = valueIn(sample, "hits");
+  const [hits, creating] = [valueIn(sample, "hits"), valueIn(sample, "creatingCommits")];
   const tiles = [
     ["Requests", number(sum), "/s"],
     ["p99", number(valueIn(sample, "p99"), 2), "ms"],
@@ -98,7 +101,7 @@ function showLatest() {
     ["Unauthorized (401)", number(valueIn(sample, "unauthorized")), "/s"],
     ["New bans", number(valueIn(sample, "bans"), 1), "/s"],
     ["Commits", number(valueIn(sample, "commits")), "/s"],
-    ["Animals per commit", number(valueIn(sample, "commits") ? valueIn(sample, "rows") / valueIn(sample, "commits") : null, 1), ""],
+    ["Animals per commit", number(creating ? valueIn(sample, "rows") / creating : null, 1), ""],
     ["Cache hits", hits === null ? "–" : number(hits * 100, 1), hits === null ? "" : "%"],
     ["Connections", number(valueIn(sample, "connections")), ""],
     ["Waiting writes", number(valueIn(sample, "waiting")), ""],
@@ -150,16 +153,24 @@ function openStream(key = null) {
   now.key = key;
   const source = new EventSource(`api/live?tab=${tab}${key ? `&key=${key}` : ""}`);
   now.source = source;
-  const on = (name, act) => source.addEventListener(name, ({ data }) => act(JSON.parse(data)));
+  // The first message is large.
+  now.deadline = performance.now() + 2 * MAX_SILENCE;
+  const on = (name, act) => source.addEventListener(name, ({ data }) => {
+    now.deadline = performance.now() + MAX_SILENCE;
+    act(JSON.parse(data));
+  });
+  // The first message, and again if this page has missed others.
   on("history", ({ names, samples }) => {
+    now.lost = false;
     showLost(false);
     Object.assign(now, { names, samples });
     $("events").replaceChildren();
     if (!$("view-now").hidden) drawPlots();
   });
   on("sample", (sample) => {
-    now.samples.push(sample);
-    if (now.samples.length > 900) now.samples.shift();
+    // The clock of the server may have been set back, and a plot needs ascending times.
+    const earlier = now.samples.filter((one) => valueIn(one, "time") < valueIn(sample, "time"));
+    now.samples = [...earlier, sample].slice(-900);
     if ($("view-now").hidden || document.hidden) return;
     for (const shown of now.plots) shown.plot.setData(values(shown));
     showLatest();
@@ -173,16 +184,26 @@ function openStream(key = null) {
     showUnknown();
     showMoved(true);
   });
-  source.onerror = () => {
-    showUnknown();
-    showLost(true);
-    // A stream that ended because the session did is not opened again by the browser.
-    if (source.readyState === EventSource.CLOSED) {
-      closeStream();
-      beginLater();
-    }
-  };
+  source.onerror = loseStream;
 }
+
+/** Shows that the state is unknown, and begins again in a moment: the browser would open only the stream again, even if the server is new. */
+function loseStream() {
+  closeStream();
+  now.lost = true;
+  showUnknown();
+  showLost(true);
+  beginLater();
+}
+
+/** Detects a server that hangs and a network that loses everything: neither ends the stream. */
+function checkStream() {
+  if (now.source && performance.now() > now.deadline) loseStream();
+}
+
+setInterval(checkStream, 1000);
+// The timers of a hidden page are late.
+document.addEventListener("visibilitychange", checkStream);
 
 function closeStream() {
   now.source?.close();

@@ -4,17 +4,20 @@ use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::TryStreamExt;
 use indicatif::ProgressBar;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::super::database::CommandOptions;
 use super::super::outcome::{Failure, Outcome};
 use super::super::print;
-use super::super::progress::{PETS_TEMPLATE, progress_bar};
+use super::super::progress::{
+    PETS_TEMPLATE, PETS_WITHOUT_TOTAL_TEMPLATE, progress_bar, set_template,
+};
 use super::super::signals::Signals;
 use super::format::{PetFile, RowFormat, reject_database};
 use super::writer::RowWriter;
@@ -25,6 +28,9 @@ use crate::store::{Mode, RowStream};
 
 /// How many animals are written between two updates of the bar.
 const ROWS_PER_REDRAW: u64 = 1_000;
+
+/// How long it waits for the number of all animals, which only the bar shows.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Export all animals as they are at one point in time.
 ///
@@ -57,8 +63,14 @@ impl ExportCommand {
         };
         let failure = "cannot read the animals";
         if !bar.is_hidden() {
-            let counts = store.count_pets().await.context(failure)?;
-            bar.set_length(total(counts, self.status));
+            match timeout(COUNT_TIMEOUT, store.count_pets()).await {
+                Ok(Ok(counts)) => bar.set_length(total(counts, self.status)),
+                // The animals may be readable nevertheless.
+                _ => {
+                    set_template(&bar, PETS_WITHOUT_TOTAL_TEMPLATE);
+                    bar.tick();
+                }
+            }
         }
         let pets = store.pets_snapshot(self.status).await.context(failure)?;
         let Some(path) = &file.path else {
@@ -77,6 +89,10 @@ impl ExportCommand {
         let failed = |error| Failure::from(NewFileError::Failed(path.clone(), error));
         let writer = RowWriter::new(new.file(), &file).map_err(failed)?;
         let animals = write(pets, writer, &bar, signals.first(), &failed).await?;
+        // Readers of the file that it replaces may be other users.
+        if let Ok(replaced) = path.metadata() {
+            new.set_access_of(&replaced)?;
+        }
         new.publish()?;
         drop(bar);
         let (file, seconds) = (path.display(), began.elapsed().as_secs_f64());

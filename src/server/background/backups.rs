@@ -22,7 +22,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The interval at which a backup is interrupted until it stops: an interrupt has no effect between two statements.
+/// The interval at which a shutdown checks whether a backup has stopped.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long startup waits until it is known whether the folder can be used.
@@ -146,9 +146,9 @@ async fn perform(
         done = &mut done => return Some(done.unwrap_or_else(|_| Err("the thread has panicked".into()))),
         _ = shutdown.wait_for(|stop| *stop) => {}
     }
+    progress.interrupt();
     let deadline = Instant::now() + STOP_TIMEOUT;
     while done.try_recv() == Err(oneshot::error::TryRecvError::Empty) && Instant::now() < deadline {
-        progress.interrupt();
         sleep(STOP_INTERVAL).await;
     }
     None

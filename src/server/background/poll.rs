@@ -13,12 +13,6 @@ const UNKNOWN: i64 = -1;
 /// The number of failed polls in a row that are an outage: one may fail because the database is busy.
 const OUTAGE: u32 = 2;
 
-/// The time that a poll of a busy database takes to fail. One that fails sooner has lost its connection.
-const BUSY_TIME: Duration = Duration::from_secs(1);
-
-/// The time after which a failed read of keys shows that the database does not respond. One that fails because of a lock takes 1.5 s.
-const STALL_TIME: Duration = Duration::from_secs(4);
-
 /// How long one poll may spend on reading all keys again; the next one continues.
 const REREAD_TIME: Duration = Duration::from_millis(200);
 
@@ -54,16 +48,11 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
     let began = (shared.clock.now(), Instant::now());
     let read = store.revisions().await;
     if read.is_err() {
-        let failures = match began.1.elapsed() < BUSY_TIME {
-            true => OUTAGE,
-            false => 1,
-        };
-        applied.failures = applied.failures.saturating_add(failures);
+        applied.failures = applied.failures.saturating_add(1);
     }
     let current = read?;
-    let failures = std::mem::take(&mut applied.failures);
-    // Without a failure here, the other side has closed the last connection.
-    let was_outage = failures >= OUTAGE || (failures == 0 && current.is_new_connection);
+    let was_outage = std::mem::take(&mut applied.failures) >= OUTAGE
+        || current.connected_at != applied.revisions.connected_at;
     if let Some(time) = current.time {
         shared.clock.correct(time);
     }
@@ -83,7 +72,6 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
     } else if current.pets != before.pets {
         store.pets_changed();
     }
-    let reading = Instant::now();
     let read = async {
         if current.keys > before.keys {
             apply_since(before.keys, store, access).await?;
@@ -93,13 +81,7 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
         reread(&mut applied.reread, store, access).await
     };
     let result = read.await;
-    if result.is_err() {
-        // A late failure: it waited for a server that does not respond, and perhaps is no longer the one that accepts writes.
-        applied.failures = match reading.elapsed() > STALL_TIME {
-            true => OUTAGE,
-            false => 1,
-        };
-    }
+    applied.failures = u32::from(result.is_err());
     result
 }
 

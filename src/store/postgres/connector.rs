@@ -41,10 +41,12 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
 
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made. And whatever the
-/// database is configured to do, a commit is on disk, and on a synchronous standby, before it is acknowledged.
+/// database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is acknowledged.
 const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50; \
-                      SELECT set_config('synchronous_commit', 'on', false) \
-                      WHERE current_setting('synchronous_commit', true) IN ('off', 'local')";
+                      SELECT set_config('synchronous_commit', \
+                          CASE WHEN now IN ('off', 'local') THEN 'on' ELSE now END, false) \
+                      FROM (SELECT current_setting('synchronous_commit', true)) AS setting (now) \
+                      WHERE now IS NOT NULL";
 
 /// `tcp_user_timeout` is how long sent data may stay unacknowledged, or unread by the server, before the connection counts as lost.
 fn with_defaults(server: &Config, tcp_user_timeout: Duration) -> Config {

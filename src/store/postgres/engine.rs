@@ -81,9 +81,9 @@ pub(super) async fn read_many<T>(
 ) -> PgResult<T> {
     let reading = async |lease: &Lease| {
         lease.batch_execute("SET statement_timeout = 30000").await?;
-        let value = read(lease).await?;
+        let value = read(lease).await;
         lease.batch_execute(SET_LIMITS).await?;
-        Ok(value)
+        value
     };
     self::read(pool, LONG_TIMEOUT, reading).await
 }
@@ -106,6 +106,6 @@ async fn select_revisions(lease: &Lease) -> PgResult<Revisions> {
         pets: row.try_get(0)?,
         keys: row.try_get(1)?,
         time: Some(time),
-        is_new_connection: lease.is_new(),
+        connected_at: lease.connected_at(),
     })
 }

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
 use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
-use super::error::PgResult;
+use super::error::{PgError, PgResult};
 use crate::tls::ClientTls;
 
 pub(super) use super::connector::SET_LIMITS;
@@ -73,18 +73,29 @@ impl Lease {
         read: impl AsyncFn(&Self) -> PgResult<T>,
     ) -> PgResult<T> {
         self.finishes_statements = true;
-        let result = with_timeout_since(began, timeout, read(&self)).await;
+        let mut has_ended = false;
+        let reading = async {
+            let result = read(&self).await;
+            has_ended = true;
+            result
+        };
+        let result = with_timeout_since(began, timeout, reading).await;
         self.finishes_statements = false;
-        if result.is_ok() {
+        // After a permanent error, another connection may do better, such as by preparing its statements for a new format.
+        let is_reusable = match &result {
+            Ok(_) => true,
+            Err(error) => has_ended && matches!(error, PgError::Unavailable(_)),
+        };
+        if is_reusable {
             self.release();
         }
         result
     }
 
-    /// Whether this is the first use of the connection.
-    pub(super) fn is_new(&self) -> bool {
-        let metrics = self.connection.as_ref().map(Object::metrics);
-        metrics.is_some_and(|metrics| metrics.recycle_count == 0)
+    /// When the connection was opened, which no other connection of the pool shares.
+    pub(super) fn connected_at(&self) -> Option<Instant> {
+        let connection = self.connection.as_ref()?;
+        Some(Object::metrics(connection).created)
     }
 
     pub(super) fn release(mut self) {

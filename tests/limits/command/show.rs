@@ -1,5 +1,6 @@
 //! `keys list`, `show` and `usage`.
 
+use animal_store::clock::Clock;
 use harness::Operator;
 use serde_json::json;
 
@@ -131,6 +132,21 @@ fn show_prints_everything_about_one_key() {
         "expiresAt": null, "revokedAt": null, "lastUsedAt": null, "bannedUntil": null, "oldSecretUntil": null
     });
     assert_eq!(key, expected);
+}
+
+#[test]
+fn show_counts_the_requests_of_today_even_if_a_later_day_has_usage() {
+    let (operator, _) = with_a_key();
+    let today = Clock::system().now().day().to_string();
+    for (day, requests) in [("2026-01-01", 1), (&*today, 7), ("9999-12-31", 3)] {
+        let insert = format!("INSERT INTO usage_by_day VALUES ('{day}', 1, {requests}, 0)");
+        operator.sql_client().change(&insert).expect("usage");
+    }
+    let rows = rows(keys(&operator, "show 1"));
+    assert!(
+        rows.iter().any(|row| *row == ["used today", "7"]),
+        "{rows:?}"
+    );
 }
 
 #[test]
