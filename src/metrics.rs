@@ -256,7 +256,8 @@ pub struct ServerMetrics {
     workers: Box<[Arc<WorkerMetrics>]>,
     /// The keys whose requests are counted separately.
     pub(crate) watched: Arc<WatchedKeys>,
-    /// When the keys in memory were last known to be those of the store. The second one for their age, whatever the clock does.
+    /// When the keys in memory were last known to be those of the store. The `Instant` is for their age, which does not depend on the
+    /// system clock.
     keys_current_at: Mutex<(Timestamp, Instant)>,
     /// When the certificate in use expires, in milliseconds since the epoch. 0 without one.
     pub(crate) certificate_expires_at: Gauge,

@@ -62,8 +62,9 @@ pub(super) struct Counts {
     misses: u64,
     bans: u64,
     commits: u64,
-    /// Those with new animals, and the animals. Others store usage, for example.
+    /// The commits with new animals; others store usage, for example.
     creating_commits: u64,
+    /// The new animals of those commits.
     rows: u64,
     /// Not a counter: how many are open now.
     connections: i64,

@@ -34,7 +34,7 @@ pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
         && !value.is_empty()
         && option.is_some_and(Arg::is_hide_env_values_set)
     {
-        // Not clap's text without the value: a search for the value in it could fail.
+        // The value is not cut out of clap's text: a search for it there could fail, because its white space may be different.
         let argument = argument(error).unwrap_or_default();
         let reason = error.source().map(|reason| format!(": {reason}"));
         let reason = reason.unwrap_or_default();

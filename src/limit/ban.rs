@@ -36,7 +36,7 @@ impl Ban {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanChange {
     pub ban: Ban,
-    /// The start of the same ban as it is stored, if a clock that ran ahead had dated it.
+    /// The start with which the same ban was stored before, if that is in the future because a clock ran ahead.
     pub replaces: Option<Timestamp>,
 }
 

@@ -264,7 +264,7 @@ impl Pipeline {
             error_log_limiter,
             ..
         } = &*self.shared;
-        // While all creations fail, the writer has already logged why.
+        // While writes fail, the readiness check logs why, once.
         let is_creation = matches!(
             record.label,
             OperationLabel::Operation(Operation::CreatePet)

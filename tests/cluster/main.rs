@@ -18,7 +18,7 @@ mod far;
 mod format;
 mod load;
 mod locked;
-mod lost_changes;
+mod lost;
 mod nodes;
 mod packaged;
 mod postgres;

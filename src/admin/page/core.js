@@ -85,8 +85,11 @@ function sentence(message) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-/** The time limit of a read, in milliseconds. A server that hangs never responds, and browsers wait for minutes. */
-const READ_TIMEOUT = 10000;
+/**
+ * The time limit of a read, in milliseconds: more than the server gives a slow one. A server that hangs never responds, and browsers wait
+ * for minutes.
+ */
+const READ_TIMEOUT = 35000;
 
 /** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
 async function call(method, path, { body, signal } = {}) {

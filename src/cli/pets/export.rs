@@ -29,7 +29,8 @@ use crate::store::{Mode, RowStream};
 /// How many animals are written between two updates of the bar.
 const ROWS_PER_REDRAW: u64 = 1_000;
 
-/// How long it waits for the number of all animals, which only the bar shows.
+/// How long an export from PostgreSQL waits for the number of animals, which only the bar shows. SQLite counts on this thread, so there the
+/// timeout has no effect.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Export all animals as they are at one point in time.

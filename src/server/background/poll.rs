@@ -69,6 +69,7 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
         store.pets_changed();
         access.directory.expect_older();
         applied.reread = Some(KeyId(i64::MIN));
+        before.connected_at = current.connected_at;
     } else if current.pets != before.pets {
         store.pets_changed();
     }

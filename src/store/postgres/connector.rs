@@ -40,13 +40,14 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
 
-/// The limits while statements are prepared: one on a locked table must not keep a connection from being made. And whatever the
-/// database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is acknowledged.
-const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50; \
-                      SELECT set_config('synchronous_commit', \
-                          CASE WHEN now IN ('off', 'local') THEN 'on' ELSE now END, false) \
-                      FROM (SELECT current_setting('synchronous_commit', true)) AS setting (now) \
-                      WHERE now IS NOT NULL";
+/// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
+const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
+
+/// Whatever the database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is acknowledged.
+const SYNC_COMMITS: &str = "SELECT set_config('synchronous_commit', \
+                          CASE WHEN value IN ('off', 'local') THEN 'on' ELSE value END, false) \
+                      FROM (SELECT current_setting('synchronous_commit', true)) AS setting (value) \
+                      WHERE value IS NOT NULL";
 
 /// `tcp_user_timeout` is how long sent data may stay unacknowledged, or unread by the server, before the connection counts as lost.
 fn with_defaults(server: &Config, tcp_user_timeout: Duration) -> Config {
@@ -292,9 +293,10 @@ async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), toki
     // Sent in this order; the server responds in this order. join_all polls its futures in order only if
     // there are at most 30.
     let limits = |sql| client.batch_execute(Fault::NoTimeouts.choose(sql, ""));
-    let (limited, _, restored) =
-        tokio::join!(biased; limits(PREPARE_LIMITS), prepared, limits(SET_LIMITS));
-    limited.and(restored)
+    let synced = client.batch_execute(SYNC_COMMITS);
+    let (limited, synced, _, restored) =
+        tokio::join!(biased; limits(PREPARE_LIMITS), synced, prepared, limits(SET_LIMITS));
+    limited.and(synced).and(restored)
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ pub(crate) enum PgError {
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
     #[error("{0}")]
     Unavailable(String),
+    /// The server ended the statement, because it or its wait for a lock took too long. The connection is as good as before.
+    #[error("{0}")]
+    Cancelled(String),
     /// A commit was sent, but not confirmed: it may have succeeded.
     #[error("{0}")]
     Unconfirmed(String),
@@ -53,6 +56,9 @@ impl PgError {
             Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => {
                 Self::Conflict(text)
             }
+            Some(&SqlState::QUERY_CANCELED | &SqlState::LOCK_NOT_AVAILABLE) => {
+                Self::Cancelled(text)
+            }
             Some(&SqlState::UNIQUE_VIOLATION) => Self::UniqueViolation(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
@@ -60,11 +66,9 @@ impl PgError {
     }
 }
 
-/// Cancelled by a timeout, read-only after a failover, shutting down, starting up, or out of a resource.
+/// Read-only after a failover, shutting down, starting up, or out of a resource.
 fn is_temporary(code: &SqlState) -> bool {
     let temporary = [
-        SqlState::QUERY_CANCELED,
-        SqlState::LOCK_NOT_AVAILABLE,
         SqlState::READ_ONLY_SQL_TRANSACTION,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
@@ -85,7 +89,9 @@ impl From<PoolError<PgError>> for PgError {
 impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
-            PgError::Conflict(text) | PgError::Unavailable(text) => Self::Unavailable(text),
+            PgError::Conflict(text) | PgError::Unavailable(text) | PgError::Cancelled(text) => {
+                Self::Unavailable(text)
+            }
             PgError::Unconfirmed(text) => Self::Unconfirmed(text),
             PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
         }

@@ -99,9 +99,9 @@ impl Postgres {
         each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
         let mut lease = self.polls.borrow_within(LONG_TIMEOUT).await?;
-        since(&mut lease, revision, each).await?;
-        lease.release();
-        Ok(())
+        let read = since(&mut lease, revision, each).await;
+        lease.release_after(&read);
+        Ok(read?)
     }
 
     pub(crate) async fn change_key<E>(

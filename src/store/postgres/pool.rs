@@ -73,23 +73,17 @@ impl Lease {
         read: impl AsyncFn(&Self) -> PgResult<T>,
     ) -> PgResult<T> {
         self.finishes_statements = true;
-        let mut has_ended = false;
-        let reading = async {
-            let result = read(&self).await;
-            has_ended = true;
-            result
-        };
-        let result = with_timeout_since(began, timeout, reading).await;
+        let result = with_timeout_since(began, timeout, read(&self)).await;
         self.finishes_statements = false;
-        // After a permanent error, another connection may do better, such as by preparing its statements for a new format.
-        let is_reusable = match &result {
-            Ok(_) => true,
-            Err(error) => has_ended && matches!(error, PgError::Unavailable(_)),
-        };
-        if is_reusable {
+        self.release_after(&result);
+        result
+    }
+
+    /// Returns the connection to the pool after this result, unless it may have caused an error: then it is closed.
+    pub(super) fn release_after<T>(self, result: &PgResult<T>) {
+        if matches!(result, Ok(_) | Err(PgError::Cancelled(_))) {
             self.release();
         }
-        result
     }
 
     /// When the connection was opened, which no other connection of the pool shares.

@@ -53,7 +53,7 @@ impl WriteHealth {
     }
 
     /// Logs that writes have begun or ceased to fail, at debug if that is the consequence of a failure that is logged already.
-    /// Called at an interval by the readiness check, not by the writer: only that knows whether it is a consequence.
+    /// Called at an interval by the readiness check, because the writer does not know whether it is a consequence.
     pub(crate) fn log(&self, is_consequence: bool) {
         let mut state = lock(&self.0);
         if let Some(error) = state.unlogged.take() {
