@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
-use crate::PROGRAM;
+use crate::{Cluster, PROGRAM};
 
 fn lock_for_readers(url: &str, table: &str) -> SqlClient {
     let locker = SqlClient::open(&url.parse().expect("a database"));
@@ -75,6 +75,31 @@ fn keys_that_cannot_be_looked_up_are_failures_so_a_database_that_is_down_gets_fe
     }
     // 60 a minute, and a minute may end meanwhile.
     assert!((60..=120).contains(&looked_up), "{looked_up}");
+}
+
+#[test]
+fn polls_that_wait_for_a_lock_do_not_clear_the_cache() {
+    let cluster = Cluster::start();
+    let client = &cluster.clients(&cluster.large_key())[0];
+    client.create_many(3);
+    // The creations have been applied, so the page stays in the cache.
+    std::thread::sleep(Duration::from_secs(1));
+    let get = || client.get("/v1/pets?limit=1");
+    assert_eq!(get().status, 200);
+    // Without the page in the cache, it is 503.
+    let locker = lock_for_readers(&cluster.postgres.url(), "api_keys, pets");
+    let raise = "update revisions set number = number + 1 where what = 'api_keys'";
+    cluster.postgres.psql("postgres", raise);
+    let failures = || -> u32 {
+        let name = "animal_store_background_failures_total{task=\"poll\"}";
+        cluster.metric(0, name).parse().expect("a number")
+    };
+    eventually(Duration::from_secs(20), "three polls have failed", || {
+        let cached = get();
+        assert_eq!(cached.status, 200, "{cached}");
+        failures() >= 3
+    });
+    locker.unlock();
 }
 
 #[test]
