@@ -24,7 +24,7 @@ let reading = null;
 /** Whether the last read failed. */
 let stale = false;
 
-/** The version of the server that this page was loaded from. */
+/** The version of the server when this page first read its state. */
 let version = null;
 
 /** Reads the view, or another page of its list. A `quiet` read shows what has changed, and nothing while it waits. */
