@@ -58,6 +58,26 @@ fn a_database_that_cannot_store_every_name_is_rejected() {
     }
 }
 
+#[test]
+fn a_node_warns_of_a_server_that_may_lose_what_is_acknowledged() {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let url = postgres.url();
+    let warning = "WARN PostgreSQL has fsync = off";
+    for (fsync, warns) in [("on", false), ("off", true)] {
+        let set = format!("alter system set fsync = {fsync}");
+        for sql in [&set, "select pg_reload_conf()"] {
+            postgres.psql("postgres", sql);
+        }
+        let node = Process::serve(PROGRAM, folder.path(), &["--database", &url]);
+        let mut log = String::new();
+        eventually(TIMEOUT, "it is ready", || {
+            log.push_str(&node.log());
+            log.contains("INFO ready")
+        });
+        assert_eq!(log.contains(warning), warns, "{fsync}: {log}");
+    }
+}
+
 fn tables(postgres: &Postgres) -> String {
     postgres.psql(
         "postgres",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::Transaction;
 
 use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT};
-use super::error::{PgError, PgResult};
+use super::error::{PgError, PgResult, keeps_connection};
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact_within;
 use super::writer::PgWriter;
@@ -82,7 +82,7 @@ pub(super) async fn read_many<T>(
     let reading = async |lease: &Lease| {
         lease.batch_execute("SET statement_timeout = 30000").await?;
         let value = read(lease).await;
-        if matches!(value, Ok(_) | Err(PgError::Cancelled(_))) {
+        if keeps_connection(&value) {
             let restored = lease.batch_execute(SET_LIMITS).await;
             restored.map_err(|error| PgError::Unavailable(error.to_string()))?;
         }

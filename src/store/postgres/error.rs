@@ -29,6 +29,11 @@ pub(crate) enum PgError {
 
 pub(crate) type PgResult<T> = Result<T, PgError>;
 
+/// Whether the connection can be used again after this result. One that may have caused an error cannot.
+pub(super) fn keeps_connection<T>(result: &PgResult<T>) -> bool {
+    matches!(result, Ok(_) | Err(PgError::Cancelled(_)))
+}
+
 impl From<tokio_postgres::Error> for PgError {
     fn from(error: tokio_postgres::Error) -> Self {
         let code = error.as_db_error().map(DbError::code).cloned();

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
 use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
-use super::error::{PgError, PgResult};
+use super::error::{PgResult, keeps_connection};
 use crate::tls::ClientTls;
 
 pub(super) use super::connector::SET_LIMITS;
@@ -79,9 +79,9 @@ impl Lease {
         result
     }
 
-    /// Returns the connection to the pool after this result, unless it may have caused an error: then it is closed.
+    /// Returns the connection to the pool if it can be used again after this result. Otherwise it is closed.
     pub(super) fn release_after<T>(self, result: &PgResult<T>) {
-        if matches!(result, Ok(_) | Err(PgError::Cancelled(_))) {
+        if keeps_connection(result) {
             self.release();
         }
     }

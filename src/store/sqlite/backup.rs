@@ -2,6 +2,7 @@
 //! server is taken, and no writer waits; the write-ahead log grows meanwhile, because the snapshot is needed until the end.
 
 use std::fs::Metadata;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -128,12 +129,10 @@ pub(super) fn prepare(
     let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
         // A database at rest that a server has opened meanwhile is read a second time.
-        let emptied = new.file().set_len(0);
-        emptied.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let io_failed = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+        new.file().set_len(0).map_err(io_failed)?;
         progress.begin(new.temporary(), size(connection)?);
-        let syncs = new.sync_in_steps();
-        let mut syncs =
-            syncs.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let mut syncs = new.sync_in_steps().map_err(io_failed)?;
         progress.watch(connection, move || syncs.sync_growth())?;
         connection.execute("VACUUM INTO ?1", [copy]).map(drop)
     });
