@@ -1,7 +1,7 @@
 //! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that no
-//! request waits for a slow terminal or pipe. No query of a client is logged, no path but that of a change by the admin
-//! API, in which only IDs vary, and no header but a valid `X-Request-Id` and, from a trusted proxy, the client's address: each could contain
-//! a misplaced secret.
+//! request waits for a slow terminal or pipe. Queries of clients, paths and headers are not logged, because they could contain
+//! a misplaced secret. The exceptions: the path of a change by the admin API, in which only IDs vary; a valid `X-Request-Id`; and, from a
+//! trusted proxy, the client's address.
 
 mod events;
 mod format;

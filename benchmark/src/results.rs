@@ -115,7 +115,7 @@ pub(crate) struct Import {
     pub(crate) bare_seconds: f64,
     pub(crate) seconds: f64,
     /// The part that makes staged animals visible.
-    pub(crate) publish_seconds: f64,
+    pub(crate) insert_seconds: f64,
 }
 
 impl Import {

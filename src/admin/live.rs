@@ -23,7 +23,7 @@ use crate::metrics::Watch;
 use crate::mutex::lock;
 use crate::pet::PetStatus;
 
-/// How many seconds a page may lag behind before it begins again.
+/// How many messages a page may lag behind before it gets everything again.
 const MAX_LAG: usize = 16;
 
 /// The shortest and the longest pause between two counts of the animals. In between, it is this many times as long as the count.
@@ -175,7 +175,7 @@ impl Live {
                     };
                     let mut message = match received {
                         Ok(message) => message,
-                        // What it has missed is not sent again, so it begins again.
+                        // The messages that it has missed are gone, so it gets everything again.
                         Err(broadcast::error::RecvError::Lagged(_)) => {
                             let (first, newer) = live.begin();
                             receiver = newer;

@@ -148,7 +148,7 @@ impl MetricSources {
         if let Some(redis) = &self.redis {
             let is_up = f64::from(u8::from(redis.is_healthy()));
             metrics! { out;
-                gauge   "animal_store_redis_up" "Whether Redis responds in time; if 0, at least one worker enforces limits without it" is_up;
+                gauge   "animal_store_redis_up" "Whether Redis responds in time; if 0, this node enforces limits without it" is_up;
                 counter "animal_store_redis_outages_total" "Times that Redis became slow or unavailable" redis.outages.get();
             }
         }

@@ -78,7 +78,7 @@ struct Checks {
     is_shutting_down: bool,
     /// Whether the failure of each check has been logged.
     logged: [bool; Check::ALL.len()],
-    /// When the store was last checked directly after a failed check: the end of the last outage, unless that still lasts.
+    /// The time of the last check of the store whose previous check had failed: after an outage, its end.
     store_back_at: Option<Instant>,
 }
 

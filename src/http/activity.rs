@@ -9,7 +9,8 @@ use tokio::time::Instant;
 /// [`Activity::waiting_since`] of a connection that does not wait for its client: the service is working on a request.
 const BUSY: u64 = u64::MAX;
 
-/// A flag in [`Activity::waiting_since`], set while the client is reading its response: such a connection is evicted after all others.
+/// A flag in [`Activity::waiting_since`], set while the connection waits for its client to read a response: it is evicted after
+/// all others.
 const WRITING: u64 = 1 << 63;
 
 /// The activity of one connection, as other threads see it. They only set `evicted`; the thread of the connection writes the rest.

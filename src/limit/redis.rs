@@ -1,7 +1,7 @@
 //! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis's own
-//! clock. Redis may be slow or unavailable at any moment. Each worker has a circuit breaker, which opens then: the worker
-//! continues with the counters of this node, which are as current as Redis's last response. The health of Redis is that of the worker
-//! that is worst off.
+//! clock. Redis may be slow or unavailable at any moment. Each worker has a circuit breaker, which opens then. While any is open, all
+//! workers of the node continue with its own counters, which are as current as Redis's last response: what one worker counted there
+//! would be lost in what another adopts from Redis meanwhile.
 
 mod cluster_node;
 mod connection;
@@ -98,7 +98,10 @@ impl RedisLimiter {
     }
 
     pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
-        let connection = lock(&self.connection).clone();
+        let connection = match self.health.is_healthy() {
+            true => lock(&self.connection).clone(),
+            false => None,
+        };
         if let Some(connection) = connection {
             let span = QuerySpan::start(System::Redis, "EVALSHA", "");
             let decided = self.request(connection, key, meter, limits).await;
@@ -137,7 +140,7 @@ impl RedisLimiter {
         })
     }
 
-    /// Lets this thread decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
+    /// Lets this node decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
     fn open_breaker(&self, cause: &str) {
         let connection = lock(&self.connection).take();
         if let Some(connection) = connection {
@@ -146,17 +149,15 @@ impl RedisLimiter {
         if self.thread_health.mark_unhealthy(&self.health) {
             tracing::warn!(
                 cause,
-                "Redis is slow or unavailable: at least one worker enforces limits without it"
+                "Redis is slow or unavailable: this node enforces limits without it"
             );
         }
     }
 
-    /// Connects, loads the script, so that no request has to (on a cluster each node needs it), and checks that Redis decides
-    /// within this time.
+    /// Connects, and checks that Redis decides within this time.
     async fn connect(&self, probe_timeout: Duration) -> Result<(), String> {
         let mut connection =
             within(CONNECT_TIMEOUT, RedisConnection::connect(&self.client)).await?;
-        let _: String = within(probe_timeout, connection.query(&Script::load())).await?;
         // A Redis that responds but cannot write, because it is full or a replica, would fail the next request.
         let request = DecisionRequest::probe(KeyId(self.last_failed_key.load(Ordering::Relaxed)));
         within(probe_timeout, self.script.decide(&mut connection, &request)).await?;

@@ -149,7 +149,7 @@ impl Buffer {
         }
     }
 
-    /// At most once in an interval: until the lines are written, no other is the first.
+    /// Wakes the thread that writes. Called at most once per interval: until the buffered lines are written, no other is the first.
     #[cold]
     fn wake(&self) {
         // A message that is there already has the same effect.

@@ -80,7 +80,7 @@ impl WriteBehind {
         outbox.discard_expired(now);
         outbox.send(store).await?;
         let mut taken = TakenEntries::all(self.used.iter().map(|UsedKeys(list)| list));
-        // Neighbours in the store, so that a batch touches few pages of it. The last ones are sent first.
+        // By ID, so that the rows of a batch are adjacent in the store, and it touches few pages. The highest IDs are sent first.
         taken.list.sort_unstable_by_key(|key| key.id);
         pace::in_chunks(async || {
             let rest = taken.list.len().saturating_sub(MAX_BATCH_KEYS);

@@ -21,7 +21,7 @@ pub(crate) struct WriterState {
     /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
     waiting: AtomicUsize,
     max_waiting: usize,
-    /// Whether writes no longer wait for an import that is being published.
+    /// Whether writes no longer wait for an import that is inserting its animals.
     ignores_imports: AtomicBool,
     /// Committed transactions: of all writes with SQLite, of creations with PostgreSQL.
     pub(crate) commits: Counter,
@@ -70,7 +70,7 @@ impl WriterState {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// From now on, no write waits for an import that is being published: the server is about to exit.
+    /// From now on, no write waits for an import that is inserting its animals: the server is about to exit.
     pub(crate) fn stop_waiting_for_imports(&self) {
         self.ignores_imports.store(true, Ordering::Relaxed);
     }

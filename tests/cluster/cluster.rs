@@ -48,11 +48,17 @@ impl Cluster {
     /// Three nodes, with the same timeout, whose counters are divided among three Redis servers, and the two besides
     /// [`Cluster::redis`].
     pub(crate) fn on_redis_cluster() -> (Self, [Redis; 2]) {
-        let [one, two, three] = match over_tls() {
+        let shards = match over_tls() {
             Some(server) => Redis::cluster_with_tls(server),
             None => Redis::cluster(),
         };
-        let ports = [&one, &two, &three].map(|redis| format!("127.0.0.1:{}", redis.port()));
+        let ports = shards.each_ref().map(Redis::port);
+        Self::on_shards(shards, ports)
+    }
+
+    /// The same with these Redis servers, which nodes reach at these ports.
+    pub(crate) fn on_shards([one, two, three]: [Redis; 3], ports: [u16; 3]) -> (Self, [Redis; 2]) {
+        let ports = ports.map(|port| format!("127.0.0.1:{port}"));
         let scheme = one.url();
         let scheme = scheme.split(':').next().expect("a scheme");
         let url = format!("{scheme}://{}{}", ports.join(","), redis_parameters());

@@ -21,6 +21,7 @@ mod locked;
 mod lost;
 mod nodes;
 mod packaged;
+mod plans;
 mod postgres;
 mod privileges;
 mod readiness;

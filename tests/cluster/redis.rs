@@ -1,8 +1,10 @@
 //! Redis slow or unavailable: clients notice only that limits are temporarily wider, and never wider than those of each node alone.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use harness::{Stopwatch, eventually};
+use harness::{Proxy, Redis, Stopwatch, eventually};
 
 use crate::{Cluster, NODES, ensure_minute_left};
 
@@ -155,6 +157,131 @@ fn one_full_node_of_a_redis_cluster_is_one_outage_and_not_many() {
     }
     two.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
+}
+
+/// Waits until each of these Redis nodes lists all these ports in what clients ask it for.
+fn wait_until_listed(shards: &[&Redis], ports: &[u16]) {
+    eventually(Duration::from_secs(10), "the ports are listed", || {
+        shards.iter().all(|redis| {
+            let slots = redis.cli(&["CLUSTER", "SLOTS"]);
+            ports.iter().all(|port| slots.contains(&port.to_string()))
+        })
+    });
+}
+
+#[test]
+fn a_replica_of_a_redis_cluster_that_hangs_does_not_delay_recovery() {
+    let (cluster, [two, three]) = Cluster::on_redis_cluster();
+    let replica = two.add_replica();
+    let key = cluster.large_key();
+    let shards = [&cluster.redis, &two, &three];
+    wait_until_listed(&shards, &[replica.port()]);
+    replica.stall();
+    shards.iter().for_each(|redis| redis.stall());
+    eventually(Duration::from_secs(5), "degraded", || {
+        all_report(&cluster, "degraded")
+    });
+    shards.iter().for_each(|redis| redis.resume());
+    eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
+    assert_eq!(send(&cluster, &key, 5).admitted, 5 * NODES);
+}
+
+/// One connection to Redis, which still works when no other is accepted.
+struct Session(BufReader<TcpStream>);
+
+impl Session {
+    fn start(redis: &Redis) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", redis.port())).expect("a connection");
+        Self(BufReader::new(stream))
+    }
+
+    /// Sends a command whose reply is one line.
+    fn run(&mut self, command: &str) -> String {
+        let stream = self.0.get_mut();
+        stream
+            .write_all(format!("{command}\r\n").as_bytes())
+            .expect("sent");
+        let mut reply = String::new();
+        self.0.read_line(&mut reply).expect("a reply");
+        assert!(!reply.starts_with('-'), "{command}: {reply}");
+        reply
+    }
+}
+
+#[test]
+fn a_node_of_which_one_worker_has_lost_redis_admits_exactly_its_limit() {
+    const CLIENTS: usize = 16;
+    const LIMIT: usize = 1_000;
+    let cluster = Cluster::start();
+    let (_, key) = cluster.key(LIMIT as u32, 1_000_000);
+    let clients = cluster.redis.cli(&["CLIENT", "LIST", "TYPE", "NORMAL"]);
+    let is_worker = |line: &&str| line.contains("cmd=ping") || line.contains("cmd=evalsha");
+    let worker = clients.lines().find(is_worker).expect("a worker");
+    let id = worker.strip_prefix("id=").expect("an ID");
+    let id = id.split(' ').next().expect("an ID");
+    let mut session = Session::start(&cluster.redis);
+    session.run("CONFIG SET maxclients 1");
+    session.run(&format!("CLIENT KILL ID {id}"));
+    let has_lost = |node: &usize| cluster.metric(*node, "animal_store_redis_up") == "0";
+    let mut node = None;
+    eventually(Duration::from_secs(5), "an outage", || {
+        node = (0..NODES).find(has_lost);
+        node.is_some()
+    });
+    let client = &cluster.clients(&key)[node.expect("a node")];
+
+    ensure_minute_left(Duration::from_secs(15));
+    let admitted: usize = std::thread::scope(|scope| {
+        let load = |_| {
+            scope.spawn(|| {
+                let mut connection = client.connect();
+                let status = |_| client.request("GET", "/v1/pets").send_on(&mut connection);
+                let responses = (0..2 * LIMIT / CLIENTS).map(status);
+                responses.filter(|response| response.status == 200).count()
+            })
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(load).collect();
+        clients
+            .into_iter()
+            .map(|all| all.join().expect("a count"))
+            .sum()
+    });
+    assert_eq!(admitted, LIMIT);
+    session.run("CONFIG SET maxclients 1000");
+    eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
+}
+
+#[test]
+fn a_request_whose_reply_a_redis_cluster_lost_is_counted_once() {
+    let shards = Redis::cluster();
+    let proxies = shards.each_ref().map(|redis| {
+        let proxy = Proxy::to(([127, 0, 0, 1], redis.port()).into());
+        let port = proxy.port().to_string();
+        redis.cli(&["CONFIG", "SET", "cluster-announce-port", &port]);
+        proxy
+    });
+    let ports = proxies.each_ref().map(Proxy::port);
+    wait_until_listed(&shards.each_ref(), &ports);
+    let (cluster, _others) = Cluster::on_shards(shards, ports);
+    let (_, key) = cluster.key(LIMIT, 1_000_000);
+    let client = &cluster.clients(&key)[0];
+    ensure_minute_left(Duration::from_secs(15));
+    let left = || client.get("/v1/pets").rate().1;
+    assert_eq!(left(), i64::from(LIMIT) - 1);
+    for sent in (2..8).step_by(2) {
+        for proxy in &proxies {
+            proxy.cut_when_client_sends(b"EVALSHA", 1);
+        }
+        assert_eq!(left(), i64::from(LIMIT) - sent);
+        assert_eq!(
+            proxies.iter().map(Proxy::cuts).sum::<usize>(),
+            sent as usize / 2
+        );
+        eventually(RECOVERY_TIME, "Redis is available", || {
+            cluster.metric(0, "animal_store_redis_up") == "1"
+        });
+        assert_eq!(left(), i64::from(LIMIT) - sent - 1);
+    }
 }
 
 #[test]

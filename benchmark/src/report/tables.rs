@@ -256,7 +256,7 @@ fn imports(rows: &[Import]) -> Table {
                     per_second(row, row.seconds),
                     per_second(row, row.bare_seconds),
                     times(row.ratio()),
-                    format!("{:.2} s", row.publish_seconds),
+                    format!("{:.2} s", row.insert_seconds),
                 ]
             })
             .collect(),

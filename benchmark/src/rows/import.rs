@@ -103,8 +103,8 @@ impl Files {
         let report = self.command(database, &["pets", "import", file, "--json"])?;
         let seconds = began.elapsed().as_secs_f64();
         let report: Value = serde_json::from_str(&report)?;
-        let publish = report["publishSeconds"].as_f64();
-        Ok((seconds, publish.context("no publishSeconds")?))
+        let insert = report["insertSeconds"].as_f64();
+        Ok((seconds, insert.context("no insertSeconds")?))
     }
 }
 
@@ -114,8 +114,8 @@ fn on_sqlite(bench: &Bench, files: &Files) -> Result<Import> {
         let database = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
         files.command(&database("bare.db"), &["migrate"])?;
         let bare = bare_sqlite(&folder.path().join("bare.db"), files)?;
-        let (seconds, publish) = files.import(&database("import.db"))?;
-        Ok([bare, seconds, publish])
+        let (seconds, insert) = files.import(&database("import.db"))?;
+        Ok([bare, seconds, insert])
     })
 }
 
@@ -150,8 +150,8 @@ fn on_postgres(bench: &Bench, files: &Files) -> Result<Import> {
         let bare = began.elapsed().as_secs_f64();
         let error = String::from_utf8_lossy(&copied.stderr);
         ensure!(copied.status.success(), "{error}");
-        let (seconds, publish) = files.import(&postgres.create_database(&format!("i{round}")))?;
-        Ok([bare, seconds, publish])
+        let (seconds, insert) = files.import(&postgres.create_database(&format!("i{round}")))?;
+        Ok([bare, seconds, insert])
     })
 }
 
@@ -176,6 +176,6 @@ fn measure(
         animals: files.animals.len(),
         bare_seconds: of(0),
         seconds: of(1),
-        publish_seconds: of(2),
+        insert_seconds: of(2),
     })
 }

@@ -15,7 +15,7 @@ let shown = { name: "login" };
 /** Whether the server lets this page read. */
 let mayRead = false;
 
-/** The timer after which the page begins again, while the server cannot be reached. */
+/** The timer after which the page reconnects, while the server cannot be reached. */
 let retry = null;
 
 /** The read that is under way. A newer one aborts it: a late response never replaces a newer one. */
@@ -112,7 +112,7 @@ function showLogin(message = "") {
   if (!$("dialog").open) $("token").focus();
 }
 
-/** Begins again in a moment. Whoever asks for it, there is one timer. */
+/** Reconnects in a moment. However often it is called, there is one timer. */
 function beginLater() {
   clearTimeout(retry);
   retry = setTimeout(begin, 2000);

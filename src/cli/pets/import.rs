@@ -114,7 +114,7 @@ impl ImportCommand {
             })?;
             Ok::<_, Failure>((imported, staged.elapsed()))
         };
-        let (imported, publishing) = match importing.await {
+        let (imported, insert_time) = match importing.await {
             Ok(imported) => imported,
             Err(failure) => {
                 store.discard();
@@ -125,8 +125,8 @@ impl ImportCommand {
         let bad = bad.count;
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
-        let publishing = print::rounded(publishing.as_secs_f64());
-        let report = json!({"imported": imported, "bad": bad, "seconds": print::rounded(seconds), "publishSeconds": publishing});
+        let insert_time = print::rounded(insert_time.as_secs_f64());
+        let report = json!({"imported": imported, "bad": bad, "seconds": print::rounded(seconds), "insertSeconds": insert_time});
         let animals = print::counted(imported, "animal");
         let mut text = format!("imported {animals} from {name} in {seconds:.1} s");
         match bad {

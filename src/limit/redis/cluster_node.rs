@@ -8,15 +8,16 @@ use redis::cluster::ClusterClient;
 use redis::cluster_async::{ClusterConnection, Connect};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisFuture,
-    RedisResult, Value,
+    RedisResult, RetryMethod, Value,
 };
 use tokio::time::timeout;
 
 use super::socket::open;
 use crate::tls::ClientTls;
 
-/// The timeout for connecting to one node.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The timeout for connecting to one node. The crate connects to all of them, replicas too, and continues without those that fail: less
+/// than what it has for everything, so that one that hangs does not keep this node from the others.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 
 thread_local! {
     /// How the connections of this thread's limiter are encrypted. Each thread has one limiter, and its tasks stay on it.
@@ -50,9 +51,21 @@ impl Connect for ClusterNode {
     }
 }
 
+/// After some errors the crate connects again and repeats the command. But Redis may have executed it: a request would count twice.
+/// As an error of the client it is final, and the breaker opens.
+fn as_final(error: RedisError) -> RedisError {
+    match error.retry_method() {
+        RetryMethod::Reconnect | RetryMethod::RetryImmediately => {
+            let cause = error.to_string();
+            (ErrorKind::Client, "the connection failed", cause).into()
+        }
+        _ => error,
+    }
+}
+
 impl ConnectionLike for ClusterNode {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.0.req_packed_command(command)
+        Box::pin(async { self.0.req_packed_command(command).await.map_err(as_final) })
     }
 
     fn req_packed_commands<'a>(

@@ -72,12 +72,6 @@ impl Script {
         name
     }
 
-    pub(super) fn load() -> Cmd {
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(DECIDE);
-        load
-    }
-
     pub(super) async fn decide(
         &self,
         connection: &mut RedisConnection,
@@ -88,7 +82,7 @@ impl Script {
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);
         match connection.query(&loaded).await {
-            // Redis was restarted or replaced. With the source, one command is enough.
+            // The first request to this Redis, which may have been restarted or replaced: with the source, it keeps the script.
             Err(error) if error.kind() == NO_SCRIPT => {
                 connection.query(&self.call("EVAL", DECIDE, request)).await
             }

@@ -31,9 +31,7 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         // Without it this node uses its own counters: degraded, but ready.
         let state = match redis.is_healthy() {
             true => CheckState::Ready,
-            false => {
-                CheckState::Degraded("at least one worker enforces limits without Redis".into())
-            }
+            false => CheckState::Degraded("this node enforces limits without Redis".into()),
         };
         readiness.set(Check::Redis, state);
     }

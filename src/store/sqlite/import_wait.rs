@@ -1,9 +1,9 @@
-//! How long writes wait for an import that is being published.
+//! How long writes wait for an import that is inserting its animals.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A million animals are published within seconds, even on a busy machine; an import that takes longer than this is assumed to be
+/// A million animals are inserted and committed within seconds, even on a busy machine; an import that takes longer than this is assumed to be
 /// suspended.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 

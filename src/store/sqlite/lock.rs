@@ -1,5 +1,5 @@
 //! The locks on an embedded file. One is for servers: one at a time, and none while the file is migrated or replaced. The other is for
-//! imports: one at a time is published.
+//! imports: one at a time inserts and commits its animals.
 //!
 //! Each is a lock on a separate file next to the database, `FILE.lock` or `FILE.import`, because closing any other descriptor of the database
 //! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
@@ -103,7 +103,7 @@ impl FileLock {
 }
 
 /// Gives everyone who may write the database access to a lock file: they take the same lock, and a server reads from it whether an import
-/// is being published. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from starting.
+/// is inserting its animals. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from starting.
 fn set_access(file: &File, path: &Path, database: &Path) {
     let Ok(database) = std::fs::metadata(database) else {
         return give_to_owner_of_folder(path);
@@ -120,7 +120,7 @@ fn set_access(file: &File, path: &Path, database: &Path) {
     let _ = file.set_permissions(Permissions::from_mode(mode));
 }
 
-/// Whether an import is being published: its staged animals are inserted and committed, which takes longer the more there are.
+/// Whether an import is inserting and committing its animals, which takes longer the more there are.
 pub(super) fn is_importing(database: &Path) -> bool {
     let Ok(file) = File::open(sibling(database, IMPORT_SUFFIX)) else {
         return false;

@@ -1,5 +1,5 @@
 //! The timeout of a write that waits for the lock that another process holds: two seconds in a server, whose clients wait (longer
-//! while an import is published: `import_wait`), and thirty in a command, which prints that it waits.
+//! while an import inserts its animals: `import_wait`), and thirty in a command, which prints that it waits.
 
 use std::time::{Duration, Instant};
 

@@ -213,8 +213,8 @@ impl WriteLoop {
                 };
                 self.state.failed.add(1);
                 self.state.health.failed(&error, kind(&error), of_creations);
-                // They have waited for the same lock. In batches, each would wait again, the last ones for very long. Taken before the
-                // first reply, so that retries sent after that reply are not among them.
+                // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait again,
+                // the last ones for very long. They are taken before the first reply, so that retries sent after it are not among them.
                 let waiting = match is_busy(&error) {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),
@@ -232,7 +232,7 @@ impl WriteLoop {
         }
     }
 
-    /// Begins a transaction. All writes wait for an import that is being published.
+    /// Begins a transaction. All writes wait for an import that is inserting its animals.
     fn begin(&self) -> rusqlite::Result<()> {
         loop {
             let begun = self.connection.execute_batch("BEGIN IMMEDIATE");

@@ -22,7 +22,7 @@ pub(super) fn counts_alone(process: &Process, cause: &str) {
     let mut log = String::new();
     eventually(Duration::from_secs(5), cause, || {
         log.push_str(&process.log());
-        log.contains("at least one worker enforces limits without it") || log.contains("panicked")
+        log.contains("this node enforces limits without it") || log.contains("panicked")
     });
     assert!(log.contains(cause), "{cause}: {log}");
 }

@@ -80,6 +80,25 @@ impl Redis {
         all
     }
 
+    /// Starts a replica of a shard of the cluster that this one belongs to, and waits until it follows.
+    #[track_caller]
+    pub fn add_replica(&self) -> Self {
+        let replica = Self::start_as(true, self.tls.clone());
+        let addresses = [&replica, self].map(|one| format!("127.0.0.1:{}", one.port));
+        let mut add = Command::new("redis-cli");
+        add.args(["--cluster-yes", "--cluster", "add-node"]);
+        add.args(addresses)
+            .arg("--cluster-slave")
+            .args(self.tls_options());
+        let added = add.output().expect("redis-cli runs");
+        assert!(added.status.success(), "{added:?}");
+        eventually(Duration::from_secs(10), "a replica", || {
+            let info = replica.cli(&["INFO", "replication"]);
+            info.contains("master_link_status:up")
+        });
+        replica
+    }
+
     fn start_as(is_shard: bool, tls: Option<RedisTls>) -> Self {
         let redis = Self {
             port: free_port(),

@@ -64,7 +64,7 @@ END;
 CREATE TRIGGER pets_removed AFTER DELETE ON pets BEGIN
     UPDATE revisions SET number = number + 1 WHERE what = 'pets';
 END;
--- A deleted key would be unknown to a running server, and its use would have no name.
+-- A running server would not notice that a key was deleted, and would continue to accept it; and its usage would have no name.
 CREATE TRIGGER api_keys_kept BEFORE DELETE ON api_keys BEGIN
     SELECT raise(ABORT, 'a key is not deleted: revoke it with animal-store keys revoke');
 END;

@@ -1,4 +1,4 @@
--- The last batch of use that each process has added. Written in the transaction that adds the batch, so that a batch whose
+-- The last batch of usage that each process has added. Written in the transaction that adds the batch, so that a batch whose
 -- outcome its process does not know can be sent again, and is added once.
 CREATE TABLE use_batches (
     recorder TEXT    PRIMARY KEY,
