@@ -137,6 +137,21 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
 }
 
 #[test]
+fn a_creation_that_failed_in_an_outage_leaves_nothing_degraded_though_none_follows() {
+    let cluster = Cluster::start();
+    let client = cluster.nodes[0].client(Some(&cluster.large_key()));
+    assert_eq!(client.create(&rex()).status, 201);
+    cluster.proxy.cut();
+    client.create(&rex()).is_error(503, "unavailable");
+    let writer = || client.get("/readyz?verbose").json()["checks"]["writer"].clone();
+    cluster.proxy.restore();
+    eventually(TIMEOUT, "degraded", || writer() == "degraded");
+    eventually(Duration::from_secs(25), "all is ready", || {
+        writer() == "ready"
+    });
+}
+
+#[test]
 fn an_outage_of_the_database_is_one_line_when_it_starts_and_one_when_it_ends() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");

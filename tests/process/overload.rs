@@ -146,6 +146,22 @@ fn create(key: &Client, name: &str) -> JoinHandle<Response> {
 }
 
 #[test]
+fn a_creation_that_failed_because_of_a_lock_leaves_nothing_degraded_after_any_other_write() {
+    let (app, _, key) = App::start();
+    let lock = hold(&app);
+    key.create(&json!({"name": "Rex", "categoryId": 1}))
+        .is_error(503, "unavailable");
+    let checks = || key.get("/readyz?verbose").json()["checks"]["writer"].clone();
+    eventually(Duration::from_secs(2), "degraded", || {
+        checks() == "degraded"
+    });
+    drop(lock);
+    // Its usage is stored within a second.
+    assert_eq!(key.get("/v1/pets").status, 200);
+    eventually(Duration::from_secs(5), "ready", || checks() == "ready");
+}
+
+#[test]
 fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() {
     let (app, _, key) = App::start_with(|config| config.max_waiting_writes = 3);
     let lock = hold(&app);

@@ -111,7 +111,10 @@ impl Postgres {
         let renew = async |transaction: &Transaction<'_>| {
             transaction.execute_cached(RENEW_NODE, &[&id]).await
         };
-        if self.transact(REQUEST_TIMEOUT, renew).await? > 0 {
+        let renewed = self.transact(REQUEST_TIMEOUT, renew).await?;
+        // Otherwise a node whose clients create nothing would report a failed creation long after an outage.
+        self.writer.monitor.state.health.database_accepts_writes();
+        if renewed > 0 {
             return Ok(Heartbeat::Alive);
         }
         Ok(match register(&self.pool).await? {

@@ -212,6 +212,8 @@ impl WriteLoop {
                     false => store_error(&error),
                 };
                 self.state.failed.add(1);
+                // A lock ends for all writes at once.
+                let of_creations = of_creations && !is_busy(&error);
                 self.state.health.failed(&error, kind(&error), of_creations);
                 // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait again,
                 // the last ones for very long. They are taken before the first reply, so that retries sent after it are not among them.

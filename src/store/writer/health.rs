@@ -2,8 +2,12 @@
 //! starts, one when it ends, and a state that readiness shows meanwhile.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use crate::mutex::lock;
+
+/// How long no creation must have failed until another write shows that the database accepts creations, too.
+const QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// The outcome of the last transactions.
 #[derive(Default)]
@@ -22,8 +26,9 @@ struct HealthState {
 
 struct WriteFailure {
     kind: &'static str,
-    /// Whether creations failed. Then only a creation shows that they no longer do: smaller writes may succeed meanwhile.
+    /// Whether creations failed. Then a creation shows that they no longer do: smaller writes may succeed meanwhile.
     of_creations: bool,
+    at: Instant,
 }
 
 impl WriteHealth {
@@ -31,6 +36,12 @@ impl WriteHealth {
     pub(crate) fn succeeded(&self, of_creations: bool) {
         let failing = &mut lock(&self.0).failing;
         failing.take_if(|failing| of_creations || !failing.of_creations);
+    }
+
+    /// Records that the database accepts other writes than those of the writer.
+    pub(crate) fn database_accepts_writes(&self) {
+        let failing = &mut lock(&self.0).failing;
+        failing.take_if(|failing| failing.at.elapsed() >= QUIET_TIME);
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
@@ -49,6 +60,7 @@ impl WriteHealth {
         state.failing = Some(WriteFailure {
             kind,
             of_creations: of_creations || before.is_some_and(|it| it.of_creations),
+            at: Instant::now(),
         });
     }
 
@@ -72,7 +84,8 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, only one with creations does.
+    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, one with creations, or
+    /// another write of which [`Self::database_accepts_writes`] is told.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }
