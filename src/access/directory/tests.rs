@@ -65,14 +65,19 @@ fn a_database_that_lost_changes_replaces_what_is_known() {
     directory.apply(&key(1, 1, 5));
     directory.apply(&key(2, 2, 6));
     directory.apply(&key(2, 3, 7));
+    directory.apply(&key(3, 7, 1));
     let meter = directory.find(&hash(1)).unwrap().meter;
     directory.expect_older();
     for secret in [1, 3] {
         assert!(directory.find(&hash(secret)).is_some(), "found meanwhile");
     }
     directory.apply(&key(1, 4, 4));
+    directory.apply(&key(3, 7, 1));
     directory.remove_lost();
     assert_eq!(directory.find(&hash(4)).unwrap().meter, meter);
+    assert!(directory.find(&hash(7)).is_some());
+    directory.apply(&key(1, 6, 3));
+    assert!(directory.find(&hash(6)).is_none(), "it is older");
     for secret in [1, 2, 3] {
         assert!(directory.find(&hash(secret)).is_none(), "{secret}");
     }
