@@ -120,6 +120,11 @@ fn a_write_beyond_a_disk_quota_gets_503_like_one_on_a_full_disk() {
     let mut process = serve_with_failing_calls(&folder, "pwrite64:error=EDQUOT:when=40..79");
     let (mut acknowledged, last) = add(&process, &key, 100);
     assert_eq!(last, Some(503), "after {}", acknowledged.len());
+    let rejected = process
+        .client(Some(&key))
+        .create(&json!({"name": "Rex", "categoryId": 1}));
+    rejected.is_error(503, "unavailable");
+    assert!(!rejected.message().contains("may have"), "{rejected}");
     eventually(Duration::from_secs(1), "degraded", || {
         let ready = process.client(None).get("/readyz?verbose").json();
         ready["reasons"]["writer"] == "disk full"
