@@ -1,4 +1,4 @@
-//! Parameters, fields and headers: each with its type, its rules and an anchor.
+//! Parameters, fields and headers, each with its type and its rules, for both forms of the reference. All texts are Markdown.
 
 use serde_json::Value;
 
@@ -6,28 +6,79 @@ use crate::document::{Document, header_id, items, members, text};
 use crate::html::{escape, heading, row};
 use crate::{Part, code, guide};
 
-/// A list of fields.
-pub(crate) fn list(fields: &[String]) -> String {
-    format!("<dl class=\"fields\">\n{}</dl>\n", fields.concat())
+/// A parameter, a field or a header.
+pub(crate) struct Field<'a> {
+    pub name: &'a str,
+    /// Its type and its rules, in short.
+    pub marks: Vec<String>,
+    pub description: &'a str,
+    /// Empty if there is none.
+    pub example: String,
 }
 
-/// One entry of a list: `marks` are short words beside its name, as HTML.
-pub(crate) fn entry(id: &str, name: &str, marks: &[String], description: &str) -> String {
-    let marks: Vec<_> = marks
+impl<'a> Field<'a> {
+    /// `more` are marks that its schema does not have.
+    fn new(
+        name: &'a str,
+        schema: &'a Value,
+        more: &[&str],
+        description: &'a Value,
+        document: &Document<'a>,
+    ) -> Self {
+        let mut marks = marks(schema, document);
+        marks.extend(more.iter().map(|&mark| mark.to_owned()));
+        Self {
+            name,
+            marks,
+            description: text(description),
+            example: String::new(),
+        }
+    }
+
+    /// As an entry of a list, with its anchor.
+    fn html(&self, id: &str, document: &Document<'_>) -> String {
+        let mut marks = self.marks.clone();
+        let mut description = guide::html(self.description, document);
+        let example = &self.example;
+        match example.len() {
+            0 => {}
+            1..=24 => marks.push(format!("such as `{example}`")),
+            _ => {
+                let example = escape(example);
+                description += &format!("\n<p class=\"example\"><code>{example}</code></p>");
+            }
+        }
+        let marks: Vec<_> = marks
+            .iter()
+            .map(|mark| format!("<span>{}</span>", guide::sentence(mark, document)))
+            .collect();
+        format!(
+            "<div id=\"{id}\"><dt><code>{}</code> {} <a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to {0}\">#</a></dt><dd>{description}</dd></div>\n",
+            escape(self.name),
+            marks.join(" ")
+        )
+    }
+}
+
+/// A list of fields, with anchors below this one.
+pub(crate) fn list(id: &str, fields: &[Field<'_>], document: &Document<'_>) -> String {
+    let entries = fields
         .iter()
-        .map(|mark| format!("<span>{mark}</span>"))
-        .collect();
+        .map(|field| field.html(&format!("{id}-{}", field.name), document));
+    html_list(entries)
+}
+
+fn html_list(entries: impl Iterator<Item = String>) -> String {
     format!(
-        "<div id=\"{id}\"><dt><code>{}</code> {} <a class=\"anchor\" href=\"#{id}\" aria-label=\"Link to {0}\">#</a></dt><dd>{description}</dd></div>\n",
-        escape(name),
-        marks.join(" ")
+        "<dl class=\"fields\">\n{}</dl>\n",
+        entries.collect::<String>()
     )
 }
 
 /// The type and the rules of a schema, in short.
-pub(crate) fn marks(schema: &Value, document: &Document<'_>) -> Vec<String> {
+fn marks(schema: &Value, document: &Document<'_>) -> Vec<String> {
     let resolved = document.resolve(schema);
-    let mut marks = vec![kind(resolved, document)];
+    let mut marks = vec![kind(schema, document)];
     let range = |low: &str, high: &str| match (&resolved[low], &resolved[high]) {
         (Value::Null, Value::Null) => None,
         (low, Value::Null) => Some(format!("at least {low}")),
@@ -48,55 +99,83 @@ pub(crate) fn marks(schema: &Value, document: &Document<'_>) -> Vec<String> {
             value => value,
         };
         if !value.is_null() {
-            marks.push(format!("{word} <code>{}</code>", escape(&plain(value))));
+            marks.push(format!("{word} `{}`", plain(value)));
         }
     }
     marks
 }
 
-/// The type of a schema: its allowed values, if they are listed.
-fn kind(schema: &Value, document: &Document<'_>) -> String {
-    let allowed: Vec<_> = items(&schema["enum"])
+/// The type of a schema: the name of an object, and the allowed values if they are listed.
+pub(crate) fn kind(schema: &Value, document: &Document<'_>) -> String {
+    let resolved = document.resolve(schema);
+    let allowed: Vec<_> = items(&resolved["enum"])
         .iter()
-        .map(|value| format!("<code>{}</code>", escape(text(value))))
+        .map(|value| format!("`{}`", text(value)))
         .collect();
-    match (text(&schema["type"]), text(&schema["format"])) {
+    match (text(&resolved["type"]), text(&resolved["format"])) {
         _ if !allowed.is_empty() => allowed.join(" | "),
-        ("array", _) => {
-            let item = document
-                .reference(&schema["items"])
-                .map_or("", |(_, name)| name);
-            format!("array of {}", object(item))
+        ("array", _) => format!("array of {}", kind(&resolved["items"], document)),
+        ("object", _) => {
+            let (_, name) = document.reference(schema).unwrap_or_default();
+            format!("`{name}`")
         }
         (kind, "") => kind.to_owned(),
         (_, format) => format.to_owned(),
     }
 }
 
-/// A link to an object.
-pub(crate) fn object(name: &str) -> String {
-    format!("<a href=\"#object-{name}\">{name}</a>")
-}
-
-/// The fields of an object, with anchors below this one.
-pub(crate) fn of_object(id: &str, schema: &Value, document: &Document<'_>) -> String {
-    let required = items(&schema["required"]);
-    let fields: Vec<_> = members(&schema["properties"])
-        .map(|(name, field)| {
-            let mut marks = marks(field, document);
-            if required.iter().any(|one| one == name) {
-                marks.push("required".to_owned());
-            }
-            let description = text(&document.resolve(field)["description"]);
-            entry(
-                &format!("{id}-{name}"),
-                name,
-                &marks,
-                &guide::html(description, document),
+/// The parameters of an operation.
+pub(crate) fn parameters<'a>(operation: &'a Value, document: &Document<'a>) -> Vec<Field<'a>> {
+    let parameters = items(&operation["parameters"]).iter();
+    parameters
+        .map(|parameter| {
+            let parameter = document.resolve(parameter);
+            let place = text(&parameter["in"]);
+            let more = match parameter["required"] == true {
+                true => &[place, "required"][..],
+                false => &[place],
+            };
+            Field::new(
+                text(&parameter["name"]),
+                &parameter["schema"],
+                more,
+                &parameter["description"],
+                document,
             )
         })
-        .collect();
-    list(&fields)
+        .collect()
+}
+
+/// The fields of an object.
+pub(crate) fn of_object<'a>(schema: &'a Value, document: &Document<'a>) -> Vec<Field<'a>> {
+    let required = items(&schema["required"]);
+    members(&schema["properties"])
+        .map(|(name, field)| {
+            let more: &[&str] = match required.iter().any(|one| one == name) {
+                true => &["required"],
+                false => &[],
+            };
+            let description = &document.resolve(field)["description"];
+            Field::new(name, field, more, description, document)
+        })
+        .collect()
+}
+
+/// The headers of responses.
+pub(crate) fn headers<'a>(document: &Document<'a>) -> Vec<Field<'a>> {
+    let headers = document.headers().into_iter();
+    headers
+        .map(|(name, header)| Field {
+            example: plain(&header["example"]),
+            ..Field::new(
+                name,
+                &header["schema"],
+                &[],
+                &header["description"],
+                document,
+            )
+        })
+        .collect()
 }
 
 /// The objects of responses.
@@ -114,7 +193,7 @@ pub(crate) fn objects(document: &Document<'_>) -> Vec<Part> {
             "{}{}{}",
             heading(2, &id, name),
             guide::html(text(&schema["description"]), document),
-            of_object(&id, schema, document)
+            list(&id, &of_object(schema, document), document)
         );
         let value = &examples[example]["value"];
         // The list has two orders: the one with all fields is the better example.
@@ -132,28 +211,20 @@ pub(crate) fn objects(document: &Document<'_>) -> Vec<Part> {
     .into()
 }
 
-/// The headers of responses.
-pub(crate) fn headers(document: &Document<'_>) -> Part {
+/// The section of the headers of responses.
+pub(crate) fn headers_part(document: &Document<'_>) -> Part {
     let mut known = Vec::new();
-    let mut entries = Vec::new();
-    for (name, header) in document.headers() {
+    let headers = headers(document).into_iter();
+    let entries = headers.map(|header| {
         // One header can mean different things: only the first entry has the anchor.
-        let id = match known.contains(&name) {
-            true => format!("{}-2", header_id(name)),
-            false => header_id(name),
+        let id = match known.contains(&header.name) {
+            true => format!("{}-2", header_id(header.name)),
+            false => header_id(header.name),
         };
-        known.push(name);
-        let mut description = guide::html(text(&header["description"]), document);
-        let mut marks = marks(&header["schema"], document);
-        let example = escape(&plain(&header["example"]));
-        match example.len() {
-            0 => {}
-            1..=24 => marks.push(format!("such as <code>{example}</code>")),
-            _ => description += &format!("\n<p class=\"example\"><code>{example}</code></p>"),
-        }
-        entries.push(entry(&id, name, &marks, &description));
-    }
-    let text = heading(2, "headers", "Response headers") + &list(&entries);
+        known.push(header.name);
+        header.html(&id, document)
+    });
+    let text = heading(2, "headers", "Response headers") + &html_list(entries);
     Part {
         id: "headers".to_owned(),
         label: "Response headers".to_owned(),

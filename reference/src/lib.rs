@@ -38,7 +38,7 @@ pub fn render(openapi: &Value, guide: &str) -> Reference {
     let introduction = parts.remove(0);
     let after = guide::parts(after, &document);
     let mut objects = field::objects(&document);
-    objects.push(field::headers(&document));
+    objects.push(field::headers_part(&document));
     let groups = [
         ("Guide", parts),
         ("Operations", operation::parts(&document)),

@@ -23,14 +23,17 @@ fn part(operation: Operation<'_>, document: &Document<'_>) -> Part {
     let mut about = heading(2, id, &format!("{title}{}", badge(value)));
     about += &format!("<p class=\"endpoint\">{method} <code>{path}</code></p>\n");
     about += &guide::html(text(&value["description"]), document);
-    about += &parameters(id, value, document);
+    about += &heading(3, &format!("{id}-parameters"), "Parameters");
+    about += &field::list(id, &field::parameters(value, document), document);
     if let Some(body) = body(value, document) {
         about += &heading(3, &format!("{id}-body"), "Body");
         about += &guide::html(text(&value["requestBody"]["description"]), document);
         about += &guide::html(text(&body["description"]), document);
-        about += &field::of_object(&format!("{id}-body"), body, document);
+        let fields = field::of_object(body, document);
+        about += &field::list(&format!("{id}-body"), &fields, document);
     }
-    about += &responses(id, value, document);
+    about += &heading(3, &format!("{id}-responses"), "Responses");
+    about += &list(id, &responses(value, document), document);
 
     let samples = Sample::new(operation, document).in_all_languages();
     let mut beside = code::group(
@@ -70,67 +73,61 @@ fn badge(operation: &Value) -> String {
 }
 
 /// The schema of the body, if there is one.
-fn body<'a>(operation: &'a Value, document: &Document<'a>) -> Option<&'a Value> {
+pub(crate) fn body<'a>(operation: &'a Value, document: &Document<'a>) -> Option<&'a Value> {
     let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
     (!schema.is_null()).then(|| document.resolve(schema))
 }
 
-fn parameters(id: &str, operation: &Value, document: &Document<'_>) -> String {
-    let entries: Vec<_> = items(&operation["parameters"])
-        .iter()
-        .map(|parameter| {
-            let parameter = document.resolve(parameter);
-            let name = text(&parameter["name"]);
-            let mut marks = field::marks(&parameter["schema"], document);
-            marks.push(text(&parameter["in"]).to_owned());
-            if parameter["required"] == true {
-                marks.push("required".to_owned());
-            }
-            let description = guide::html(text(&parameter["description"]), document);
-            field::entry(&format!("{id}-{name}"), name, &marks, &description)
-        })
-        .collect();
-    heading(3, &format!("{id}-parameters"), "Parameters") + &field::list(&entries)
+/// A response of an operation. Its texts are Markdown.
+pub(crate) struct Response<'a> {
+    pub status: &'a str,
+    /// The type of the body of a success, or the codes of an error.
+    pub returns: Vec<String>,
+    pub description: &'a str,
 }
 
-fn responses(id: &str, operation: &Value, document: &Document<'_>) -> String {
-    let mut entries = String::new();
-    for (status, response) in members(&operation["responses"]) {
-        let response = document.resolve(response);
-        let content = &response["content"]["application/json"];
-        let mut description = guide::html(text(&response["description"]), document);
-        let schema = &content["schema"];
-        let class = if status.starts_with('2') {
-            let [kind, ..] = &field::marks(schema, document)[..] else {
-                continue;
-            };
-            let returned = match document.reference(schema) {
-                Some((_, name)) if kind == "object" => field::object(name),
-                _ => kind.clone(),
-            };
-            description += &format!("<p>Returns {}.</p>", returned);
-            "ok"
-        } else {
-            let mut codes: Vec<&str> = Vec::new();
-            for (_, example) in members(&content["examples"]) {
-                let code = text(&document.resolve(example)["value"]["code"]);
-                if !codes.contains(&code) {
-                    codes.push(code);
+pub(crate) fn responses<'a>(operation: &'a Value, document: &Document<'a>) -> Vec<Response<'a>> {
+    let responses = members(&operation["responses"]);
+    responses
+        .map(|(status, response)| {
+            let response = document.resolve(response);
+            let content = &response["content"]["application/json"];
+            let mut returns = Vec::new();
+            if status.starts_with('2') {
+                returns.push(field::kind(&content["schema"], document));
+            } else {
+                for (_, example) in members(&content["examples"]) {
+                    let code = format!("`{}`", text(&document.resolve(example)["value"]["code"]));
+                    if !returns.contains(&code) {
+                        returns.push(code);
+                    }
                 }
             }
-            let codes: Vec<_> = codes
-                .iter()
-                .map(|code| document.inline_code(code))
-                .collect();
-            description += &format!("<p>{}</p>", codes.join(" "));
-            "error"
+            Response {
+                status,
+                returns,
+                description: text(&response["description"]),
+            }
+        })
+        .collect()
+}
+
+fn list(id: &str, responses: &[Response<'_>], document: &Document<'_>) -> String {
+    let mut entries = String::new();
+    for response in responses {
+        let status = response.status;
+        let returns = response.returns.join(" ");
+        let (class, returns) = match status.starts_with('2') {
+            true => ("ok", format!("Returns {returns}.")),
+            false => ("error", returns),
         };
+        let description = guide::html(response.description, document);
+        let returns = guide::html(&returns, document);
         entries += &format!(
-            "<div id=\"{id}-{status}\"><dt><span class=\"status {class}\">{status}</span></dt><dd>{description}</dd></div>\n"
+            "<div id=\"{id}-{status}\"><dt><span class=\"status {class}\">{status}</span></dt><dd>{description}{returns}</dd></div>\n"
         );
     }
-    heading(3, &format!("{id}-responses"), "Responses")
-        + &format!("<dl class=\"responses\">\n{entries}</dl>\n")
+    format!("<dl class=\"responses\">\n{entries}</dl>\n")
 }
 
 /// The body of a success.

@@ -1,10 +1,9 @@
 //! The reference as Markdown: the guide as it is, with the operations in their place.
 
-use serde_json::Value;
-
 use crate::MARK;
-use crate::document::{Document, Operation, items, members, text};
-use crate::field::plain;
+use crate::document::{Document, Operation, text};
+use crate::field::{self, Field};
+use crate::operation::{body, responses};
 use crate::sample::Sample;
 
 pub(crate) fn reference(guide: &str, document: &Document<'_>) -> String {
@@ -17,14 +16,12 @@ pub(crate) fn reference(guide: &str, document: &Document<'_>) -> String {
         let schema = &document.component("schemas")[name];
         markdown += &format!(
             "\n### {name}\n\n{}\n\n{}",
-            one_line(&schema["description"]),
-            fields(schema, document)
+            text(&schema["description"]).trim_end(),
+            list(field::of_object(schema, document))
         );
     }
     markdown += "\n## Response headers\n\n";
-    for (name, header) in document.headers() {
-        markdown += &format!("- `{name}`: {}\n", one_line(&header["description"]));
-    }
+    markdown += &list(field::headers(document));
     guide.replace(MARK, markdown.trim_end())
 }
 
@@ -42,65 +39,41 @@ fn operation(operation: Operation<'_>, document: &Document<'_>) -> String {
         "```sh sample\n{}\n```\n\nParameters:\n\n",
         Sample::new(operation, document).curl()
     );
-    for parameter in items(&value["parameters"]) {
-        let parameter = document.resolve(parameter);
-        markdown += &item(
-            text(&parameter["name"]),
-            &parameter["schema"],
-            &parameter["description"],
-            document,
-        );
-    }
-    let body = &value["requestBody"]["content"]["application/json"]["schema"];
-    if !body.is_null() {
-        let schema = document.resolve(body);
+    markdown += &list(field::parameters(value, document));
+    if let Some(body) = body(value, document) {
         markdown += &format!(
-            "\nBody: {} {}\n\n",
-            one_line(&value["requestBody"]["description"]),
-            one_line(&schema["description"])
+            "\nBody: {}\n\n{}\n\n{}",
+            text(&value["requestBody"]["description"]).trim_end(),
+            text(&body["description"]).trim_end(),
+            list(field::of_object(body, document))
         );
-        markdown += &fields(schema, document);
     }
     markdown += "\nResponses:\n\n";
-    for (status, response) in members(&value["responses"]) {
-        markdown += &format!(
-            "- {status}: {}\n",
-            one_line(&document.resolve(response)["description"])
-        );
+    for response in responses(value, document) {
+        let returns = response.returns.join(", ");
+        markdown += &item(response.status, &returns, response.description);
     }
     markdown
 }
 
-fn fields(schema: &Value, document: &Document<'_>) -> String {
-    let fields = members(&schema["properties"]);
+fn list(fields: Vec<Field<'_>>) -> String {
+    let fields = fields.into_iter();
     fields
-        .map(|(name, field)| {
-            let description = &document.resolve(field)["description"];
-            item(name, field, description, document)
+        .map(|mut field| {
+            if !field.example.is_empty() {
+                field.marks.push(format!("such as `{}`", field.example));
+            }
+            let name = format!("`{}`", field.name);
+            item(&name, &field.marks.join("; "), field.description)
         })
         .collect()
 }
 
-fn item(name: &str, schema: &Value, description: &Value, document: &Document<'_>) -> String {
-    let resolved = document.resolve(schema);
-    let mut kind = match items(&resolved["enum"]) {
-        [] => text(&resolved["type"]).to_owned(),
-        allowed => allowed.iter().map(plain).collect::<Vec<_>>().join(", "),
-    };
-    for name in ["minimum", "maximum", "minLength", "maxLength", "default"] {
-        let value = match &schema[name] {
-            Value::Null => &resolved[name],
-            value => value,
-        };
-        if !value.is_null() {
-            kind += &format!("; {name} {}", plain(value));
-        }
-    }
-    format!("- `{name}` ({kind}): {}\n", one_line(description))
-}
-
-/// A description on one line: its paragraphs and lists run together.
-fn one_line(description: &Value) -> String {
-    let words: Vec<&str> = text(description).split_whitespace().collect();
-    words.join(" ")
+/// An item of a list. The further lines of its description are indented, so that they belong to it.
+fn item(name: &str, marks: &str, description: &str) -> String {
+    let description = description.trim_end().replace('\n', "\n  ");
+    format!(
+        "- {name} ({marks}): {}\n",
+        description.replace("\n  \n", "\n\n")
+    )
 }

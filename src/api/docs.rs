@@ -138,6 +138,25 @@ mod tests {
     }
 
     #[test]
+    fn the_markdown_has_types_places_required_fields_and_error_codes() {
+        for part in [
+            "\n- `limit` (integer; 1 to 100; default `20`; query): Maximum",
+            "\n- `petId` (int64; path; required): ",
+            "\n- `Idempotency-Key` (string; 1 to 255 characters; header): ",
+            "\n  - Same value and a different animal: 422.\n",
+            "\n- `name` (string; 1 to 255 characters; required): ",
+            "\n- `status` (`available` | `pending` | `sold`; default `available`): ",
+            "\n- `shipDate` (date-time): ",
+            "\n- `Retry-After` (integer; at least 1; such as `17`): ",
+            "\n- 200 (array of `Pet`): ",
+            "\n- 201 (`Pet`): ",
+            "\n- 429 (`rate_limited`, `key_banned`): ",
+        ] {
+            assert!(MARKDOWN.contains(part), "{part}");
+        }
+    }
+
+    #[test]
     fn every_reference_leads_to_a_file_or_an_anchor_and_none_elsewhere() {
         let docs = docs("http://127.0.0.1:8080/v1");
         let assets = docs.build();
