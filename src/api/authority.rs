@@ -68,7 +68,7 @@ thread_local! {
 }
 
 /// Whether this is `host [":" port]` of RFC 3986, without user information, and not too long.
-fn is_authority(bytes: &[u8]) -> bool {
+pub(crate) fn is_authority(bytes: &[u8]) -> bool {
     let is_valid = match bytes {
         [b'[', rest @ ..] => is_ipv6(rest),
         _ => match bytes.iter().rposition(|byte| *byte == b':') {
@@ -91,8 +91,8 @@ const IS_NAME_BYTE: [bool; 256] = {
     allowed
 };
 
-/// A name or an IPv4 address.
-fn is_name(bytes: &[u8]) -> bool {
+/// A name or an IPv4 address. A segment of a path without `:` and `@` has the same characters.
+pub(super) fn is_name(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(other) = rest
         .iter()

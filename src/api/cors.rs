@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::{Method, StatusCode, Uri};
 
+use super::authority::is_authority;
 use crate::http::{Head, Response, header};
 
 /// The request headers that a page may send.
@@ -41,19 +42,20 @@ impl FromStr for Origin {
         }
         let text = text.to_ascii_lowercase();
         let uri: Uri = text.parse().map_err(|_| INVALID_ORIGIN)?;
-        let (scheme, authority) = match (uri.scheme_str(), uri.authority()) {
-            (Some(scheme), Some(authority)) => (scheme, authority),
+        let (scheme, host) = match (uri.scheme_str(), uri.host()) {
+            (Some(scheme), Some(host)) => (scheme, host),
             _ => return Err(INVALID_ORIGIN),
         };
-        // Browsers omit the default port, so an origin with it would never match.
-        let is_default_port = matches!(
-            (scheme, uri.port_u16()),
-            ("http", Some(80)) | ("https", Some(443))
-        );
-        // No path, query or user, and no pattern.
-        if is_default_port
-            || authority.as_str().contains(['@', '*'])
-            || text != format!("{scheme}://{authority}")
+        let port = match (scheme, uri.port_u16()) {
+            // Browsers omit the default port, so an origin with it would never match.
+            ("http", Some(80)) | ("https", Some(443)) => return Err(INVALID_ORIGIN),
+            (_, Some(port)) => format!(":{port}"),
+            (_, None) => String::new(),
+        };
+        // No path, query or user, no port that browsers write in another way, and no pattern.
+        if text != format!("{scheme}://{host}{port}")
+            || !is_authority(host.as_bytes())
+            || host.contains('*')
         {
             return Err(INVALID_ORIGIN);
         }
@@ -154,6 +156,10 @@ mod tests {
             "https://shop.example:443",
             "http://shop.example:80",
             "https://*.example",
+            "https://shop.example:",
+            "https://shop.example:99999",
+            "https://shop.example:08443",
+            "https://[zz]",
             "https://shop.example\n",
             "https://shop example",
         ] {

@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 use super::outcome::{Failure, Outcome};
+use crate::api::authority::is_authority;
 use crate::config::{FileOption, options, reachable};
 use crate::tls::{ClientFiles, ClientTls, Verification};
 
@@ -43,6 +44,12 @@ impl HealthcheckCommand {
         };
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let host = uri.host().ok_or_else(invalid)?;
+        // An invalid port would be replaced by the default one. A user is ignored.
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let (_, host_and_port) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if !is_authority(host_and_port.as_bytes()) {
+            return Err(invalid());
+        }
         let (is_https, default_port) = match uri.scheme_str() {
             Some("http") => (false, 80),
             Some("https") => (true, 443),

@@ -36,7 +36,14 @@ fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_
     process.kill();
     let line = check(&[&urls[0]]).fails_with(1);
     assert!(line.contains("cannot check"), "{line}");
-    for wrong in ["here", "http://", "ftp://127.0.0.1/"] {
+    let wrong = [
+        "here",
+        "http://",
+        "ftp://127.0.0.1/",
+        "http://127.0.0.1:80800/readyz",
+        "http://[zz]/",
+    ];
+    for wrong in wrong {
         check(&[wrong]).fails_with(2);
     }
 }
