@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use harness::Process;
@@ -108,6 +109,16 @@ fn a_folder_is_rejected() {
     let folder = TempDir::new().expect("a folder");
     fs::create_dir(folder.path().join(FILE)).expect("a folder");
     is_rejected(folder.path(), &["it is a folder"]);
+}
+
+#[test]
+fn a_socket_is_rejected_and_not_taken_for_an_empty_database() {
+    let folder = TempDir::new().expect("a folder");
+    UnixListener::bind(folder.path().join(FILE)).expect("a socket");
+    is_rejected(
+        folder.path(),
+        &["it is not a regular file: specify another one"],
+    );
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
         .find(|log| log.exists());
     let found = match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(failed("it is a folder: specify a file in it")),
+        Ok(file) if !file.is_file() => Err(failed("it is not a regular file: specify another one")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(FileState::Empty),
         Err(_) if path.is_symlink() => Err(OpenError::dangling(path)),
