@@ -53,6 +53,16 @@ fn a_line_may_be_16_kib_long_without_its_end() {
 }
 
 #[test]
+fn a_line_that_never_ends_is_reported_at_once() {
+    let operator = Operator::new(PROGRAM);
+    let endless = r#"echo '{"name":"Rex","categoryId":1}'; cat /dev/zero"#;
+    let script =
+        format!("{{ {endless}; }} | timeout 20 {PROGRAM} pets import - --database sqlite:b.db");
+    let line = harness::run("sh", operator.path(), &["-c", &script]).fails_with(1);
+    assert!(line.contains("line 2: more than 16384 bytes"), "{line}");
+}
+
+#[test]
 fn a_record_of_csv_that_is_not_strictly_right_is_one_bad_line_and_the_next_ones_are_read() {
     let long = "x".repeat(10_000_000);
     let content = format!(

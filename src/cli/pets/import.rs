@@ -93,7 +93,8 @@ impl ImportCommand {
             bar.set_length(length);
         }
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
-        let mut source = RowSource::open(file, ids).context("cannot start a thread")?;
+        let mut source =
+            RowSource::open(file, ids, self.skip_bad).context("cannot start a thread")?;
         let mut bad = BadLines {
             name: &name,
             bar: &bar,
@@ -219,12 +220,12 @@ struct RowSource {
 }
 
 impl RowSource {
-    fn open(file: PetFile, ids: IdSource) -> std::io::Result<Self> {
+    fn open(file: PetFile, ids: IdSource, skip_bad: bool) -> std::io::Result<Self> {
         let (sender, batches) = mpsc::channel(READ_AHEAD_BATCHES);
         let bytes_read = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&bytes_read);
         let read = move || match RowReader::open(&file, ids, counted) {
-            Ok(reader) => send_rows(reader, &sender),
+            Ok(reader) => send_rows(reader, skip_bad, &sender),
             // If nobody receives it, the command has failed.
             Err(error) => drop(sender.blocking_send(Err(error))),
         };
@@ -262,13 +263,23 @@ impl RowSource {
     }
 }
 
-fn send_rows(mut reader: RowReader, sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>) {
+/// Sends all rows; without `skip_bad`, those up to the first bad one, with which the import fails.
+fn send_rows(
+    mut reader: RowReader,
+    skip_bad: bool,
+    sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>,
+) {
     let mut ended = None;
     while ended.is_none() {
         let mut batch = Vec::with_capacity(BATCH_ROWS);
         while batch.len() < BATCH_ROWS && ended.is_none() {
             match reader.next() {
-                Ok(Some(row)) => batch.push(row),
+                Ok(Some(row)) => {
+                    if row.1.is_err() && !skip_bad {
+                        ended = Some(Ok(()));
+                    }
+                    batch.push(row);
+                }
                 Ok(None) => ended = Some(Ok(())),
                 Err(error) => ended = Some(Err(error)),
             }

@@ -45,6 +45,7 @@ impl RowReader {
             input: decompressed(input, file)?,
             number: 0,
             text: Vec::new(),
+            has_rest: false,
         };
         let columns = match file.format {
             RowFormat::Ndjson => None,
@@ -79,6 +80,8 @@ struct Lines {
     /// The number of the last line.
     number: u64,
     text: Vec<u8>,
+    /// Whether the rest of the last line, which is too long, must be skipped. Not before the next line is needed: it may be endless.
+    has_rest: bool,
 }
 
 impl Lines {
@@ -86,18 +89,21 @@ impl Lines {
     #[expect(clippy::type_complexity, reason = "for this one use")]
     fn next(&mut self) -> Result<Option<(u64, Result<&[u8], String>)>, String> {
         loop {
+            let at = |number, error: io::Error| format!("line {number}: {error}");
+            if self.has_rest {
+                skip_line(&mut self.input).map_err(|error| at(self.number, error))?;
+                self.has_rest = false;
+            }
             self.number += 1;
             let number = self.number;
-            let at = |error: io::Error| format!("line {number}: {error}");
             self.text.clear();
             let mut limited = (&mut self.input).take((MAX_LINE_BYTES + "\r\n".len()) as u64);
-            if limited.read_until(b'\n', &mut self.text).map_err(at)? == 0 {
+            let read = limited.read_until(b'\n', &mut self.text);
+            if read.map_err(|error| at(number, error))? == 0 {
                 return Ok(None);
             }
             if without_end(&self.text).len() > MAX_LINE_BYTES {
-                if !self.text.ends_with(b"\n") {
-                    skip_line(&mut self.input).map_err(at)?;
-                }
+                self.has_rest = !self.text.ends_with(b"\n");
                 let problem = format!("more than {MAX_LINE_BYTES} bytes");
                 return Ok(Some((number, Err(problem))));
             }
